@@ -1,0 +1,54 @@
+//! Identifiers as types of their own, so that a warehouse id cannot stand where an order id belongs.
+//!
+//! The service writes ids as JSON numbers, sometimes as `28.0`; inside they are whole 64-bit numbers.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! id {
+    ($(#[doc = $doc:literal] $name:ident),+ $(,)?) => {$(
+        #[doc = $doc]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub i64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl From<i64> for $name {
+            fn from(value: i64) -> Self {
+                Self(value)
+            }
+        }
+    )+};
+}
+
+id! {
+    /// A warehouse of the account (`Warehouse.Id`).
+    WarehouseId,
+    /// A product of the account (`Product.Id`).
+    ProductId,
+    /// A sales order (`SalesOrderId`); the service lists none, so orders are tracked by hand or by import.
+    OrderId,
+    /// A line of a sales order (`OrderLineItemId`).
+    LineItemId,
+    /// A shipment (`Shipment.Id`).
+    ShipmentId,
+    /// An item of a shipment (`Shipment.Items[].Id`): another id space than the order's lines.
+    ShipmentItemId,
+    /// A storefront (`Storefront.Id`).
+    StorefrontId,
+    /// A supplier (`Supplier.Id`).
+    SupplierId,
+    /// A wish in the outbox (`outbox.id`); the order of ids is the order of commits.
+    WishId,
+    /// One execution of a job.
+    RunId,
+    /// One request to the service and what came of it.
+    ExchangeId,
+    /// A place in the journal's order. Positions order things; clock times never do.
+    Position,
+}

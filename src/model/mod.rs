@@ -1,0 +1,26 @@
+//! The nouns decisions are made on. No room below this one; no I/O, no clock reads, no JSON of the service.
+//!
+//! What is only kept and shown (suppliers, reports …) has no type here: it goes from wire type to table.
+
+mod cell;
+mod ids;
+mod job;
+mod lane;
+mod operation;
+mod order;
+mod quantity;
+mod sku;
+pub mod time;
+
+pub use cell::Cell;
+pub use ids::{
+    ExchangeId, LineItemId, OrderId, Position, ProductId, RunId, ShipmentId, ShipmentItemId, StorefrontId,
+    SupplierId, WarehouseId, WishId,
+};
+pub use job::{JobKind, Trigger};
+pub use lane::Lane;
+pub use operation::{Effect, Operation};
+pub use order::OrderLine;
+pub use quantity::{Quantity, integral};
+pub use sku::{Sku, SkuError};
+pub use time::{Clock, Moment, Timestamp};

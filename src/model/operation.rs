@@ -1,0 +1,128 @@
+//! The twenty operations of the service, by their listed names (service-interface.md, *Endpoints*).
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a call does at the service; decides what a lost answer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Changes nothing: may be sent again.
+    Read,
+    /// Changes something: a lost answer leaves it in doubt.
+    Write,
+}
+
+macro_rules! operations {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $method:literal $path:literal $effect:ident),+ $(,)?) => {
+        /// One of the service's calls.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Operation { $($(#[doc = $doc])+ $variant),+ }
+
+        impl Operation {
+            /// Every operation, in the document's order.
+            pub const ALL: &'static [Operation] = &[$(Operation::$variant),+];
+
+            /// The HTTP method.
+            pub fn method(self) -> &'static str {
+                match self { $(Operation::$variant => $method),+ }
+            }
+
+            /// The path as the document lists it, with its placeholders.
+            pub fn path(self) -> &'static str {
+                match self { $(Operation::$variant => $path),+ }
+            }
+
+            /// Method and path, as the document writes them: the operation's name in tables and logs.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Operation::$variant => concat!($method, " ", $path)),+ }
+            }
+
+            /// Whether it changes something at the service.
+            pub fn effect(self) -> Effect {
+                match self { $(Operation::$variant => Effect::$effect),+ }
+            }
+        }
+    };
+}
+
+operations! {
+    /// *Create product*
+    CreateProduct = "POST" "/api/Inventory" Write,
+    /// *Update product*
+    UpdateProduct = "PUT" "/api/Inventory" Write,
+    /// *Update quantity on hand*
+    UpdateQuantityOnHand = "POST" "/api/inventory/updateQuantityOnHand" Write,
+    /// *Get products by SKU or UPC*
+    GetProducts = "POST" "/api/inventory/getProducts" Read,
+    /// *Get product balances*
+    GetProductBalances = "POST" "/api/product/getProductBalances" Read,
+    /// *Get top-selling products by month*
+    TopSelling = "GET" "/api/Inventory/TopSelling" Read,
+    /// *Get kit components*
+    KitComponents = "GET" "/api/Inventory/{productid}/kitcomponents" Read,
+    /// *Create shipments*
+    CreateShipments = "POST" "/api/Shipments/Create" Write,
+    /// *Submit tracking info*
+    SubmitTracking = "POST" "/api/Shipments/submitTrackingInfo" Write,
+    /// *Get shipment line items*
+    ShipmentLineItems = "GET" "/api/Shipments/{shipmentid}/LineItems" Read,
+    /// *Get line items of a sales order*
+    GetOrderLineItems = "POST" "/api/orders/getOrderLineItems" Read,
+    /// *Get warehouse allocation of an order line item*
+    WarehouseAllocation = "GET" "/api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation" Read,
+    /// *Create warehouse*
+    CreateWarehouse = "POST" "/api/Warehouses" Write,
+    /// *List warehouses*
+    ListWarehouses = "GET" "/api/Warehouses" Read,
+    /// *List suppliers*
+    ListSuppliers = "GET" "/api/Suppliers" Read,
+    /// *List storefronts*
+    ListStorefronts = "GET" "/api/storefronts" Read,
+    /// *Create listing template*
+    CreateListingTemplate = "POST" "/api/storefronts/{storefrontid}/listingTemplates" Write,
+    /// *List listing templates*
+    ListListingTemplates = "GET" "/api/storefronts/{storefrontid}/listingTemplates" Read,
+    /// *Business health*
+    BusinessHealth = "GET" "/api/Company/BusinessHealth" Read,
+    /// *Work queue*
+    WorkQueue = "GET" "/api/Company/WorkQueue" Read,
+}
+
+impl Operation {
+    /// Whether the path carries an id, so that a 403 may mean the id instead of the key (rules.md 34).
+    pub fn carries_id(self) -> bool {
+        self.path().contains('{')
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Operation {
+    type Err = UnknownOperation;
+    fn from_str(name: &str) -> Result<Self, UnknownOperation> {
+        let found = Operation::ALL.iter().find(|operation| operation.as_str() == name);
+        found.copied().ok_or_else(|| UnknownOperation(name.into()))
+    }
+}
+
+/// A name that is no operation of the document.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the service has no operation `{0}`")]
+pub struct UnknownOperation(pub String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_found_by_its_name() {
+        assert_eq!(Operation::ALL.len(), 20);
+        for operation in Operation::ALL {
+            assert_eq!(operation.as_str().parse::<Operation>().as_ref(), Ok(operation));
+        }
+    }
+}

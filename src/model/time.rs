@@ -1,0 +1,115 @@
+//! Time as an argument. Two kinds: a [`Timestamp`] says when in the calendar, a [`Moment`] how long since.
+//!
+//! Nobody but `daemon` and `cli` reads the clock; the others are handed a value or the injected [`Clock`].
+//! A `Moment` counts through suspends and knows no clock steps, so waits and windows are measured with it;
+//! a `Timestamp` is only written down and compared across boots.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+
+/// Milliseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// UTC in RFC 3339 with milliseconds, as all views and JSON outputs show times.
+    pub fn rfc3339(self) -> String {
+        self.datetime().to_rfc3339_opts(SecondsFormat::Millis, true)
+    }
+
+    /// The same instant as a calendar value; one outside the calendar is clamped to its edge.
+    pub fn datetime(self) -> DateTime<Utc> {
+        let edge = if self.0 < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
+        DateTime::from_timestamp_millis(self.0).unwrap_or(edge)
+    }
+
+    /// Reads RFC 3339; a date or date-time without a zone is taken as UTC (the service sends such).
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if let Ok(zoned) = DateTime::parse_from_rfc3339(text) {
+            return Some(Self(zoned.timestamp_millis()));
+        }
+        let naive = text.parse::<chrono::NaiveDateTime>().ok().or_else(|| {
+            let date = text.parse::<chrono::NaiveDate>().ok()?;
+            date.and_hms_opt(0, 0, 0)
+        })?;
+        Some(Self(naive.and_utc().timestamp_millis()))
+    }
+
+    /// Later by `duration`.
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(millis(duration)))
+    }
+
+    /// Earlier by `duration`.
+    pub fn minus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(millis(duration)))
+    }
+
+    /// How long ago `earlier` was; zero where the clock was set back.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.rfc3339())
+    }
+}
+
+/// Milliseconds since the machine's boot, suspends counted (`CLOCK_BOOTTIME`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(pub i64);
+
+impl Moment {
+    /// Later by `duration`.
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(millis(duration)))
+    }
+
+    /// Time passed since `earlier`, zero if that is in the future.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+/// Where time comes from: the system's clocks in the daemon, a hand-moved one in tests.
+pub trait Clock: Send + Sync + 'static {
+    /// The calendar's now.
+    fn now(&self) -> Timestamp;
+    /// Time since boot.
+    fn moment(&self) -> Moment;
+}
+
+/// A duration in whole milliseconds, the longest ones clamped.
+pub fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_with_and_without_a_zone() {
+        let cases = [
+            ("2020-01-09T16:57:08", "2020-01-09T16:57:08.000Z"),
+            ("2020-01-09T16:57:08.25Z", "2020-01-09T16:57:08.250Z"),
+            ("2020-01-09T16:57:08+01:00", "2020-01-09T15:57:08.000Z"),
+            ("2020-01-09", "2020-01-09T00:00:00.000Z"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Timestamp::parse(text).unwrap().rfc3339(), expected, "{text}");
+        }
+        assert_eq!(Timestamp::parse("yesterday"), None);
+    }
+
+    #[test]
+    fn a_clock_set_back_makes_no_negative_age() {
+        assert_eq!(Timestamp(5).since(Timestamp(9)), Duration::ZERO);
+    }
+}
