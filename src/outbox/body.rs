@@ -1,0 +1,178 @@
+//! A wish's body: read once, strictly, before anything is planned with it.
+//!
+//! Whatever the service would answer with 400, or would silently take for something else, is refused here with
+//! a sentence that names the field, its value and what to write. Nothing is looked up: whether a SKU exists is
+//! decided later, against facts.
+
+use super::fields::{Fields, bad};
+use super::{
+    Kind, ListingTemplateCreate, ProductCreate, ProductUpdate, QuantityAdjust, QuantitySet, Reason,
+    ShipmentCreate, TrackingSubmit, UnknownKind, WarehouseCreate, json,
+};
+use crate::model::{Cell, Sku};
+use serde_json::Value;
+
+/// The longest body, in bytes: far above a product with twelve images and long descriptions.
+pub const BODY_MAX_BYTES: usize = 256 * 1024;
+
+/// Why a wish is refused for good.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct Rejection {
+    /// The code in the outbox's `reason`.
+    pub reason: Reason,
+    /// What is wrong, on what, and what to do: the outbox's `detail`.
+    pub detail: String,
+}
+
+impl From<UnknownKind> for Rejection {
+    fn from(error: UnknownKind) -> Self {
+        Self { reason: Reason::UnknownKind, detail: error.to_string() }
+    }
+}
+
+/// What a wish asks for, its body understood (design §5).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// `quantity.set`
+    QuantitySet(QuantitySet),
+    /// `quantity.adjust`
+    QuantityAdjust(QuantityAdjust),
+    /// `shipment.create`
+    ShipmentCreate(ShipmentCreate),
+    /// `tracking.submit`
+    TrackingSubmit(TrackingSubmit),
+    /// `product.create`
+    ProductCreate(ProductCreate),
+    /// `product.update`
+    ProductUpdate(ProductUpdate),
+    /// `warehouse.create`
+    WarehouseCreate(WarehouseCreate),
+    /// `listing_template.create`
+    ListingTemplateCreate(ListingTemplateCreate),
+}
+
+impl Body {
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Body::QuantitySet(_) => Kind::QuantitySet,
+            Body::QuantityAdjust(_) => Kind::QuantityAdjust,
+            Body::ShipmentCreate(_) => Kind::ShipmentCreate,
+            Body::TrackingSubmit(_) => Kind::TrackingSubmit,
+            Body::ProductCreate(_) => Kind::ProductCreate,
+            Body::ProductUpdate(_) => Kind::ProductUpdate,
+            Body::WarehouseCreate(_) => Kind::WarehouseCreate,
+            Body::ListingTemplateCreate(_) => Kind::ListingTemplateCreate,
+        }
+    }
+
+    /// The one cell it is about, for the two quantity kinds.
+    pub fn cell(&self) -> Option<&Cell> {
+        match self {
+            Body::QuantitySet(set) => Some(&set.cell),
+            Body::QuantityAdjust(adjust) => Some(&adjust.cell),
+            Body::ShipmentCreate(_)
+            | Body::TrackingSubmit(_)
+            | Body::ProductCreate(_)
+            | Body::ProductUpdate(_)
+            | Body::WarehouseCreate(_)
+            | Body::ListingTemplateCreate(_) => None,
+        }
+    }
+
+    /// The SKU it is about, where there is one.
+    pub fn sku(&self) -> Option<&Sku> {
+        match self {
+            Body::QuantitySet(set) => Some(&set.cell.sku),
+            Body::QuantityAdjust(adjust) => Some(&adjust.cell.sku),
+            Body::ProductCreate(product) => Some(&product.sku),
+            Body::ProductUpdate(product) => Some(&product.sku),
+            Body::ShipmentCreate(_)
+            | Body::TrackingSubmit(_)
+            | Body::WarehouseCreate(_)
+            | Body::ListingTemplateCreate(_) => None,
+        }
+    }
+}
+
+/// Reads a wish as it was inserted.
+///
+/// # Errors
+/// [`Reason::UnknownKind`] for a kind that is none, [`Reason::BadBody`] for a body that makes no sense as one.
+pub fn parse(kind: &str, body: &str) -> Result<Body, Rejection> {
+    let kind = kind.parse::<Kind>()?;
+    if body.len() > BODY_MAX_BYTES {
+        let size = body.len();
+        return Err(bad(format!(
+            "the body is {size} bytes long; at most {BODY_MAX_BYTES} are taken, make it shorter"
+        )));
+    }
+    let value = json::read(body)
+        .map_err(|error| bad(format!("the body is not JSON that can be read: {error}; correct it")))?;
+    let Value::Object(map) = value else {
+        return Err(bad(format!(
+            "the body must be a JSON object such as {{\"sku\": …}}, it is {}",
+            shape(&value)
+        )));
+    };
+    match kind {
+        Kind::QuantitySet => QuantitySet::read(&Fields::new(&map)).map(Body::QuantitySet),
+        Kind::QuantityAdjust => QuantityAdjust::read(&Fields::new(&map)).map(Body::QuantityAdjust),
+        Kind::ShipmentCreate => ShipmentCreate::read(&Fields::new(&map)).map(Body::ShipmentCreate),
+        Kind::TrackingSubmit => TrackingSubmit::read(&Fields::new(&map)).map(Body::TrackingSubmit),
+        Kind::ProductCreate => ProductCreate::read(map).map(Body::ProductCreate),
+        Kind::ProductUpdate => ProductUpdate::read(map).map(Body::ProductUpdate),
+        Kind::WarehouseCreate => WarehouseCreate::read(map).map(Body::WarehouseCreate),
+        Kind::ListingTemplateCreate => ListingTemplateCreate::read(map).map(Body::ListingTemplateCreate),
+    }
+}
+
+fn shape(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_body_is_refused_with_what_is_wrong() {
+        let long = format!(r#"{{"sku":"{}"}}"#, "x".repeat(BODY_MAX_BYTES));
+        let cases = [
+            ("quantity.set", "", "not JSON"),
+            ("quantity.set", "{", "not JSON"),
+            ("quantity.set", "[]", "it is a list"),
+            ("quantity.set", "null", "it is null"),
+            ("quantity.set", r#""A""#, "it is a text"),
+            ("quantity.set", r#"{"sku":"A","sku":"B"}"#, "`sku` is said twice"),
+            ("quantity.set", &long, "at most 262144"),
+            ("product.create", "7", "it is a number"),
+        ];
+        for (kind, body, expected) in cases {
+            let rejection = parse(kind, body).unwrap_err();
+            assert_eq!(rejection.reason, Reason::BadBody, "{kind}");
+            assert!(rejection.detail.contains(expected), "{}", rejection.detail);
+        }
+    }
+
+    #[test]
+    fn a_kind_that_is_none_is_refused_before_its_body_is_looked_at() {
+        let rejection = parse("quantity.ste", "no JSON").unwrap_err();
+        assert_eq!(rejection.reason, Reason::UnknownKind);
+        assert!(rejection.detail.contains("`quantity.set`"), "{}", rejection.detail);
+    }
+
+    #[test]
+    fn a_body_nested_beyond_reason_is_refused_and_not_a_crash() {
+        let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(50_000), "]".repeat(50_000));
+        assert_eq!(parse("product.create", &deep).unwrap_err().reason, Reason::BadBody);
+    }
+}

@@ -1,0 +1,104 @@
+//! The eight kinds of wish, by the names other programs insert.
+
+use super::fields::nearest;
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),+ $(,)?) => {
+        /// What a wish asks for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind { $($(#[doc = $doc])+ $variant),+ }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &'static [Kind] = &[$(Kind::$variant),+];
+
+            /// Its name in the table, the logs and on the command line.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Kind::$variant => $name),+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A count: the cell holds this many.
+    QuantitySet = "quantity.set",
+    /// A movement: this many more or fewer.
+    QuantityAdjust = "quantity.adjust",
+    /// Ship an order, or named lines of it.
+    ShipmentCreate = "shipment.create",
+    /// Tell the tracking number of a shipment.
+    TrackingSubmit = "tracking.submit",
+    /// *Create product*
+    ProductCreate = "product.create",
+    /// *Update product*
+    ProductUpdate = "product.update",
+    /// *Create warehouse*
+    WarehouseCreate = "warehouse.create",
+    /// *Create listing template*
+    ListingTemplateCreate = "listing_template.create",
+}
+
+impl Kind {
+    /// Whether a second send would make a second thing: such a wish is never sent again blindly (rules.md 22).
+    pub fn creates(self) -> bool {
+        match self {
+            Kind::ShipmentCreate
+            | Kind::ProductCreate
+            | Kind::WarehouseCreate
+            | Kind::ListingTemplateCreate => true,
+            Kind::QuantitySet | Kind::QuantityAdjust | Kind::TrackingSubmit | Kind::ProductUpdate => false,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+        let found = Kind::ALL.iter().find(|kind| kind.as_str() == name);
+        found.copied().ok_or_else(|| UnknownKind(name.into()))
+    }
+}
+
+/// A name that is no kind of wish.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no kind of wish `{0}`; {hint}", hint = hint(.0))]
+pub struct UnknownKind(pub String);
+
+fn hint(name: &str) -> String {
+    let names = Kind::ALL.iter().map(|kind| kind.as_str());
+    match nearest(name, names.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("the kinds are {}", names.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_found_by_its_name_and_by_no_other_spelling() {
+        assert_eq!(Kind::ALL.len(), 8);
+        for kind in Kind::ALL {
+            assert_eq!(kind.as_str().parse::<Kind>().as_ref(), Ok(kind));
+            assert!(kind.as_str().to_uppercase().parse::<Kind>().is_err());
+        }
+    }
+
+    #[test]
+    fn a_misspelled_kind_is_answered_with_the_nearest() {
+        let error = "quantity.sett".parse::<Kind>().unwrap_err();
+        assert!(error.to_string().ends_with("did you mean `quantity.set`?"), "{error}");
+        let error = "fly".parse::<Kind>().unwrap_err();
+        assert!(error.to_string().contains("listing_template.create"), "{error}");
+    }
+}

@@ -1,0 +1,210 @@
+//! `product.create` and `product.update`: the service's own bodies (service-interface.md, *Create product*,
+//! *Update product*), checked for what the service requires and for what a full PUT would silently reset.
+//!
+//! Fields the document does not list are passed on, unless they are a listed one in the wrong case. Thirteen
+//! images pass too: the document says the service attaches the first twelve, and that is no error there.
+
+use super::Reason;
+use super::Rejection;
+use super::fields::{Fields, QUANTITIES, bad};
+use crate::model::{ProductId, Quantity, Sku, WarehouseId};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+const FLAGS: [&str; 6] =
+    ["IsAutoSyncEnabled", "IsDiscontinued", "IsDropshipped", "IsFireArm", "IsVariation", "IsParent"];
+
+const OTHERS: [&str; 10] = [
+    "Sku",
+    "Name",
+    "Type",
+    "QuantityOnHand",
+    "Identifiers",
+    "GlobalListingAttributes",
+    "Images",
+    "Warehouses",
+    "SupplierInformation",
+    "IsActive",
+];
+
+/// What an update must say beside its ids: a PUT replaces the product, so what is left out is reset.
+const COMPLETE: [&str; 12] = [
+    "Id",
+    "CompanyId",
+    "Type",
+    "Identifiers",
+    "IsAutoSyncEnabled",
+    "IsDiscontinued",
+    "IsDropshipped",
+    "IsFireArm",
+    "IsVariation",
+    "IsParent",
+    "Images",
+    "Warehouses",
+];
+
+/// A product to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProductCreate {
+    /// Its SKU: what it is looked for by, before and after (rules.md 26).
+    pub sku: Sku,
+    /// The body to be sent, as it came.
+    pub fields: Map<String, Value>,
+}
+
+/// A product to be replaced by a full PUT.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProductUpdate {
+    /// Whose cells the update occupies while it is in flight (rules.md 13).
+    pub sku: Sku,
+    /// The product.
+    pub product_id: ProductId,
+    /// The body as it came; what is sent has its quantities filled in.
+    pub fields: Map<String, Value>,
+}
+
+impl ProductCreate {
+    pub(super) fn read(map: Map<String, Value>) -> Result<Self, Rejection> {
+        let sku = product(&Fields::new(&map))?;
+        Ok(Self { sku, fields: map })
+    }
+}
+
+impl ProductUpdate {
+    pub(super) fn read(map: Map<String, Value>) -> Result<Self, Rejection> {
+        let fields = Fields::new(&map);
+        let sku = product(&fields)?;
+        complete(&fields)?;
+        let product_id = fields.required("Id", fields.id("Id")?).map(ProductId)?;
+        fields.required("CompanyId", fields.id("CompanyId")?)?;
+        let identifiers = fields.required("Identifiers", fields.object("Identifiers")?)?;
+        identifiers.required("ProductId", identifiers.id("ProductId")?)?;
+        for list in ["Images", "Warehouses"] {
+            for item in fields.list(list)?.unwrap_or_default() {
+                item.required("Id", item.id("Id")?)?;
+            }
+        }
+        Ok(Self { sku, product_id, fields: map })
+    }
+
+    /// The body to be sent: every quantity is the fact just read, so that the PUT undoes no sale (rules.md 13).
+    /// `total` is the product's own quantity, for accounts without warehouses.
+    ///
+    /// # Errors
+    /// [`Reason::QuantityInUpdate`] where the caller wants another quantity, [`Reason::UnknownWarehouse`] for a
+    /// link the service does not know, [`Reason::BadBody`] for a known link the body leaves out.
+    pub fn with_quantities(
+        &self,
+        facts: &BTreeMap<WarehouseId, Quantity>,
+        total: Quantity,
+    ) -> Result<Map<String, Value>, Rejection> {
+        let mut fields = self.fields.clone();
+        fill(&mut fields, total, "the product")?;
+        let mut missing: Vec<WarehouseId> = facts.keys().copied().collect();
+        let links = fields.get_mut("Warehouses").and_then(Value::as_array_mut);
+        for link in links.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let Some(warehouse) = Fields::new(link).id("WarehouseId")?.map(WarehouseId) else { continue };
+            let fact = *facts.get(&warehouse).ok_or_else(|| unlinked(&self.sku, warehouse))?;
+            fill(link, fact, &format!("warehouse {warehouse}"))?;
+            missing.retain(|known| *known != warehouse);
+        }
+        match missing.first() {
+            Some(left_out) => Err(bad(format!(
+                "`Warehouses` leaves out warehouse {left_out}, which {} is linked to; add its entry with its `Id`",
+                self.sku
+            ))),
+            None => Ok(fields),
+        }
+    }
+}
+
+fn unlinked(sku: &Sku, warehouse: WarehouseId) -> Rejection {
+    let detail =
+        format!("`Warehouses` names warehouse {warehouse}, which {sku} is not linked to; leave it out");
+    Rejection { reason: Reason::UnknownWarehouse, detail }
+}
+
+/// Puts the fact where the caller left the quantity out, or wrote the same.
+fn fill(fields: &mut Map<String, Value>, fact: Quantity, of: &str) -> Result<(), Rejection> {
+    match Fields::new(fields).whole("QuantityOnHand", i64::MIN..=i64::MAX)? {
+        Some(wanted) if Quantity(wanted) != fact => Err(Rejection {
+            reason: Reason::QuantityInUpdate,
+            detail: format!(
+                "`QuantityOnHand` of {of} is {wanted} and the service holds {fact}; leave it out and insert a `quantity.set`"
+            ),
+        }),
+        Some(_) | None => {
+            fields.insert("QuantityOnHand".into(), fact.0.into());
+            Ok(())
+        }
+    }
+}
+
+/// What both calls need; the answer is the product's SKU.
+fn product(fields: &Fields<'_>) -> Result<Sku, Rejection> {
+    fields.spelled(&[&OTHERS[..], &FLAGS[..]].concat())?;
+    let sku = fields.sku("Sku")?;
+    fields.required("Name", fields.text("Name")?)?;
+    fields.word("Type", &["Product", "Kit", "Built"])?;
+    fields.whole("QuantityOnHand", QUANTITIES)?;
+    for flag in FLAGS {
+        fields.flag(flag)?;
+    }
+    if fields.flag("IsVariation")? == Some(true) && fields.flag("IsParent")? == Some(true) {
+        return Err(bad(
+            "`IsVariation` and `IsParent` are both true; a product is at most one of them".into()
+        ));
+    }
+    details(fields)?;
+    links(fields)?;
+    Ok(sku)
+}
+
+/// The parts of a product the document gives shapes for.
+fn details(fields: &Fields<'_>) -> Result<(), Rejection> {
+    if let Some(identifiers) = fields.object("Identifiers")? {
+        identifiers.texts(&["UPC", "EAN", "ISBN", "GTIN"])?;
+    }
+    if let Some(attributes) = fields.object("GlobalListingAttributes")? {
+        attributes.texts(&["SoldAsName", "ShortDescription", "LongDescription"])?;
+        attributes.number("Price")?;
+        attributes.word("Condition", &["New", "Used"])?;
+    }
+    if let Some(supplier) = fields.object("SupplierInformation")? {
+        supplier.id("SupplierId")?;
+        supplier.texts(&["Sku"])?;
+        supplier.number("Price")?;
+    }
+    for image in fields.list("Images")?.unwrap_or_default() {
+        image.texts(&["MIMEType", "Url"])?;
+        image.whole("DisplayOrder", i64::MIN..=i64::MAX)?;
+    }
+    Ok(())
+}
+
+/// Each warehouse entry needs its id, once.
+fn links(fields: &Fields<'_>) -> Result<(), Rejection> {
+    let mut warehouses = Vec::new();
+    for link in fields.list("Warehouses")?.unwrap_or_default() {
+        warehouses.push(link.warehouse("WarehouseId")?);
+        link.whole("QuantityOnHand", QUANTITIES)?;
+        link.texts(&["Aisle", "Bin", "SKU"])?;
+        link.flag("IsActive")?;
+    }
+    fields.unique("Warehouses", &warehouses)
+}
+
+/// Names everything an update leaves out, at once.
+fn complete(fields: &Fields<'_>) -> Result<(), Rejection> {
+    let missing: Vec<&str> = COMPLETE.into_iter().filter(|name| fields.get(name).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(bad(format!(
+        "the product is incomplete: {} missing; an update replaces the whole product, so send all of it",
+        missing.join(", ")
+    )))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Which product bodies are taken, and what a full PUT is filled with.
+
+use super::super::{Body, parse};
+use super::*;
+use serde_json::json;
+
+fn whole() -> Value {
+    json!({
+        "Id": 10, "CompanyId": 2, "Sku": "A", "Name": "Lamp", "Type": "Product",
+        "Identifiers": {"ProductId": 10, "UPC": "1"},
+        "IsAutoSyncEnabled": true, "IsDiscontinued": false, "IsDropshipped": false, "IsFireArm": false,
+        "IsVariation": false, "IsParent": false,
+        "Images": [{"Id": 5, "Url": "https://example.org/a.png"}],
+        "Warehouses": [{"Id": 8, "WarehouseId": 1}, {"Id": 9, "WarehouseId": 2}],
+    })
+}
+
+fn update(body: &Value) -> Result<ProductUpdate, Rejection> {
+    parse("product.update", &body.to_string()).map(|body| match body {
+        Body::ProductUpdate(update) => update,
+        other => panic!("{other:?}"),
+    })
+}
+
+fn facts(quantities: &[(i64, i64)]) -> BTreeMap<WarehouseId, Quantity> {
+    quantities.iter().map(|(id, quantity)| (WarehouseId(*id), Quantity(*quantity))).collect()
+}
+
+#[test]
+fn a_product_needs_a_sku_and_a_name_and_keeps_the_documents_rules() {
+    let cases = [
+        (json!({"Sku": "A", "Name": "Lamp"}), None),
+        (json!({"Sku": "A", "Name": "Lamp", "Type": "Kit", "Notes": "passed on"}), None),
+        (json!({"Sku": "A", "Name": "Lamp", "IsVariation": true, "IsParent": false}), None),
+        (json!({"Sku": "A", "Name": "Lamp", "Images": vec![json!({"Url": "x"}); 13]}), None),
+        (json!({"Name": "Lamp"}), Some("`Sku` is missing")),
+        (json!({"Sku": "A"}), Some("`Name` is missing")),
+        (json!({"Sku": "A", "Name": " "}), Some("`Name` is \" \"")),
+        (json!({"Sku": 5, "Name": "Lamp"}), Some("`Sku` is 5")),
+        (json!({"sku": "A", "Name": "Lamp"}), Some("`sku` must be spelled `Sku`")),
+        (json!({"Sku": "A", "Name": "Lamp", "quantityOnHand": 5}), Some("must be spelled `QuantityOnHand`")),
+        (json!({"Sku": "A", "Name": "Lamp", "Type": "Bundle"}), Some("one of Product, Kit, Built")),
+        (json!({"Sku": "A", "Name": "Lamp", "IsVariation": true, "IsParent": true}), Some("both true")),
+        (json!({"Sku": "A", "Name": "Lamp", "IsDropshipped": "yes"}), Some("`IsDropshipped` is \"yes\"")),
+        (json!({"Sku": "A", "Name": "Lamp", "QuantityOnHand": -1}), Some("`QuantityOnHand` is -1")),
+        (
+            json!({"Sku": "A", "Name": "Lamp", "Warehouses": [{}]}),
+            Some("`Warehouses[0].WarehouseId` is missing"),
+        ),
+        (json!({"Sku": "A", "Name": "Lamp", "Warehouses": [1]}), Some("`Warehouses[0]` is 1")),
+        (
+            json!({"Sku": "A", "Name": "Lamp", "Warehouses": [{"WarehouseId": 1}, {"WarehouseId": 1.0}]}),
+            Some("`Warehouses` names 1 twice"),
+        ),
+        (
+            json!({"Sku": "A", "Name": "Lamp", "GlobalListingAttributes": {"Condition": "Mint"}}),
+            Some("`GlobalListingAttributes.Condition`"),
+        ),
+        (json!({"Sku": "A", "Name": "Lamp", "Identifiers": {"UPC": 12}}), Some("`Identifiers.UPC` is 12")),
+    ];
+    for (body, expected) in cases {
+        let detail = parse("product.create", &body.to_string()).err().map(|rejection| rejection.detail);
+        match (expected, detail) {
+            (None, None) => {}
+            (Some(expected), Some(detail)) => assert!(detail.contains(expected), "{body}: {detail}"),
+            (expected, detail) => panic!("{body}: expected {expected:?}, got {detail:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_whole_update_is_taken_and_each_part_left_out_is_named() {
+    assert_eq!(update(&whole()).unwrap().product_id, ProductId(10));
+    for name in COMPLETE.iter().chain(&["Sku", "Name"]) {
+        let mut body = whole();
+        body.as_object_mut().unwrap().remove(*name);
+        let detail = update(&body).unwrap_err().detail;
+        assert!(detail.contains(name), "{name}: {detail}");
+    }
+}
+
+#[test]
+fn an_update_without_the_ids_of_its_parts_is_refused() {
+    for (list, expected) in
+        [("Images", "`Images[0].Id` is missing"), ("Warehouses", "`Warehouses[0].Id` is missing")]
+    {
+        let mut body = whole();
+        body[list][0].as_object_mut().unwrap().remove("Id");
+        assert!(update(&body).unwrap_err().detail.contains(expected));
+    }
+    let mut body = whole();
+    body["Identifiers"].as_object_mut().unwrap().remove("ProductId");
+    assert!(update(&body).unwrap_err().detail.contains("`Identifiers.ProductId`"));
+}
+
+#[test]
+fn an_update_is_sent_with_the_quantities_just_read() {
+    let body = update(&whole()).unwrap().with_quantities(&facts(&[(1, 5), (2, 7)]), Quantity(12)).unwrap();
+    let body = Value::Object(body);
+    assert_eq!(body["QuantityOnHand"], 12);
+    assert_eq!(body["Warehouses"][0]["QuantityOnHand"], 5);
+    assert_eq!(body["Warehouses"][1]["QuantityOnHand"], 7);
+    assert_eq!(body["Name"], "Lamp");
+}
+
+#[test]
+fn an_update_that_wants_another_quantity_is_sent_to_quantity_set() {
+    let known = facts(&[(1, 5), (2, 7)]);
+    let mut body = whole();
+    body["Warehouses"][0]["QuantityOnHand"] = json!(5.0);
+    assert!(update(&body).unwrap().with_quantities(&known, Quantity(12)).is_ok());
+    body["Warehouses"][0]["QuantityOnHand"] = json!(6);
+    let rejection = update(&body).unwrap().with_quantities(&known, Quantity(12)).unwrap_err();
+    assert_eq!(rejection.reason, Reason::QuantityInUpdate);
+    assert!(rejection.detail.contains("`quantity.set`"), "{}", rejection.detail);
+}
+
+#[test]
+fn an_update_names_exactly_the_links_the_service_knows() {
+    let update = update(&whole()).unwrap();
+    let unknown = update.with_quantities(&facts(&[(1, 5)]), Quantity(5)).unwrap_err();
+    assert_eq!(unknown.reason, Reason::UnknownWarehouse);
+    let left_out = update.with_quantities(&facts(&[(1, 5), (2, 7), (3, 0)]), Quantity(12)).unwrap_err();
+    assert!(left_out.detail.contains("warehouse 3"), "{}", left_out.detail);
+}

@@ -1,0 +1,141 @@
+//! The two wishes for stock: a count and a movement.
+//!
+//! A count says what the service's `QuantityOnHand` means: what is on the shelf less what is sold and not yet
+//! picked (rules.md 14).
+
+use super::Rejection;
+use super::fields::{Fields, QUANTITIES};
+use crate::model::{Cell, Quantity, Timestamp};
+use std::ops::RangeInclusive;
+
+/// What a fact of the service can be: its 32 bits, also below zero (oversold).
+const FACTS: RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
+
+/// A movement in either direction.
+const DELTAS: RangeInclusive<i64> = -Quantity::MAX.0..=Quantity::MAX.0;
+
+/// `quantity.set`: a count of one cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuantitySet {
+    /// What was counted.
+    pub cell: Cell,
+    /// How many there are.
+    pub quantity: Quantity,
+    /// What the stock view showed at the count, when the caller says it; else the database knows.
+    pub seen: Option<Quantity>,
+    /// When it was counted, when that was before the insertion.
+    pub counted_at: Option<Timestamp>,
+}
+
+impl QuantitySet {
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, Rejection> {
+        fields.only(&["sku", "warehouse_id", "quantity", "seen", "counted_at"])?;
+        Ok(Self {
+            cell: cell(fields)?,
+            quantity: fields.required("quantity", fields.whole("quantity", QUANTITIES)?).map(Quantity)?,
+            seen: fields.whole("seen", FACTS)?.map(Quantity),
+            counted_at: fields.date("counted_at")?.map(|(_, at)| at),
+        })
+    }
+}
+
+/// `quantity.adjust`: goods that came or went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuantityAdjust {
+    /// Where they came or went.
+    pub cell: Cell,
+    /// How many more; fewer if negative. Zero is taken: programs that write differences write it too.
+    pub delta: i64,
+}
+
+impl QuantityAdjust {
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Self, Rejection> {
+        fields.only(&["sku", "warehouse_id", "delta"])?;
+        Ok(Self { cell: cell(fields)?, delta: fields.required("delta", fields.whole("delta", DELTAS)?)? })
+    }
+}
+
+fn cell(fields: &Fields<'_>) -> Result<Cell, Rejection> {
+    Ok(Cell { sku: fields.sku("sku")?, warehouse_id: fields.warehouse("warehouse_id")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Body, Reason, parse};
+    use super::*;
+
+    fn set(body: &str) -> Result<QuantitySet, Rejection> {
+        parse("quantity.set", body).map(|body| match body {
+            Body::QuantitySet(set) => set,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn a_count_is_read_with_all_it_may_say() {
+        let body = r#"{"sku":" Ä 1","warehouse_id":7.0,"quantity":28.0,"seen":-2,"counted_at":"2031-05-04T08:00:00+02:00"}"#;
+        let set = set(body).unwrap();
+        assert_eq!(set.cell.sku.as_str(), " Ä 1");
+        assert_eq!((set.cell.warehouse_id.0, set.quantity, set.seen), (7, Quantity(28), Some(Quantity(-2))));
+        assert_eq!(set.counted_at.unwrap().rfc3339(), "2031-05-04T06:00:00.000Z");
+    }
+
+    #[test]
+    fn null_counts_as_absent() {
+        let set = set(r#"{"sku":"A","warehouse_id":1,"quantity":0,"seen":null,"counted_at":null}"#).unwrap();
+        assert_eq!((set.seen, set.counted_at), (None, None));
+    }
+
+    #[test]
+    fn a_count_that_makes_no_sense_names_its_field() {
+        let cases = [
+            (r#"{"warehouse_id":1,"quantity":1}"#, "`sku` is missing"),
+            (r#"{"Sku":"A","warehouse_id":1,"quantity":1}"#, "did you mean `sku`?"),
+            (r#"{"sku":7,"warehouse_id":1,"quantity":1}"#, "`sku` is 7; it must be a text"),
+            (r#"{"sku":" ","warehouse_id":1,"quantity":1}"#, "must not be empty"),
+            (r#"{"sku":"A","quantity":1}"#, "`warehouse_id` is missing"),
+            (r#"{"sku":"A","warehouse_id":0,"quantity":1}"#, "`warehouse_id` is 0"),
+            (r#"{"sku":"A","warehouse_id":"1","quantity":1}"#, "`warehouse_id` is \"1\""),
+            (
+                r#"{"sku":"A","warehouse_id":123456789012345678901234567890,"quantity":1}"#,
+                "`warehouse_id` is 1.23",
+            ),
+            (r#"{"sku":"A","warehouse_id":1}"#, "`quantity` is missing"),
+            (r#"{"sku":"A","warehouse_id":1,"quantity":-1}"#, "`quantity` is -1"),
+            (r#"{"sku":"A","warehouse_id":1,"quantity":2.5}"#, "`quantity` is 2.5"),
+            (r#"{"sku":"A","warehouse_id":1,"quantity":"5"}"#, "`quantity` is \"5\""),
+            (r#"{"sku":"A","warehouse_id":1,"quantity":true}"#, "`quantity` is true"),
+            (r#"{"sku":"A","warehouse_id":1,"quantity":2147483648}"#, "from 0 to 2147483647"),
+            (r#"{"sku":"A","warehouse_id":1,"quantity":1,"seen":1.5}"#, "`seen` is 1.5"),
+            (r#"{"sku":"A","warehouse_id":1,"quantity":1,"counted_at":"noon"}"#, "`counted_at` is \"noon\""),
+            (r#"{"sku":"A","warehouse_id":1,"quantity":1,"sean":3}"#, "did you mean `seen`?"),
+            (r#"{"sku":"A","warehouse_id":1,"quantity":1,"note":"x"}"#, "no field `note`"),
+        ];
+        for (body, expected) in cases {
+            let rejection = set(body).unwrap_err();
+            assert_eq!(rejection.reason, Reason::BadBody);
+            assert!(rejection.detail.contains(expected), "{body}: {}", rejection.detail);
+        }
+    }
+
+    #[test]
+    fn a_movement_is_any_whole_number_of_32_bits() {
+        let cases = [
+            ("-3", Some(-3)),
+            ("5.0", Some(5)),
+            ("0", Some(0)),
+            ("2147483647", Some(2_147_483_647)),
+            ("-2147483648", None),
+            ("0.5", None),
+            ("null", None),
+        ];
+        for (delta, expected) in cases {
+            let body = format!(r#"{{"sku":"A","warehouse_id":1,"delta":{delta}}}"#);
+            let read = parse("quantity.adjust", &body).ok().map(|body| match body {
+                Body::QuantityAdjust(adjust) => adjust.delta,
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(read, expected, "{delta}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `listing_template.create`: the service's own body (service-interface.md, *Create listing template*). The
+//! storefront stands in the path of the call, so here it must stand in the body.
+
+use super::Rejection;
+use super::fields::Fields;
+use crate::model::StorefrontId;
+use serde_json::{Map, Value};
+
+/// A listing template to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListingTemplateCreate {
+    /// Whose template it is.
+    pub storefront_id: StorefrontId,
+    /// Its name: what it is looked for by, before and after (rules.md 26).
+    pub name: String,
+    /// The body to be sent, as it came.
+    pub fields: Map<String, Value>,
+}
+
+impl ListingTemplateCreate {
+    pub(super) fn read(map: Map<String, Value>) -> Result<Self, Rejection> {
+        let fields = Fields::new(&map);
+        fields.only(&["StorefrontId", "Name", "Body", "Id"])?;
+        let storefront_id = fields.required("StorefrontId", fields.id("StorefrontId")?).map(StorefrontId)?;
+        let name = fields.required("Name", fields.text("Name")?)?.to_owned();
+        fields.required("Body", fields.text("Body")?)?;
+        fields.number("Id")?;
+        Ok(Self { storefront_id, name, fields: map })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+
+    #[test]
+    fn a_template_needs_its_storefront_a_name_and_a_body() {
+        let cases = [
+            (r#"{"StorefrontId":3,"Name":"N","Body":"<b>x</b>"}"#, None),
+            (r#"{"StorefrontId":3,"Name":"N","Body":"x","Id":0}"#, None),
+            (r#"{"Name":"N","Body":"x"}"#, Some("`StorefrontId` is missing")),
+            (r#"{"StorefrontId":3,"Body":"x"}"#, Some("`Name` is missing")),
+            (r#"{"StorefrontId":3,"Name":"N"}"#, Some("`Body` is missing")),
+            (r#"{"StorefrontId":3,"Name":"N","Body":""}"#, Some("`Body` is \"\"")),
+            (r#"{"StorefrontId":-3,"Name":"N","Body":"x"}"#, Some("`StorefrontId` is -3")),
+            (r#"{"StorefrontID":3,"Name":"N","Body":"x"}"#, Some("did you mean `StorefrontId`?")),
+        ];
+        for (body, expected) in cases {
+            let detail = parse("listing_template.create", body).err().map(|rejection| rejection.detail);
+            match (expected, detail) {
+                (None, None) => {}
+                (Some(expected), Some(detail)) => assert!(detail.contains(expected), "{body}: {detail}"),
+                (expected, detail) => panic!("{body}: expected {expected:?}, got {detail:?}"),
+            }
+        }
+    }
+}

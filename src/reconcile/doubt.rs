@@ -1,0 +1,131 @@
+//! Settling: what became of a request whose answer is lost (rules.md 7, 8).
+//!
+//! *Landed* may be decided at once. *Not landed* is decided only after two looks, both after a quiet time from
+//! the send: a request that timed out may still be carried out, and a second one would then ship a second parcel.
+
+use super::fact::LOOKS_APART;
+use crate::model::{Quantity, Timestamp};
+use crate::outbox::Reason;
+use std::time::Duration;
+
+/// Quiet time of creates: a second parcel costs more than ten minutes.
+pub const QUIET_CREATE: Duration = Duration::from_secs(600);
+
+/// Least quiet time of quantities.
+const QUIET_QUANTITY_MIN: Duration = Duration::from_secs(5);
+
+/// How many other entries must have landed to speak for the whole call.
+const WITNESSES_MIN: usize = 3;
+
+/// Quiet time of quantity writes sent with `timeout`.
+pub fn quiet_quantity(timeout: Duration) -> Duration {
+    timeout.saturating_mul(2).max(QUIET_QUANTITY_MIN)
+}
+
+/// What became of a wish in doubt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement<T> {
+    /// It was done.
+    Landed(T),
+    /// It was not, and will not be.
+    NotLanded,
+    /// Not yet known.
+    LookAgain {
+        /// When the next look may be sent.
+        not_before: Timestamp,
+    },
+    /// Looking further tells nothing.
+    Undecided {
+        /// [`Reason::LandedOrAnother`]: it stays in doubt. Any other: it is held.
+        reason: Reason,
+        /// The evidence.
+        detail: String,
+    },
+}
+
+/// Judges a request sent at `sent_at` of which the latest looks, sent at `absent_at` (oldest first), all showed
+/// nothing.
+pub(super) fn absent<T>(absent_at: &[Timestamp], sent_at: Timestamp, quiet: Duration) -> Settlement<T> {
+    let quiet_until = sent_at.plus(quiet);
+    let mut looks = absent_at.iter().filter(|at| **at >= quiet_until);
+    match (looks.next(), looks.next_back()) {
+        (Some(first), Some(last)) if last.since(*first) >= LOOKS_APART => Settlement::NotLanded,
+        (Some(first), _) => Settlement::LookAgain { not_before: first.plus(LOOKS_APART) },
+        (None, _) => Settlement::LookAgain { not_before: quiet_until },
+    }
+}
+
+/// A quantity write in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteInDoubt {
+    /// The fact used; none where the warehouse was not linked.
+    pub before: Option<Quantity>,
+    /// What was written.
+    pub target: Quantity,
+    /// When the request was sent.
+    pub sent_at: Timestamp,
+    /// See [`quiet_quantity`].
+    pub quiet: Duration,
+}
+
+/// A look at its cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// When the request was sent.
+    pub sent_at: Timestamp,
+    /// What it showed; none: still not linked.
+    pub quantity: Option<Quantity>,
+}
+
+/// Another entry of the same call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// The fact used.
+    pub before: Option<Quantity>,
+    /// What was written.
+    pub target: Quantity,
+    /// What its cell shows now, if it was looked at.
+    pub now: Option<Quantity>,
+}
+
+/// Judges a quantity write by the looks at its cell, oldest first. *Landed* carries what it adds to O.
+pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness]) -> Settlement<i64> {
+    let landed = Settlement::Landed(write.target.0.saturating_sub(write.before.map_or(0, |before| before.0)));
+    let Some(last) = looks.last() else { return Settlement::LookAgain { not_before: write.sent_at } };
+    if looks.iter().any(|look| look.quantity == Some(write.target)) {
+        return landed;
+    }
+    if last.quantity == write.before {
+        let unchanged = looks.iter().rev().take_while(|look| look.quantity == write.before);
+        let mut absent_at: Vec<Timestamp> = unchanged.map(|look| look.sent_at).collect();
+        absent_at.reverse();
+        return absent(&absent_at, write.sent_at, write.quiet);
+    }
+    if testify(witnesses) {
+        return landed;
+    }
+    let quiet_until = write.sent_at.plus(write.quiet);
+    if last.sent_at < quiet_until {
+        return Settlement::LookAgain { not_before: quiet_until };
+    }
+    Settlement::Undecided { reason: Reason::Undecided, detail: numbers(write, last) }
+}
+
+/// Whether the call as a whole was carried out: enough of its entries changed something, and all show it.
+fn testify(witnesses: &[Witness]) -> bool {
+    let mut telling = witnesses.iter().filter(|witness| witness.before != Some(witness.target));
+    let count = telling.clone().count();
+    count >= WITNESSES_MIN && telling.all(|witness| witness.now == Some(witness.target))
+}
+
+fn numbers(write: &WriteInDoubt, last: &Look) -> String {
+    let shown =
+        |quantity: Option<Quantity>| quantity.map_or("nothing".into(), |quantity| quantity.to_string());
+    let (before, target, now) = (shown(write.before), write.target, shown(last.quantity));
+    format!(
+        "{before} was to become {target} and is {now}, so others moved the cell meanwhile; count it again"
+    )
+}
+
+#[cfg(test)]
+mod tests;

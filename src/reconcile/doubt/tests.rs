@@ -1,0 +1,89 @@
+//! Looks at a cell whose write got no answer, and what they prove.
+
+use super::*;
+
+/// 50 → 47, sent at second 100 with a time-out of 30 s: quiet until 160.
+const WRITE: WriteInDoubt = WriteInDoubt {
+    before: Some(Quantity(50)),
+    target: Quantity(47),
+    sent_at: Timestamp(100_000),
+    quiet: Duration::from_secs(60),
+};
+
+fn looks(looks: &[(i64, i64)]) -> Vec<Look> {
+    let look = |&(second, quantity): &(i64, i64)| Look {
+        sent_at: Timestamp(second * 1000),
+        quantity: Some(Quantity(quantity)),
+    };
+    looks.iter().map(look).collect()
+}
+
+fn again(second: i64) -> Settlement<i64> {
+    Settlement::LookAgain { not_before: Timestamp(second * 1000) }
+}
+
+/// `landed` entries that show their target, and one more that shows `last`.
+fn witnesses(landed: usize, last: Option<i64>) -> Vec<Witness> {
+    let witness = |now| Witness { before: Some(Quantity(5)), target: Quantity(4), now: Some(Quantity(now)) };
+    (0..landed).map(|_| witness(4)).chain(last.map(witness)).collect()
+}
+
+#[test]
+fn landed_is_seen_at_once_and_not_landed_takes_two_looks_after_the_quiet_time() {
+    let cases = [
+        ("no look yet", vec![], again(100)),
+        ("the target is read a second after the time-out", vec![(131, 47)], Settlement::Landed(-3)),
+        ("not there a second after the time-out: it may still be carried out", vec![(131, 50)], again(160)),
+        ("and it was", vec![(131, 50), (160, 47)], Settlement::Landed(-3)),
+        ("one look after the quiet time", vec![(131, 50), (160, 50)], again(165)),
+        ("two, too close", vec![(160, 50), (164, 50)], again(165)),
+        ("two", vec![(160, 50), (165, 50)], Settlement::NotLanded),
+        ("two before the quiet time prove nothing", vec![(131, 50), (140, 50)], again(160)),
+        ("landed, then one sold", vec![(131, 47), (161, 46)], Settlement::Landed(-3)),
+    ];
+    for (name, seen, expected) in cases {
+        assert_eq!(settle_write(&WRITE, &looks(&seen), &[]), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_cell_that_shows_neither_value_is_judged_by_the_other_entries_of_its_call() {
+    let late = looks(&[(161, 45)]);
+    let silent = [Witness { before: Some(Quantity(4)), target: Quantity(4), now: Some(Quantity(4)) }; 5];
+    let unseen = [&witnesses(3, None)[..], &[Witness { now: None, ..witnesses(1, None)[0] }]].concat();
+    let cases = [
+        ("three landed", witnesses(3, None), true),
+        ("two are too few", witnesses(2, None), false),
+        ("one of four did not", witnesses(3, Some(5)), false),
+        ("one of four was not looked at", unseen, false),
+        ("entries that changed nothing prove nothing", silent.to_vec(), false),
+    ];
+    for (name, witnesses, landed) in cases {
+        let settlement = settle_write(&WRITE, &late, &witnesses);
+        assert_eq!(settlement == Settlement::Landed(-3), landed, "{name}: {settlement:?}");
+    }
+}
+
+#[test]
+fn a_cell_that_shows_neither_value_is_held_with_its_numbers_after_the_quiet_time() {
+    assert_eq!(settle_write(&WRITE, &looks(&[(131, 45)]), &[]), again(160));
+    let Settlement::Undecided { reason, detail } = settle_write(&WRITE, &looks(&[(160, 45)]), &[]) else {
+        panic!("decided")
+    };
+    assert_eq!(reason, Reason::Undecided);
+    assert!(detail.contains("50 was to become 47 and is 45"), "{detail}");
+}
+
+#[test]
+fn a_link_that_was_not_there_is_told_by_its_being_there() {
+    let write = WriteInDoubt { before: None, ..WRITE };
+    let still_none = |second: i64| Look { sent_at: Timestamp(second * 1000), quantity: None };
+    assert_eq!(settle_write(&write, &looks(&[(131, 47)]), &[]), Settlement::Landed(47));
+    assert_eq!(settle_write(&write, &[still_none(160), still_none(170)], &[]), Settlement::NotLanded);
+}
+
+#[test]
+fn quantities_are_quiet_for_two_time_outs_and_never_under_five_seconds() {
+    assert_eq!(quiet_quantity(Duration::from_secs(30)), Duration::from_secs(60));
+    assert_eq!(quiet_quantity(Duration::from_millis(100)), Duration::from_secs(5));
+}

@@ -1,0 +1,126 @@
+//! The packing's promises: the bound, each entry once, no twins, and the urgent as early as the bound allows.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Entries of SKUs by number; every second spelling of a SKU is its twin.
+fn skus(numbers: &[usize]) -> Vec<Sku> {
+    let spelled = |(index, number): (usize, &usize)| match index % 2 {
+        0 => format!("sku-{number}"),
+        _ => format!(" SKU-{number} "),
+    };
+    numbers.iter().enumerate().map(spelled).map(|text| Sku::new(text).unwrap()).collect()
+}
+
+fn entries<'a>(skus: &'a [Sku], urgent: &[bool]) -> Vec<Entry<'a>> {
+    skus.iter().zip(urgent).map(|(sku, urgent)| Entry { sku, urgent: *urgent }).collect()
+}
+
+/// max(⌈n/25⌉, most entries of one SKU), written down a second time.
+fn bound(entries: &[Entry<'_>], left: &BTreeSet<usize>) -> usize {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for index in left {
+        *counts.entry(entries[*index].sku.fold()).or_default() += 1;
+    }
+    let most = counts.values().copied().max().unwrap_or(0);
+    most.max(left.len().div_ceil(25))
+}
+
+fn packed(count: usize, number: impl Fn(usize) -> usize, urgent: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+    let skus = skus(&(0..count).map(number).collect::<Vec<_>>());
+    let urgent: Vec<bool> = (0..count).map(urgent).collect();
+    pack(&entries(&skus, &urgent))
+}
+
+#[test]
+fn the_number_of_calls_is_the_lower_bound() {
+    // (entries, distinct SKUs) → calls
+    let cases = [
+        (0, 1, 0),
+        (1, 1, 1),
+        (25, 25, 1),
+        (26, 26, 2),
+        (3, 1, 3),
+        (50, 10, 5),
+        (51, 17, 3),
+        (1000, 300, 40),
+    ];
+    for (count, distinct, calls) in cases {
+        assert_eq!(packed(count, |index| index % distinct, |_| false).len(), calls, "{count} of {distinct}");
+    }
+}
+
+#[test]
+fn one_sku_in_many_warehouses_is_in_every_call_from_the_first() {
+    // SKU 0 in four warehouses, and 76 others: four calls of 20 would do, but SKU 0 must be in each.
+    let calls = packed(80, |index| index.saturating_sub(3), |_| false);
+    assert_eq!(calls.len(), 4);
+    assert!(calls.iter().all(|call| call.iter().filter(|index| **index < 4).count() == 1), "{calls:?}");
+}
+
+#[test]
+fn entries_keep_their_order_where_nothing_else_decides() {
+    let calls = packed(60, |index| index, |_| false);
+    assert_eq!(calls.concat(), (0..60).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_operators_wish_goes_first_and_takes_nothing_from_the_bound() {
+    let calls = packed(60, |index| index, |index| index == 59);
+    assert_eq!((calls[0][0], calls.len()), (59, 3));
+    let twin_of_the_urgent = packed(3, |_| 0, |index| index == 2);
+    assert_eq!(twin_of_the_urgent, [[2], [0], [1]]);
+}
+
+#[test]
+fn the_next_call_is_the_first_of_all() {
+    let skus = skus(&(0..70).map(|index| index % 40).collect::<Vec<_>>());
+    let entries = entries(&skus, &[false; 70]);
+    assert_eq!(next_call(&entries), pack(&entries)[0]);
+    assert_eq!(next_call(&[]), Vec::<usize>::new());
+    assert_eq!(fewest_calls(&entries), 3);
+}
+
+proptest! {
+    #[test]
+    fn every_packing_keeps_every_promise(
+        shape in prop::collection::vec((0..40_usize, prop::bool::weighted(0.2)), 0..160),
+        spread in 1..40_usize,
+    ) {
+        let numbers: Vec<usize> = shape.iter().map(|(number, _)| number % spread).collect();
+        let urgent: Vec<bool> = shape.iter().map(|(_, urgent)| *urgent).collect();
+        let skus = skus(&numbers);
+        let entries = entries(&skus, &urgent);
+        let mut left: BTreeSet<usize> = (0..entries.len()).collect();
+        let calls = pack(&entries);
+        prop_assert_eq!(calls.len(), bound(&entries, &left));
+        for call in &calls {
+            holds(&entries, &left, call)?;
+            call.iter().for_each(|index| { left.remove(index); });
+        }
+        prop_assert!(left.is_empty(), "never packed: {left:?}");
+    }
+}
+
+/// What one call promises, with `left` still to be packed.
+fn holds(entries: &[Entry<'_>], left: &BTreeSet<usize>, call: &[usize]) -> Result<(), TestCaseError> {
+    let fold = |index: &usize| entries[*index].sku.fold();
+    let count = |sku: &String| left.iter().filter(|index| fold(index) == *sku).count();
+    let calls = bound(entries, left);
+    prop_assert!((1..=25).contains(&call.len()));
+    prop_assert!(call.iter().all(|index| left.contains(index)), "twice: {call:?}");
+    let in_call: BTreeSet<String> = call.iter().map(fold).collect();
+    prop_assert_eq!(in_call.len(), call.len(), "twins share a call");
+    // An urgent entry waits only for its own twin, or for those the bound demands.
+    let waits = |index: &usize| entries[*index].urgent && !in_call.contains(&fold(index));
+    let needless = |index: &usize| !entries[*index].urgent && count(&fold(index)) < calls;
+    if left.iter().any(waits) {
+        prop_assert!(!call.iter().any(needless), "an urgent entry waits needlessly: {call:?}");
+    }
+    // And within its SKU it is the first.
+    for index in call.iter().filter(|index| !entries[**index].urgent) {
+        prop_assert!(!left.iter().any(|other| entries[*other].urgent && fold(other) == fold(index)));
+    }
+    Ok(())
+}

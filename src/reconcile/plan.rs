@@ -1,0 +1,26 @@
+//! What is decided on one wish that is no quantity. Quantities have plans of their own: many wishes, one entry.
+
+use crate::outbox::Reason;
+
+/// What happens to a wish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan<T> {
+    /// What it depends on must be read first.
+    Read,
+    /// It is claimed, with this kept, and sent.
+    Go(T),
+    /// A person must say.
+    Held {
+        /// Why.
+        reason: Reason,
+        /// On what, and what to do.
+        detail: String,
+    },
+    /// Refused for good.
+    Rejected {
+        /// Why.
+        reason: Reason,
+        /// On what, and what to do.
+        detail: String,
+    },
+}

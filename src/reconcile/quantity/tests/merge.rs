@@ -1,0 +1,273 @@
+//! Counts, movements and what others did: whose quantity it becomes.
+
+use super::*;
+
+/// rules.md 1: the result is Q + D, and our own writes are no D.
+#[test]
+fn a_count_keeps_what_others_did_since_and_not_what_we_did() {
+    check(vec![
+        row(
+            "counted, nobody moved",
+            at(50, 0),
+            [set(1, 47, (50, 0))],
+            Merge,
+            &["write 50 -> 47", "1 set 47 counted at 50: 47"],
+        ),
+        row(
+            "two sold since the count",
+            at(48, 0),
+            [set(1, 47, (50, 0))],
+            Merge,
+            &["write 48 -> 45", "1 set 47 counted at 50, 2 sold since: 45"],
+        ),
+        row(
+            "counted at what was seen, not at the fact",
+            at(50, 0),
+            [set(1, 44, (46, 0))],
+            Merge,
+            &["write 50 -> 48", "1 set 44 counted at 46, 4 added there since: 48"],
+        ),
+        row(
+            "our adjust was in flight at the count: R = 47 is our own doing",
+            at(47, -3),
+            [set(2, 47, (50, 0))],
+            Merge,
+            &["agreed 47", "2 set 47 counted at 50: 47"],
+        ),
+        row(
+            "our adjust in flight, and one sold beside it",
+            at(46, -3),
+            [set(2, 47, (50, 0))],
+            Merge,
+            &["agreed 46", "2 set 47 counted at 50, 1 sold since: 46"],
+        ),
+        row(
+            "the service oversold",
+            at(-2, 0),
+            [set(1, 10, (3, 0))],
+            Merge,
+            &["write -2 -> 5", "1 set 10 counted at 3, 5 sold since: 5"],
+        ),
+        row(
+            "both sides agree",
+            at(47, 0),
+            [set(1, 47, (47, 0))],
+            Merge,
+            &["agreed 47", "1 set 47 counted at 47: 47"],
+        ),
+    ]);
+}
+
+/// rules.md 1: the four policies, with and without drift. Only drift makes them differ.
+#[test]
+fn a_policy_speaks_only_when_others_moved_the_cell() {
+    let (still, moved) = (at(50, 0), at(48, 0));
+    let counted = || [set(1, 47, (50, 0))];
+    check(vec![
+        row(
+            "local, still",
+            still.clone(),
+            counted(),
+            Local,
+            &["write 50 -> 47", "1 set 47 counted at 50: 47"],
+        ),
+        row(
+            "remote, still",
+            still.clone(),
+            counted(),
+            Remote,
+            &["write 50 -> 47", "1 set 47 counted at 50: 47"],
+        ),
+        row("ask, still", still, counted(), Ask, &["write 50 -> 47", "1 set 47 counted at 50: 47"]),
+        row(
+            "local, moved",
+            moved.clone(),
+            counted(),
+            Local,
+            &["write 48 -> 47", "1 set 47 counted at 50, 2 sold since, taken as counted: 47"],
+        ),
+        row("remote, moved", moved.clone(), counted(), Remote, &["nothing", "1 rejected remote_wins"]),
+        row("ask, moved", moved.clone(), counted(), Ask, &["nothing", "1 held conflict, mine 47 theirs 48"]),
+        row(
+            "ask, moved: the adjusts on both sides of the count go on",
+            moved,
+            [adjust(1, -3), set(2, 47, (50, 0)), adjust(3, -1)],
+            Ask,
+            &[
+                "write 48 -> 44",
+                "1 adjust -3 on 48: 45",
+                "2 held conflict, mine 47 theirs 48",
+                "3 adjust -1 on 45: 44",
+            ],
+        ),
+    ]);
+}
+
+/// Adjusts are movements: they add up, and come on top of whatever was sold.
+#[test]
+fn adjusts_add_up_on_the_fact() {
+    check(vec![
+        row(
+            "four of 50 sold, then three gone",
+            at(46, 0),
+            [adjust(1, -3)],
+            Merge,
+            &["write 46 -> 43", "1 adjust -3 on 46: 43"],
+        ),
+        row(
+            "several, one entry",
+            at(10, 0),
+            [adjust(1, -3), adjust(2, 5), adjust(3, -1)],
+            Remote,
+            &["write 10 -> 11", "1 adjust -3 on 10: 7", "2 adjust +5 on 7: 12", "3 adjust -1 on 12: 11"],
+        ),
+        row(
+            "they cancel out: nothing to send",
+            at(10, 0),
+            [adjust(1, -3), adjust(2, 3)],
+            Merge,
+            &["agreed 10", "1 adjust -3 on 10: 7", "2 adjust +3 on 7: 10"],
+        ),
+        row(
+            "zero is applied without a call",
+            at(10, 0),
+            [adjust(1, 0)],
+            Merge,
+            &["agreed 10", "1 adjust +0 on 10: 10"],
+        ),
+    ]);
+}
+
+/// rules.md 1 and 3: what a count includes, and what comes on top of it.
+#[test]
+fn a_count_includes_what_was_created_before_it_and_nothing_after() {
+    check(vec![
+        row(
+            "set, then adjust: one entry",
+            at(20, 0),
+            [set(1, 30, (20, 0)), adjust(2, 5)],
+            Merge,
+            &["write 20 -> 35", "1 set 30 counted at 20: 30", "2 adjust +5 on 30: 35"],
+        ),
+        row(
+            "adjust, then set: counted already",
+            at(50, 0),
+            [adjust(1, -3), set(2, 47, (50, 0))],
+            Merge,
+            &["write 50 -> 47", "1 cancelled superseded", "2 set 47 counted at 50: 47"],
+        ),
+        row(
+            "adjust, set, adjust",
+            at(50, 0),
+            [adjust(1, -3), set(2, 47, (50, 0)), adjust(3, -1)],
+            Merge,
+            &[
+                "write 50 -> 46",
+                "1 cancelled superseded",
+                "2 set 47 counted at 50: 47",
+                "3 adjust -1 on 47: 46",
+            ],
+        ),
+        row(
+            "an applied adjust after the count",
+            at(48, -2),
+            [with(set(1, 47, (50, 0)), |count| count.applied_after = -2)],
+            Merge,
+            &["write 48 -> 45", "1 set 47 counted at 50, adjusted -2 since: 45"],
+        ),
+        row(
+            "inserted late: the adjust between count and insertion comes on top",
+            at(50, 0),
+            [adjust(1, -10), adjust(5, -3), counted_at(4, set(6, 47, (50, 0)))],
+            Merge,
+            &[
+                "write 50 -> 44",
+                "1 cancelled superseded",
+                "5 adjust -3 on 47: 44",
+                "6 set 47 counted at 50: 47",
+            ],
+        ),
+        row(
+            "a count from the future includes nothing inserted after it",
+            at(50, 0),
+            [counted_at(900, set(1, 47, (50, 0))), adjust(2, -3)],
+            Merge,
+            &["write 50 -> 44", "1 set 47 counted at 50: 47", "2 adjust -3 on 47: 44"],
+        ),
+    ]);
+}
+
+/// rules.md 1 and 3: the latest count is the one that counts.
+#[test]
+fn a_later_count_supersedes_the_earlier() {
+    check(vec![
+        row(
+            "two counts",
+            at(50, 0),
+            [set(1, 40, (50, 0)), set(2, 47, (50, 0))],
+            Merge,
+            &["write 50 -> 47", "1 cancelled superseded", "2 set 47 counted at 50: 47"],
+        ),
+        row(
+            "counted earlier, inserted later",
+            at(50, 0),
+            [set(3, 47, (50, 0)), counted_at(1, set(4, 40, (50, 0)))],
+            Merge,
+            &["write 50 -> 47", "3 set 47 counted at 50: 47", "4 cancelled superseded"],
+        ),
+        row(
+            "three, the middle one latest",
+            at(9, 0),
+            [
+                counted_at(10, set(11, 1, (9, 0))),
+                counted_at(12, set(13, 2, (9, 0))),
+                counted_at(5, set(14, 3, (9, 0))),
+            ],
+            Merge,
+            &[
+                "write 9 -> 2",
+                "11 cancelled superseded",
+                "13 set 2 counted at 9: 2",
+                "14 cancelled superseded",
+            ],
+        ),
+        row(
+            "an older count gives way to a later one that waits for a person",
+            at(50, 0),
+            [held(set(3, 47, (40, 0))), counted_at(1, set(4, 40, (50, 0)))],
+            Merge,
+            &["nothing", "4 cancelled superseded"],
+        ),
+    ]);
+}
+
+/// rules.md 1: a count older than the last applied one is superseded; so is what that one includes.
+#[test]
+fn nothing_older_than_the_last_applied_count_is_applied() {
+    let last = |id, counted_at: Option<i64>| CountMark {
+        id: WishId(id),
+        created_at: Timestamp(id * 1000),
+        counted_at: counted_at.map(|second| Timestamp(second * 1000)),
+    };
+    let cases = [
+        ("inserted later", last(5, None), set(6, 40, (50, 0)), "6 set 40 counted at 50: 40"),
+        ("inserted earlier, released only now", last(5, None), set(4, 40, (50, 0)), "4 cancelled superseded"),
+        (
+            "made before the last one",
+            last(5, None),
+            counted_at(3, set(6, 40, (50, 0))),
+            "6 cancelled superseded",
+        ),
+        (
+            "the last was made earlier",
+            last(5, Some(2)),
+            counted_at(3, set(6, 40, (50, 0))),
+            "6 set 40 counted at 50: 40",
+        ),
+        ("an adjust before the last count", last(5, None), adjust(4, -1), "4 cancelled superseded"),
+        ("an adjust after the last count's making", last(5, Some(2)), adjust(4, -1), "4 adjust -1 on 50: 49"),
+    ];
+    for (name, last, wish, expected) in cases {
+        assert_eq!(shown(&plan(at(50, 0), &[wish], Merge, Some(last)))[1], expected, "{name}");
+    }
+}

@@ -1,0 +1,117 @@
+//! What a tracking wish sends (rules.md 24, 25).
+//!
+//! Each item is judged by itself, after a fresh read: the same number is done, none is sent, another number is a
+//! conflict and then nothing of the wish is sent. Items are always named: a submit without lines would ship
+//! everything left.
+
+use super::Plan;
+use crate::model::{LineItemId, ShipmentItemId};
+use crate::outbox::{LineRef, Reason, TrackingInfo, TrackingLine, TrackingSubmit};
+
+/// An item of the shipment, as just read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Its id.
+    pub item_id: ShipmentItemId,
+    /// The order's line it ships, if the service says so.
+    pub line_item_id: Option<LineItemId>,
+    /// Whether it has left.
+    pub is_shipped: bool,
+    /// The number it carries.
+    pub tracking_number: Option<String>,
+}
+
+/// One line of what is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The shipment's item.
+    pub item_id: ShipmentItemId,
+    /// What is said of it: the line's own words, else the wish's.
+    pub info: TrackingInfo,
+}
+
+/// Decides a tracking wish from its shipment's items as just read; none: read first. *Go* carries every item to
+/// be named; where it is empty, all of them carry their number already and the wish is applied without a call.
+pub fn plan(wish: &TrackingSubmit, items: Option<&[Item]>) -> Plan<Vec<Entry>> {
+    let Some(items) = items else { return Plan::Read };
+    if items.is_empty() {
+        let detail = "the service lists no items of the shipment; look at it there".into();
+        return Plan::Held { reason: Reason::Undecided, detail };
+    }
+    let wanted = match &wish.lines {
+        Some(lines) => named(lines, &wish.info, items),
+        None => Ok(remaining(items).into_iter().map(|item| (item, wish.info.clone())).collect()),
+    };
+    wanted.map_or_else(|stop| stop, judge)
+}
+
+/// The items the wish names, with what it says of each.
+fn named<'a>(
+    lines: &[TrackingLine],
+    base: &TrackingInfo,
+    items: &'a [Item],
+) -> Result<Vec<(&'a Item, TrackingInfo)>, Plan<Vec<Entry>>> {
+    let mut named = Vec::new();
+    for TrackingLine { line, info } in lines {
+        let meant = |item: &&Item| match *line {
+            LineRef::Item(id) => item.item_id == id,
+            LineRef::OrderLine(id) => item.line_item_id == Some(id),
+        };
+        let before = named.len();
+        named.extend(items.iter().filter(meant).map(|item| (item, falling_back(info, base))));
+        if named.len() == before {
+            return Err(Plan::Rejected { reason: Reason::ForeignLine, detail: foreign(*line) });
+        }
+    }
+    Ok(named)
+}
+
+fn foreign(line: LineRef) -> String {
+    match line {
+        LineRef::Item(id) => format!("item {id} does not belong to the shipment; correct `line_item_id`"),
+        LineRef::OrderLine(id) => format!("order line {id} is not in the shipment; correct `line_item_id`"),
+    }
+}
+
+/// What has not left yet; where everything has, all of it, to see whether it left under this number.
+fn remaining(items: &[Item]) -> Vec<&Item> {
+    let left: Vec<&Item> = items.iter().filter(|item| !item.is_shipped).collect();
+    if left.is_empty() { items.iter().collect() } else { left }
+}
+
+fn judge(wanted: Vec<(&Item, TrackingInfo)>) -> Plan<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for (item, info) in wanted {
+        let ours = info.tracking_number.as_deref().map(fold).unwrap_or_default();
+        match item.tracking_number.as_deref().map(fold).filter(|number| !number.is_empty()) {
+            None => entries.push(Entry { item_id: item.item_id, info }),
+            Some(theirs) if theirs == ours => {}
+            Some(theirs) => {
+                let id = item.item_id;
+                let detail =
+                    format!("item {id} carries `{theirs}` and the wish says `{ours}`; correct it there");
+                return Plan::Held { reason: Reason::TrackingConflict, detail };
+            }
+        }
+    }
+    Plan::Go(entries)
+}
+
+/// A line's own words, each of them falling back to the wish's (service-interface.md, *Submit tracking info*).
+fn falling_back(line: &TrackingInfo, base: &TrackingInfo) -> TrackingInfo {
+    let either = |line: &Option<String>, base: &Option<String>| line.clone().or_else(|| base.clone());
+    TrackingInfo {
+        carrier_id: line.carrier_id.or(base.carrier_id),
+        tracking_number: either(&line.tracking_number, &base.tracking_number),
+        tracking_url: either(&line.tracking_url, &base.tracking_url),
+        estimated_delivery_date: either(&line.estimated_delivery_date, &base.estimated_delivery_date),
+    }
+}
+
+/// Numbers are the same that differ in case or outer blanks only.
+fn fold(number: &str) -> String {
+    number.trim().to_uppercase()
+}
+
+#[cfg(test)]
+mod tests;

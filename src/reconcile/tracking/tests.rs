@@ -1,0 +1,127 @@
+//! Tracking wishes and shipments: which items are named, which are done, which are a conflict.
+
+use super::*;
+use crate::model::ShipmentId;
+use crate::outbox::ShipmentRef;
+
+/// Item `id` of order line `id + 100`, under `number`; shipped if it is followed by `true`.
+fn item(id: i64, number: Option<&str>, is_shipped: bool) -> Item {
+    Item {
+        item_id: ShipmentItemId(id),
+        line_item_id: Some(LineItemId(id + 100)),
+        is_shipped,
+        tracking_number: number.map(str::to_owned),
+    }
+}
+
+fn info(number: Option<&str>, carrier_id: Option<i64>) -> TrackingInfo {
+    TrackingInfo { carrier_id, tracking_number: number.map(str::to_owned), ..TrackingInfo::default() }
+}
+
+/// A wish under number T by carrier 3, for all lines or the given ones.
+fn wish(lines: Option<Vec<TrackingLine>>) -> TrackingSubmit {
+    TrackingSubmit {
+        shipment: ShipmentRef::Id(ShipmentId(9)),
+        info: info(Some("T"), Some(3)),
+        shipped_date: None,
+        lines,
+    }
+}
+
+fn by_item(id: i64) -> TrackingLine {
+    TrackingLine { line: LineRef::Item(ShipmentItemId(id)), info: TrackingInfo::default() }
+}
+
+fn by_order_line(id: i64) -> TrackingLine {
+    TrackingLine { line: LineRef::OrderLine(LineItemId(id)), info: TrackingInfo::default() }
+}
+
+fn shown(plan: Plan<Vec<Entry>>) -> String {
+    match plan {
+        Plan::Read => "read".into(),
+        Plan::Go(entries) => {
+            let entry =
+                |entry: &Entry| format!("{} {}", entry.item_id, entry.info.tracking_number.clone().unwrap());
+            entries.iter().map(entry).collect::<Vec<_>>().join(", ")
+        }
+        Plan::Held { reason, .. } => format!("held {reason}"),
+        Plan::Rejected { reason, .. } => format!("rejected {reason}"),
+    }
+}
+
+#[test]
+fn each_item_is_judged_by_the_number_it_carries() {
+    let cases = [
+        ("none", wish(None), vec![item(1, None, false), item(2, Some(" "), false)], "1 T, 2 T"),
+        (
+            "the same, folded, is done",
+            wish(None),
+            vec![item(1, Some(" t "), false), item(2, None, false)],
+            "2 T",
+        ),
+        ("all the same: nothing to send", wish(None), vec![item(1, Some("T"), false)], ""),
+        (
+            "another number",
+            wish(None),
+            vec![item(1, None, false), item(2, Some("U"), false)],
+            "held tracking_conflict",
+        ),
+        (
+            "shipped before under another: not meant",
+            wish(None),
+            vec![item(1, Some("U"), true), item(2, None, false)],
+            "2 T",
+        ),
+        ("all shipped under it", wish(None), vec![item(1, Some("T"), true)], ""),
+        ("all shipped under another", wish(None), vec![item(1, Some("U"), true)], "held tracking_conflict"),
+        (
+            "only the named",
+            wish(Some(vec![by_item(2)])),
+            vec![item(1, None, false), item(2, None, false)],
+            "2 T",
+        ),
+        (
+            "a named one under another",
+            wish(Some(vec![by_item(1)])),
+            vec![item(1, Some("U"), true)],
+            "held tracking_conflict",
+        ),
+        (
+            "an order line is translated",
+            wish(Some(vec![by_order_line(102)])),
+            vec![item(1, None, false), item(2, None, false)],
+            "2 T",
+        ),
+        (
+            "an item of another shipment",
+            wish(Some(vec![by_item(8)])),
+            vec![item(1, None, false)],
+            "rejected foreign_line",
+        ),
+        (
+            "an order line is no item",
+            wish(Some(vec![by_order_line(1)])),
+            vec![item(1, None, false)],
+            "rejected foreign_line",
+        ),
+        (
+            "an item is no order line",
+            wish(Some(vec![by_item(101)])),
+            vec![item(1, None, false)],
+            "rejected foreign_line",
+        ),
+        ("no items", wish(None), vec![], "held undecided"),
+    ];
+    for (name, wish, items, expected) in cases {
+        assert_eq!(shown(plan(&wish, Some(&items))), expected, "{name}");
+    }
+    assert_eq!(plan(&wish(None), None), Plan::Read);
+}
+
+#[test]
+fn a_line_says_what_it_says_and_falls_back_to_the_wish() {
+    let own = TrackingLine { info: info(Some("V"), None), ..by_item(1) };
+    let items = [item(1, None, false)];
+    let Plan::Go(entries) = plan(&wish(Some(vec![own])), Some(&items)) else { panic!() };
+    assert_eq!(entries, [Entry { item_id: ShipmentItemId(1), info: info(Some("V"), Some(3)) }]);
+}
