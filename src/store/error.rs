@@ -1,0 +1,98 @@
+//! What went wrong with the database, and what an operator does about it.
+
+use std::path::PathBuf;
+
+/// A failure of the database.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A statement or a commit failed.
+    #[error("cannot {doing}: {source}{}", advice(source))]
+    Sql {
+        /// What was being done, as in "cannot …".
+        doing: &'static str,
+        /// Why it failed.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The database file cannot be opened or made ready.
+    #[error("cannot open the database {path}: {source}{}", advice(source))]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The schema cannot be brought up to date, or is newer than this program.
+    #[error(
+        "cannot bring the database {path} up to date: {source}; \
+         if it was written by a newer tallyd, install that version again"
+    )]
+    Migrate {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: sqlx::migrate::MigrateError,
+    },
+    /// There is no database yet.
+    #[error(
+        "there is no database at {path}: check `database.path`, or start `tallyd run` once, which creates it"
+    )]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The lock is held or cannot be taken.
+    #[error(transparent)]
+    Lock(#[from] super::LockError),
+    /// A stored value is outside what this program ever writes.
+    #[error("the database holds {what} which this version does not know: {value}")]
+    Foreign {
+        /// What kind of value.
+        what: &'static str,
+        /// The value.
+        value: String,
+    },
+    /// A stored body cannot be read.
+    #[error(transparent)]
+    Body(#[from] crate::journal::BodyError),
+    /// A file operation beside the database failed.
+    #[error("cannot {doing} {path}: {source}")]
+    File {
+        /// What was being done.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// SQLite's result codes that a person can do something about.
+fn advice(error: &sqlx::Error) -> &'static str {
+    let code = error.as_database_error().and_then(|e| e.code());
+    let primary = code.as_deref().and_then(|c| c.parse::<u32>().ok()).map(|c| c & 0xff);
+    match primary {
+        Some(5 | 6) => "; another program holds a write transaction open: end it, nothing is lost",
+        Some(8) => "; the file or its folder is read-only: give the user tallyd write permission",
+        Some(10) => "; the disk reports an error: check the host's disk before anything else",
+        Some(11 | 26) => "; the file is damaged or no database: stop tallyd and restore a backup",
+        Some(13) => "; the disk is full: free space, work goes on by itself",
+        Some(14) => "; check that the folder exists and that the user tallyd may write to it",
+        _ => "",
+    }
+}
+
+/// Says what was being done when a statement failed.
+pub(super) trait Doing<T> {
+    /// Completes "cannot …".
+    fn doing(self, doing: &'static str) -> Result<T, StoreError>;
+}
+
+impl<T> Doing<T> for Result<T, sqlx::Error> {
+    fn doing(self, doing: &'static str) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::Sql { doing, source })
+    }
+}

@@ -1,0 +1,194 @@
+//! Exchanges: begun before they are sent, ended with what came of them. They are also the account of calls: a
+//! call's place in the quota is read from here after a restart.
+
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::journal::{Begun, Body, Ended, Outcome};
+use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
+
+/// A call whose place in the quota may still be held.
+#[derive(Clone, Copy, Debug)]
+pub struct UsedPlace {
+    /// What was called.
+    pub operation: Operation,
+    /// When it was answered or given up, since boot; `None`: nobody knows.
+    pub answered: Option<Moment>,
+    /// Whether it was made since this machine's boot.
+    pub same_boot: bool,
+}
+
+impl Store {
+    /// The newest calls that may still hold a place: at most `limit`, answered or not.
+    pub async fn exchange_places(&self, boot_id: &str, limit: u32) -> Result<Vec<UsedPlace>, StoreError> {
+        let sql = "SELECT e.operation, e.answered_moment, s.boot_id = ?1 FROM exchange e \
+                   JOIN session s ON s.id = e.session_id ORDER BY e.id DESC LIMIT ?2";
+        let rows: Vec<(String, Option<i64>, bool)> = sqlx::query_as(sql)
+            .bind(boot_id)
+            .bind(limit)
+            .fetch_all(&self.read)
+            .await
+            .doing("read the last calls")?;
+        let place = |(operation, answered, same_boot): (String, Option<i64>, bool)| {
+            let operation = operation.parse().ok()?;
+            Some(UsedPlace { operation, answered: answered.map(Moment), same_boot })
+        };
+        Ok(rows.into_iter().filter_map(place).collect())
+    }
+
+    /// The answers of 400 since `since`: the bad-request ledger.
+    pub async fn exchange_bad_requests(
+        &self,
+        since: Timestamp,
+    ) -> Result<Vec<(Timestamp, Operation)>, StoreError> {
+        let sql = "SELECT answered_ms, operation FROM exchange WHERE status = 400 AND answered_ms >= ?1 \
+                   ORDER BY answered_ms";
+        let rows: Vec<(i64, String)> = sqlx::query_as(sql)
+            .bind(since.0)
+            .fetch_all(&self.read)
+            .await
+            .doing("read the bad-request ledger")?;
+        let known = |(at, name): (i64, String)| name.parse().ok().map(|operation| (Timestamp(at), operation));
+        Ok(rows.into_iter().filter_map(known).collect())
+    }
+
+    /// How many exchanges the journal holds.
+    pub async fn exchange_count(&self) -> Result<i64, StoreError> {
+        let count = sqlx::query_scalar("SELECT count(*) FROM exchange").fetch_one(&self.read).await;
+        count.doing("count the exchanges")
+    }
+
+    /// What the limiter wrote down, if anything.
+    pub async fn limiter_memory(&self) -> Result<Option<String>, StoreError> {
+        let memory = sqlx::query_scalar("SELECT memory FROM limiter_memory").fetch_optional(&self.read).await;
+        memory.doing("read the limiter's memory")
+    }
+}
+
+impl Write {
+    /// The next position. Inside a transaction, so that positions are in the order of commits.
+    pub async fn position_next(&mut self) -> Result<Position, StoreError> {
+        let sql = "UPDATE counter SET position = position + 1 RETURNING position";
+        let next = sqlx::query_scalar(sql).fetch_one(&mut *self.tx).await;
+        next.map(Position).doing("take the next position")
+    }
+
+    /// Writes an exchange down before it is sent. Its place in the quota is held from this commit on.
+    pub async fn exchange_begin(
+        &mut self,
+        session_id: i64,
+        begun: &Begun<'_>,
+    ) -> Result<ExchangeId, StoreError> {
+        let id = self.position_next().await?;
+        let body = self.body_keep(begun.body).await?;
+        sqlx::query(
+            "INSERT INTO exchange (id, run_id, session_id, operation, target, lane, request_body_id, sent_ms, \
+                                   sent_moment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )
+        .bind(id.0)
+        .bind(begun.run_id.0)
+        .bind(session_id)
+        .bind(begun.operation.as_str())
+        .bind(&begun.target)
+        .bind(begun.lane.as_str())
+        .bind(body)
+        .bind(begun.sent_at.0)
+        .bind(begun.sent_moment.0)
+        .execute(&mut *self.tx)
+        .await
+        .doing("write down a call before it is sent")?;
+        Ok(ExchangeId(id.0))
+    }
+
+    /// Writes down what came of an exchange; the position at which it ended is returned.
+    pub async fn exchange_end(&mut self, id: ExchangeId, ended: &Ended<'_>) -> Result<Position, StoreError> {
+        let position = self.position_next().await?;
+        let body = self.body_keep(ended.body).await?;
+        sqlx::query(
+            "UPDATE exchange SET ended = ?2, verdict = ?3, status = ?4, response_body_id = ?5, message = ?6, \
+                    answered_ms = ?7, answered_moment = ?8 WHERE id = ?1 AND ended IS NULL",
+        )
+        .bind(id.0)
+        .bind(position.0)
+        .bind(ended.outcome.as_str())
+        .bind(ended.status)
+        .bind(body)
+        .bind(ended.message)
+        .bind(ended.answered_at.0)
+        .bind(ended.answered_moment.0)
+        .execute(&mut *self.tx)
+        .await
+        .doing("write down an answer")?;
+        Ok(position)
+    }
+
+    /// Ends the exchanges that a crash left open: their answers will never be known.
+    pub(super) async fn exchange_interrupt_all(
+        &mut self,
+        at: Timestamp,
+        moment: Moment,
+    ) -> Result<u64, StoreError> {
+        let open: Vec<i64> = sqlx::query_scalar("SELECT id FROM exchange WHERE ended IS NULL ORDER BY id")
+            .fetch_all(&mut *self.tx)
+            .await
+            .doing("find the calls that were never answered")?;
+        for id in &open {
+            let ended = Ended {
+                outcome: Outcome::Interrupted,
+                status: None,
+                body: None,
+                message: Some("tallyd ended before the answer came"),
+                answered_at: at,
+                answered_moment: moment,
+            };
+            self.exchange_end(ExchangeId(*id), &ended).await?;
+        }
+        Ok(open.len() as u64)
+    }
+
+    /// Keeps a record that made no sense, alone, with its exchange.
+    pub async fn exchange_park(
+        &mut self,
+        id: ExchangeId,
+        record: usize,
+        why: &str,
+        raw: &str,
+    ) -> Result<(), StoreError> {
+        let record = i64::try_from(record).unwrap_or(i64::MAX);
+        sqlx::query("INSERT OR IGNORE INTO parked (exchange_id, record, why, raw) VALUES (?1, ?2, ?3, ?4)")
+            .bind(id.0)
+            .bind(record)
+            .bind(why)
+            .bind(raw)
+            .execute(&mut *self.tx)
+            .await
+            .doing("park a record")?;
+        let count = sqlx::query("UPDATE exchange SET parked = parked + 1 WHERE id = ?1").bind(id.0);
+        count.execute(&mut *self.tx).await.map(drop).doing("count a parked record")
+    }
+
+    /// Keeps what the limiter must not forget.
+    pub async fn limiter_remember(&mut self, memory: &str) -> Result<(), StoreError> {
+        let sql = "INSERT INTO limiter_memory (id, memory) VALUES (1, ?1) \
+                   ON CONFLICT (id) DO UPDATE SET memory = excluded.memory WHERE memory IS NOT excluded.memory";
+        let done = sqlx::query(sql).bind(memory).execute(&mut *self.tx).await;
+        done.map(drop).doing("keep the limiter's memory")
+    }
+
+    /// Keeps a body once; the id of its only copy is returned.
+    async fn body_keep(&mut self, bytes: Option<&[u8]>) -> Result<Option<i64>, StoreError> {
+        let Some(bytes) = bytes else { return Ok(None) };
+        let body = Body::pack(bytes)?;
+        let known: Option<i64> = sqlx::query_scalar("SELECT id FROM body WHERE digest = ?1")
+            .bind(&body.digest[..])
+            .fetch_optional(&mut *self.tx)
+            .await
+            .doing("look for a body")?;
+        if known.is_some() {
+            return Ok(known);
+        }
+        let size = i64::try_from(body.size).unwrap_or(i64::MAX);
+        let sql = "INSERT INTO body (digest, size, packed) VALUES (?1, ?2, ?3) RETURNING id";
+        let query = sqlx::query_scalar(sql).bind(&body.digest[..]).bind(size).bind(&body.packed);
+        query.fetch_one(&mut *self.tx).await.map(Some).doing("keep a body")
+    }
+}

@@ -1,0 +1,67 @@
+//! The lock beside the database: only its holder calls the service, migrates or checkpoints.
+//!
+//! A kernel lock on a file of its own, not a pid file: it ends with the process, however that ends. It is not taken
+//! on the database file, because closing another descriptor of that file would drop SQLite's own locks.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+/// Held as long as it lives.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Why the lock was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Somebody holds it.
+    #[error(
+        "another tallyd already works on this database (lock {path}): \
+         stop it first, or use a command that works beside it"
+    )]
+    Held {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The file cannot be made or opened.
+    #[error("cannot take the lock {path}: {source}; check that the folder exists and may be written")]
+    File {
+        /// The lock file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl Lock {
+    /// Takes the lock of a database, or says at once that somebody else has it.
+    pub fn take(database: &Path) -> Result<Self, LockError> {
+        let mut name = database.as_os_str().to_owned();
+        name.push(".lock");
+        let path = PathBuf::from(name);
+        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
+        let file = file.map_err(|source| LockError::File { path: path.clone(), source })?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(LockError::Held { path }),
+            Err(TryLockError::Error(source)) => Err(LockError::File { path, source }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_has_one_holder_and_ends_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("t.db");
+        let held = Lock::take(&database).unwrap();
+        assert!(matches!(Lock::take(&database), Err(LockError::Held { .. })));
+        drop(held);
+        Lock::take(&database).unwrap();
+    }
+}

@@ -1,0 +1,232 @@
+//! The outbox: wishes and their moves. Every move names the state it expects, so that nothing is moved twice.
+
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::model::{ExchangeId, Timestamp, WishId};
+use crate::outbox::State;
+use serde::Serialize;
+use sqlx::FromRow;
+
+/// A wish as it stands in the table.
+#[derive(Clone, Debug, FromRow)]
+pub struct WishRow {
+    /// Its id; the order of ids is the order of commits.
+    pub id: i64,
+    /// The caller's own name for it.
+    pub key: String,
+    /// What kind of wish.
+    pub kind: String,
+    /// Its body as inserted.
+    pub body: String,
+    /// 1: an operator's; 0: bulk.
+    pub priority: i64,
+    /// Where it stands.
+    pub state: String,
+    /// Why, as a short word.
+    pub reason: Option<String>,
+    /// Why, as a sentence.
+    pub detail: Option<String>,
+    /// When it was inserted, RFC 3339.
+    pub created_at: String,
+    /// When it was applied, rejected or cancelled.
+    pub settled_at: Option<String>,
+    /// The SKU of a quantity wish.
+    pub sku: Option<String>,
+    /// The warehouse of a quantity wish.
+    pub warehouse_id: Option<i64>,
+    /// What the count was made against.
+    pub base_quantity: Option<i64>,
+    /// Our sum at that time.
+    pub base_ours: Option<i64>,
+    /// When that fact was observed.
+    pub base_ms: Option<i64>,
+    /// The journal's position when it was inserted.
+    pub position: Option<i64>,
+    /// The exchange that carried it.
+    pub exchange_id: Option<i64>,
+    /// The quantity that was written for it.
+    pub written: Option<i64>,
+    /// Our side of a conflict.
+    pub mine: Option<String>,
+    /// The service's side of a conflict.
+    pub theirs: Option<String>,
+}
+
+/// One move of one wish.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// The wish.
+    pub id: WishId,
+    /// Where it goes.
+    pub to: &'static str,
+    /// Why, as a short word.
+    pub reason: Option<&'static str>,
+    /// Why, as a sentence.
+    pub detail: Option<String>,
+    /// Our side of a conflict.
+    pub mine: Option<String>,
+    /// The service's side of a conflict.
+    pub theirs: Option<String>,
+}
+
+impl Verdict {
+    /// A move with a sentence, and a reason where the state needs one.
+    pub fn new(id: WishId, to: State, reason: Option<&'static str>, detail: impl Into<String>) -> Self {
+        Self { id, to: to.as_str(), reason, detail: Some(detail.into()), mine: None, theirs: None }
+    }
+}
+
+/// A wish taken into an exchange, with the quantity its cell is set to.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Claim {
+    /// The wish.
+    pub id: WishId,
+    /// What is written for its cell, where it is a quantity wish.
+    pub written: Option<i64>,
+}
+
+/// Which wishes to list.
+#[derive(Clone, Debug, Default)]
+pub struct OutboxFilter {
+    /// Only these states; empty: all.
+    pub states: Vec<String>,
+    /// Only this kind.
+    pub kind: Option<String>,
+    /// At most so many, newest first.
+    pub limit: u32,
+}
+
+const COLUMNS: &str = "SELECT id, key, kind, body, priority, state, reason, detail, created_at, settled_at, sku, \
+    warehouse_id, base_quantity, base_ours, base_ms, position, exchange_id, written, mine, theirs FROM outbox";
+
+impl Store {
+    /// The pending wishes, operators' first, then in order.
+    pub async fn outbox_pending(&self) -> Result<Vec<WishRow>, StoreError> {
+        let sql = format!("{COLUMNS} WHERE state = 'pending' ORDER BY priority DESC, id");
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
+        query.fetch_all(&self.read).await.doing("read the pending wishes")
+    }
+
+    /// The pending and held wishes of these cells (SKU as the wish spells it, warehouse), in order.
+    pub async fn outbox_open_of(&self, cells: &[(&str, i64)]) -> Result<Vec<WishRow>, StoreError> {
+        let sql = format!(
+            "{COLUMNS} WHERE state IN ('pending', 'sending', 'held', 'in_doubt') AND sku IS NOT NULL \
+               AND state IN ('pending', 'held') \
+               AND (sku, warehouse_id) IN (SELECT value->>0, CAST(value->>1 AS INTEGER) FROM json_each(?1)) \
+             ORDER BY id"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(super::cells::json(cells));
+        query.fetch_all(&self.read).await.doing("read the wishes of some cells")
+    }
+
+    /// Whether an operator's wish was inserted after the one with this id and still waits.
+    pub async fn outbox_has_urgent_after(&self, newest: WishId) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE state = 'pending' AND priority = 1 AND id > ?1)";
+        let found = sqlx::query_scalar(sql).bind(newest.0).fetch_one(&self.read).await;
+        found.doing("look for an operator's wish")
+    }
+
+    /// The newest wish's id; it grows with every insertion.
+    pub async fn outbox_newest(&self) -> Result<WishId, StoreError> {
+        let newest: Option<i64> = sqlx::query_scalar("SELECT max(id) FROM outbox")
+            .fetch_one(&self.read)
+            .await
+            .doing("look for wishes")?;
+        Ok(WishId(newest.unwrap_or(0)))
+    }
+
+    /// Wishes for people to read.
+    pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<WishRow>, StoreError> {
+        let sql = format!(
+            "{COLUMNS} WHERE (json_array_length(?1) = 0 OR state IN (SELECT value FROM json_each(?1))) \
+               AND (?2 IS NULL OR kind = ?2) ORDER BY id DESC LIMIT ?3"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(super::cells::json(&filter.states));
+        let query = query.bind(&filter.kind).bind(filter.limit);
+        query.fetch_all(&self.read).await.doing("list the wishes")
+    }
+
+    /// One wish by its key.
+    pub async fn outbox_show(&self, key: &str) -> Result<Option<WishRow>, StoreError> {
+        let sql = format!("{COLUMNS} WHERE key = ?1");
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(key);
+        query.fetch_optional(&self.read).await.doing("read a wish")
+    }
+
+    /// How many wishes stand in each state.
+    pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>, StoreError> {
+        let sql = "SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state";
+        sqlx::query_as(sql).fetch_all(&self.read).await.doing("count the wishes")
+    }
+}
+
+impl Write {
+    /// Inserts a wish; `false`: the key is known, and nothing changed.
+    pub async fn outbox_insert(
+        &mut self,
+        key: &str,
+        kind: &str,
+        body: &str,
+        priority: i64,
+    ) -> Result<bool, StoreError> {
+        let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)";
+        let done =
+            sqlx::query(sql).bind(key).bind(kind).bind(body).bind(priority).execute(&mut *self.tx).await;
+        Ok(done.doing("insert a wish")?.rows_affected() > 0)
+    }
+
+    /// Moves wishes that stand in `from`; the number moved is returned, the others were moved by somebody else.
+    pub async fn outbox_move(
+        &mut self,
+        from: State,
+        moves: &[Verdict],
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let sql = "UPDATE outbox SET state = m.value->>'to', reason = m.value->>'reason', \
+                       detail = m.value->>'detail', mine = m.value->>'mine', theirs = m.value->>'theirs', \
+                       moved_ms = ?3, settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
+                   FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2";
+        let done = sqlx::query(sql)
+            .bind(super::cells::json(moves))
+            .bind(from.as_str())
+            .bind(at.0)
+            .bind(at.rfc3339())
+            .execute(&mut *self.tx)
+            .await;
+        Ok(done.doing("move wishes")?.rows_affected())
+    }
+
+    /// Takes pending wishes into an exchange; the number taken is returned.
+    pub async fn outbox_claim(
+        &mut self,
+        exchange: ExchangeId,
+        claims: &[Claim],
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let sql = "UPDATE outbox SET state = 'sending', reason = NULL, detail = NULL, exchange_id = ?2, \
+                       written = m.value->>'written', moved_ms = ?3 \
+                   FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = 'pending'";
+        let query = sqlx::query(sql).bind(super::cells::json(claims)).bind(exchange.0).bind(at.0);
+        Ok(query.execute(&mut *self.tx).await.doing("claim wishes")?.rows_affected())
+    }
+
+    /// Withdraws a wish by its key, if it still waits (`pending` or `held`).
+    pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<bool, StoreError> {
+        let sql = "UPDATE outbox SET state = 'cancelled', reason = 'operator', detail = 'cancelled by the operator', \
+                       settled_at = ?3, moved_ms = ?2 WHERE key = ?1 AND state IN ('pending', 'held')";
+        let query = sqlx::query(sql).bind(key).bind(at.0).bind(at.rfc3339());
+        Ok(query.execute(&mut *self.tx).await.doing("cancel a wish")?.rows_affected() > 0)
+    }
+
+    /// Writes down the policies in force, for the `stock` view; warehouse 0 stands for all others.
+    pub async fn quantity_policies(&mut self, policies: &[(i64, &str)]) -> Result<(), StoreError> {
+        let json = super::cells::json(policies);
+        sqlx::query("DELETE FROM quantity_policy")
+            .execute(&mut *self.tx)
+            .await
+            .doing("write the policies")?;
+        let sql = "INSERT INTO quantity_policy (warehouse_id, policy) \
+                   SELECT value->>0, value->>1 FROM json_each(?1)";
+        sqlx::query(sql).bind(json).execute(&mut *self.tx).await.map(drop).doing("write the policies")
+    }
+}

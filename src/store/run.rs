@@ -1,0 +1,265 @@
+//! Sessions, runs and the state of each job.
+
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::journal::RunOutcome;
+use crate::model::{JobKind, Moment, RunId, Timestamp, Trigger};
+use sqlx::FromRow;
+
+/// What a start found and mended.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionStart {
+    /// The session of this start.
+    pub session_id: i64,
+    /// Runs that a crash left open, now closed as interrupted.
+    pub interrupted_runs: u64,
+    /// Wishes whose request may or may not have arrived, now in doubt.
+    pub in_doubt: u64,
+}
+
+/// What the configuration says about a job, as `job_health` needs it.
+#[derive(Clone, Copy, Debug)]
+pub struct JobPlan {
+    /// The job.
+    pub job: JobKind,
+    /// Whether its schedule is armed.
+    pub enabled: bool,
+    /// The longest gap its schedule leaves, in milliseconds.
+    pub interval_ms: Option<i64>,
+    /// When it is due next.
+    pub next_due: Option<Timestamp>,
+}
+
+/// One run, as `job list` and `job show` print it.
+#[derive(Clone, Debug, FromRow)]
+pub struct RunRow {
+    /// Its id.
+    pub id: i64,
+    /// The job's name.
+    pub job: String,
+    /// Why it ran.
+    pub trigger: String,
+    /// Its input, as JSON.
+    pub input: Option<String>,
+    /// When it started.
+    pub started_ms: i64,
+    /// When it ended.
+    pub ended_ms: Option<i64>,
+    /// How.
+    pub outcome: String,
+    /// What it did, in a line.
+    pub summary: Option<String>,
+    /// How many exchanges it had.
+    pub exchanges: i64,
+}
+
+/// One exchange, as `job show` prints it.
+#[derive(Clone, Debug, FromRow)]
+pub struct ExchangeRow {
+    /// Its id: the position at which it began.
+    pub id: i64,
+    /// The operation's name.
+    pub operation: String,
+    /// Path and query.
+    pub target: String,
+    /// The lane its place was taken in.
+    pub lane: String,
+    /// When it was sent.
+    pub sent_ms: i64,
+    /// When it was answered.
+    pub answered_ms: Option<i64>,
+    /// The judgement.
+    pub verdict: Option<String>,
+    /// The HTTP status.
+    pub status: Option<i64>,
+    /// What went wrong.
+    pub message: Option<String>,
+    /// Records parked.
+    pub parked: i64,
+}
+
+impl Store {
+    /// The newest runs, newest first, of one job or of all.
+    pub async fn run_list(&self, job: Option<JobKind>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
+        let sql = "SELECT r.id, r.job, r.trigger, r.input, r.started_ms, r.ended_ms, r.outcome, r.summary, \
+                          (SELECT count(*) FROM exchange e WHERE e.run_id = r.id) AS exchanges \
+                   FROM run r WHERE ?1 IS NULL OR r.job = ?1 ORDER BY r.id DESC LIMIT ?2";
+        let rows = sqlx::query_as(sql).bind(job.map(JobKind::as_str)).bind(limit).fetch_all(&self.read).await;
+        rows.doing("list the runs")
+    }
+
+    /// One run.
+    pub async fn run_show(&self, id: RunId) -> Result<Option<RunRow>, StoreError> {
+        let sql = "SELECT r.id, r.job, r.trigger, r.input, r.started_ms, r.ended_ms, r.outcome, r.summary, \
+                          (SELECT count(*) FROM exchange e WHERE e.run_id = r.id) AS exchanges \
+                   FROM run r WHERE r.id = ?1";
+        sqlx::query_as(sql).bind(id.0).fetch_optional(&self.read).await.doing("read a run")
+    }
+
+    /// The exchanges of a run, in order.
+    pub async fn run_exchanges(&self, id: RunId) -> Result<Vec<ExchangeRow>, StoreError> {
+        let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
+                   FROM exchange WHERE run_id = ?1 ORDER BY id";
+        sqlx::query_as(sql).bind(id.0).fetch_all(&self.read).await.doing("read the exchanges of a run")
+    }
+
+    /// When each job last fired and last did all it set out to do.
+    pub async fn job_last_fired(&self, job: JobKind) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT last_fired_ms FROM job_state WHERE job = ?1";
+        let last: Option<Option<i64>> = sqlx::query_scalar(sql)
+            .bind(job.as_str())
+            .fetch_optional(&self.read)
+            .await
+            .doing("read when a job last fired")?;
+        Ok(last.flatten().map(Timestamp))
+    }
+}
+
+impl Write {
+    /// Begins a session and mends what the last one left: open runs are closed, open exchanges end as interrupted,
+    /// wishes left `sending` become in doubt.
+    pub async fn session_begin(
+        &mut self,
+        boot_id: &str,
+        version: &str,
+        at: Timestamp,
+        moment: Moment,
+    ) -> Result<SessionStart, StoreError> {
+        let session_id: i64 = sqlx::query_scalar(
+            "INSERT INTO session (boot_id, version, started_ms) VALUES (?1, ?2, ?3) RETURNING id",
+        )
+        .bind(boot_id)
+        .bind(version)
+        .bind(at.0)
+        .fetch_one(&mut *self.tx)
+        .await
+        .doing("begin a session")?;
+        let (in_doubt, interrupted_runs) = self.mend(at).await?;
+        self.exchange_interrupt_all(at, moment).await?;
+        Ok(SessionStart { session_id, interrupted_runs, in_doubt })
+    }
+
+    /// Closes what stands open although nobody works on it: wishes left `sending` and runs left `running`.
+    async fn mend(&mut self, at: Timestamp) -> Result<(u64, u64), StoreError> {
+        let in_doubt = sqlx::query(
+            "UPDATE outbox SET state = 'in_doubt', reason = 'no_answer', moved_ms = ?1, \
+                    detail = 'tallyd ended before the answer came; the service may or may not have done it' \
+             WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'sending'",
+        )
+        .bind(at.0)
+        .execute(&mut *self.tx)
+        .await
+        .doing("put interrupted wishes in doubt")?;
+        let runs = sqlx::query(
+            "UPDATE run SET outcome = 'interrupted', ended_ms = max(started_ms, ?1), \
+                    summary = 'tallyd ended in the middle of it' WHERE outcome = 'running'",
+        )
+        .bind(at.0)
+        .execute(&mut *self.tx)
+        .await
+        .doing("close interrupted runs")?;
+        Ok((in_doubt.rows_affected(), runs.rows_affected()))
+    }
+
+    /// Ends a session in order; what is still unanswered is closed as after a crash.
+    pub async fn session_end(
+        &mut self,
+        session_id: i64,
+        at: Timestamp,
+        moment: Moment,
+    ) -> Result<(), StoreError> {
+        self.mend(at).await?;
+        self.exchange_interrupt_all(at, moment).await?;
+        let sql = "UPDATE session SET ended_ms = ?2 WHERE id = ?1";
+        let done = sqlx::query(sql).bind(session_id).bind(at.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("end the session")
+    }
+
+    /// Writes down what the configuration says about each job.
+    pub async fn job_plan(&mut self, plans: &[JobPlan], at: Timestamp) -> Result<(), StoreError> {
+        for plan in plans {
+            sqlx::query(
+                "INSERT INTO job_state (job, enabled, since_ms, interval_ms, next_due_ms) \
+                 VALUES (?1, ?2, ?3, ?4, ?5) \
+                 ON CONFLICT (job) DO UPDATE SET \
+                     since_ms = iif(enabled = excluded.enabled, since_ms, excluded.since_ms), \
+                     enabled = excluded.enabled, interval_ms = excluded.interval_ms, \
+                     next_due_ms = excluded.next_due_ms",
+            )
+            .bind(plan.job.as_str())
+            .bind(plan.enabled)
+            .bind(at.0)
+            .bind(plan.interval_ms)
+            .bind(plan.next_due.map(|due| due.0))
+            .execute(&mut *self.tx)
+            .await
+            .doing("write down the schedules")?;
+        }
+        Ok(())
+    }
+
+    /// Notes that a schedule came due, and when it will next.
+    pub async fn job_fired(
+        &mut self,
+        job: JobKind,
+        due: Timestamp,
+        next: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE job_state SET last_fired_ms = ?2, next_due_ms = ?3 WHERE job = ?1";
+        let done = sqlx::query(sql).bind(job.as_str()).bind(due.0).bind(next.map(|n| n.0));
+        done.execute(&mut *self.tx).await.map(drop).doing("note that a schedule came due")
+    }
+
+    /// Begins a run.
+    pub async fn run_begin(
+        &mut self,
+        session_id: i64,
+        job: JobKind,
+        trigger: Trigger,
+        at: Timestamp,
+    ) -> Result<RunId, StoreError> {
+        let sql =
+            "INSERT INTO run (session_id, job, trigger, started_ms) VALUES (?1, ?2, ?3, ?4) RETURNING id";
+        let query =
+            sqlx::query_scalar(sql).bind(session_id).bind(job.as_str()).bind(trigger.as_str()).bind(at.0);
+        query.fetch_one(&mut *self.tx).await.map(RunId).doing("begin a run")
+    }
+
+    /// Ends a run; only full success makes the job's data good as of the run's start.
+    pub async fn run_end(
+        &mut self,
+        run: RunId,
+        job: JobKind,
+        outcome: RunOutcome,
+        summary: &str,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        sqlx::query(
+            "UPDATE run SET outcome = ?2, summary = ?3, ended_ms = ?4 WHERE id = ?1 AND outcome = 'running'",
+        )
+        .bind(run.0)
+        .bind(outcome.as_str())
+        .bind(summary)
+        .bind(at.0)
+        .execute(&mut *self.tx)
+        .await
+        .doing("end a run")?;
+        sqlx::query(
+            "INSERT INTO job_state (job, enabled, since_ms, last_outcome) VALUES (?1, 0, ?3, ?2) \
+             ON CONFLICT (job) DO UPDATE SET last_outcome = excluded.last_outcome",
+        )
+        .bind(job.as_str())
+        .bind(outcome.as_str())
+        .bind(at.0)
+        .execute(&mut *self.tx)
+        .await
+        .doing("note how a job ended")?;
+        if outcome != RunOutcome::Ok {
+            return Ok(());
+        }
+        let sql =
+            "UPDATE job_state SET last_good_ms = (SELECT started_ms FROM run WHERE id = ?2) WHERE job = ?1";
+        let done = sqlx::query(sql).bind(job.as_str()).bind(run.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("note a good run")
+    }
+}

@@ -1,0 +1,110 @@
+//! What `status` and `stock` show.
+
+use super::error::Doing;
+use super::{Store, StoreError};
+use serde::Serialize;
+use sqlx::FromRow;
+
+/// A row of the `stock` view.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct StockRow {
+    /// The SKU in the service's spelling.
+    pub sku: String,
+    /// The warehouse.
+    pub warehouse_id: i64,
+    /// Its name, once the list of warehouses was read.
+    pub warehouse_name: Option<String>,
+    /// The product's id at the service.
+    pub product_id: Option<i64>,
+    /// The fact.
+    pub quantity: i64,
+    /// What it becomes once the pending wishes apply; `None` where none wait.
+    pub pending_quantity: Option<i64>,
+    /// The warehouse is active for the product.
+    pub is_active: Option<bool>,
+    /// The quantity is used when balances go to storefronts.
+    pub include_in_sync: Option<bool>,
+    /// When the fact's request was sent, RFC 3339.
+    pub observed_at: Option<String>,
+}
+
+/// A row of the `job_health` view.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct HealthRow {
+    /// The job's name.
+    pub job: String,
+    /// The start of its last fully successful run, RFC 3339.
+    pub last_good_at: Option<String>,
+    /// The age of its data in seconds.
+    pub age_seconds: Option<i64>,
+    /// Older than twice its interval.
+    pub stale: bool,
+    /// When it is due next, RFC 3339.
+    pub next_due_at: Option<String>,
+    /// How its last run ended.
+    pub last_outcome: Option<String>,
+}
+
+/// Counts for the summary lines.
+#[derive(Clone, Copy, Debug, Default, FromRow, Serialize)]
+pub struct StateCount {
+    /// Products the service returned.
+    pub skus: i64,
+    /// Cells.
+    pub cells: i64,
+    /// Tracked SKUs that the service does not return.
+    pub missing_skus: i64,
+    /// Orders followed.
+    pub orders: i64,
+    /// Records parked.
+    pub parked: i64,
+    /// Exchanges in the journal.
+    pub exchanges: i64,
+    /// Runs in the journal.
+    pub runs: i64,
+}
+
+impl Store {
+    /// The stock of some SKUs, or of all (`skus` empty).
+    pub async fn stock(&self, skus: &[String]) -> Result<Vec<StockRow>, StoreError> {
+        let sql = "SELECT * FROM stock WHERE json_array_length(?1) = 0 \
+                   OR sku IN (SELECT value FROM json_each(?1)) ORDER BY sku, warehouse_id";
+        sqlx::query_as(sql).bind(super::cells::json(skus)).fetch_all(&self.read).await.doing("read the stock")
+    }
+
+    /// The health of every enabled job.
+    pub async fn job_health(&self) -> Result<Vec<HealthRow>, StoreError> {
+        let sql = "SELECT * FROM job_health ORDER BY job";
+        sqlx::query_as(sql).fetch_all(&self.read).await.doing("read the health of the jobs")
+    }
+
+    /// The counts of the summary lines.
+    pub async fn state_count(&self) -> Result<StateCount, StoreError> {
+        let sql = "SELECT (SELECT count(*) FROM product WHERE product_id IS NOT NULL) AS skus, \
+                          (SELECT count(*) FROM balance) AS cells, \
+                          (SELECT count(*) FROM product WHERE missing_since_ms IS NOT NULL) AS missing_skus, \
+                          (SELECT count(*) FROM tracked_order) AS orders, \
+                          (SELECT count(*) FROM parked) AS parked, \
+                          (SELECT count(*) FROM exchange) AS exchanges, \
+                          (SELECT count(*) FROM run) AS runs";
+        sqlx::query_as(sql).fetch_one(&self.read).await.doing("count what is there")
+    }
+
+    /// Units that others added (negative: took) since each cell was first read: R − O now, less R − O then.
+    pub async fn units_moved_by_others(&self) -> Result<i64, StoreError> {
+        let sql = "SELECT coalesce(sum(b.quantity - b.ours - coalesce( \
+                       (SELECT past.quantity - past.ours FROM balance_past past \
+                        WHERE past.product = b.product AND past.warehouse_id = b.warehouse_id \
+                        ORDER BY past.position LIMIT 1), b.quantity - b.ours)), 0) FROM balance b";
+        sqlx::query_scalar(sql).fetch_one(&self.read).await.doing("count what others moved")
+    }
+
+    /// Calls of the last `since_ms` by lane, newest window first: lane, calls, answers 429.
+    pub async fn budget_used(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>, StoreError> {
+        let sql = "SELECT lane, count(*), sum(coalesce(status = 429, 0)) FROM exchange \
+                   WHERE sent_ms >= ?1 GROUP BY lane ORDER BY lane";
+        let rows: Vec<(String, i64, Option<i64>)> =
+            sqlx::query_as(sql).bind(since_ms).fetch_all(&self.read).await.doing("count the calls")?;
+        Ok(rows.into_iter().map(|(lane, calls, throttled)| (lane, calls, throttled.unwrap_or(0))).collect())
+    }
+}

@@ -1,0 +1,131 @@
+//! What is tracked: SKUs and orders. The service lists neither, so people and programs name them.
+
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::model::{ExchangeId, OrderId, Position, Sku};
+use sqlx::FromRow;
+
+/// A tracked order and what is known of it.
+#[derive(Clone, Debug, FromRow)]
+pub struct OrderRow {
+    /// The order.
+    pub order_id: i64,
+    /// When the service last described it.
+    pub observed_ms: Option<i64>,
+    /// When nothing was left to ship.
+    pub closed_ms: Option<i64>,
+    /// Its lines.
+    pub lines: i64,
+    /// Units sold.
+    pub sold: Option<i64>,
+    /// Units not in a shipment yet, where the service says so.
+    pub left: Option<i64>,
+}
+
+impl Store {
+    /// The tracked SKUs in order, with their origin.
+    pub async fn tracked_sku_list(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let rows =
+            sqlx::query_as("SELECT sku, origin FROM tracked_sku ORDER BY sku").fetch_all(&self.read).await;
+        rows.doing("list the tracked SKUs")
+    }
+
+    /// How many SKUs are tracked.
+    pub async fn tracked_sku_count(&self) -> Result<i64, StoreError> {
+        let count = sqlx::query_scalar("SELECT count(*) FROM tracked_sku").fetch_one(&self.read).await;
+        count.doing("count the tracked SKUs")
+    }
+
+    /// The next page of a balances run: tracked SKUs never asked for (those after `after`, in order), then those
+    /// whose reading is oldest and older than `before`, the position at which the run began.
+    pub async fn tracked_sku_stalest(
+        &self,
+        before: Position,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
+                   WHERE t.sku > ?1 AND p.reading_id IS NULL ORDER BY t.sku LIMIT ?2";
+        let mut page: Vec<String> = sqlx::query_scalar(sql)
+            .bind(after)
+            .bind(limit)
+            .fetch_all(&self.read)
+            .await
+            .doing("find the SKUs that were never read")?;
+        let rest = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
+        if rest > 0 {
+            let sql = "SELECT p.sku FROM reading r JOIN product p ON p.reading_id = r.id \
+                       JOIN tracked_sku t ON t.sku = p.sku \
+                       WHERE r.exchange_id < ?1 ORDER BY r.exchange_id, r.id, p.sku LIMIT ?2";
+            let stale: Vec<String> = sqlx::query_scalar(sql)
+                .bind(before.0)
+                .bind(rest)
+                .fetch_all(&self.read)
+                .await
+                .doing("find the stalest SKUs")?;
+            page.extend(stale);
+        }
+        Ok(page)
+    }
+
+    /// The tracked orders that are still open, stalest first.
+    pub async fn tracked_order_open(&self) -> Result<Vec<OrderId>, StoreError> {
+        let sql = "SELECT t.order_id FROM tracked_order t LEFT JOIN sales_order o ON o.id = t.order_id \
+                   WHERE o.closed_ms IS NULL ORDER BY o.exchange_id, t.order_id";
+        let ids: Vec<i64> =
+            sqlx::query_scalar(sql).fetch_all(&self.read).await.doing("find the open orders")?;
+        Ok(ids.into_iter().map(OrderId).collect())
+    }
+
+    /// The tracked orders with what is known of each.
+    pub async fn tracked_order_list(&self) -> Result<Vec<OrderRow>, StoreError> {
+        let sql = "SELECT t.order_id, o.observed_ms, o.closed_ms, count(l.line_item_id) AS lines, \
+                          sum(l.quantity_sold) AS sold, sum(l.quantity_left) AS left \
+                   FROM tracked_order t LEFT JOIN sales_order o ON o.id = t.order_id \
+                   LEFT JOIN order_line_item l ON l.order_id = t.order_id AND l.missing_since_ms IS NULL \
+                   GROUP BY t.order_id ORDER BY t.order_id";
+        sqlx::query_as(sql).fetch_all(&self.read).await.doing("list the tracked orders")
+    }
+}
+
+impl Write {
+    /// Tracks SKUs; the number that were not tracked before is returned.
+    pub async fn tracked_sku_add(&mut self, skus: &[Sku]) -> Result<u64, StoreError> {
+        let json = super::cells::json(skus);
+        let sql = "INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)";
+        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("track SKUs")?;
+        Ok(done.rows_affected())
+    }
+
+    /// Forgets SKUs: they are not read again, and what is learnt later does not bring them back.
+    pub async fn tracked_sku_remove(&mut self, skus: &[Sku]) -> Result<u64, StoreError> {
+        let json = super::cells::json(skus);
+        let sql = "DELETE FROM tracked_sku WHERE sku IN (SELECT value FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("stop tracking SKUs")?;
+        Ok(done.rows_affected())
+    }
+
+    /// Notes SKUs met on the way; they are tracked unless somebody removed them.
+    pub async fn learnt_sku_add(&mut self, exchange: ExchangeId, skus: &[Sku]) -> Result<u64, StoreError> {
+        let json = super::cells::json(skus);
+        let sql = "INSERT INTO learnt_sku (sku, exchange_id) SELECT value, ?2 FROM json_each(?1)";
+        let done = sqlx::query(sql).bind(json).bind(exchange.0).execute(&mut *self.tx).await;
+        Ok(done.doing("note the SKUs that were met")?.rows_affected())
+    }
+
+    /// Tracks orders; the number that were not tracked before is returned.
+    pub async fn tracked_order_add(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
+        let json = super::cells::json(orders);
+        let sql = "INSERT INTO tracked_order (order_id) SELECT value FROM json_each(?1)";
+        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("track orders")?;
+        Ok(done.rows_affected())
+    }
+
+    /// Forgets orders.
+    pub async fn tracked_order_remove(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
+        let json = super::cells::json(orders);
+        let sql = "DELETE FROM tracked_order WHERE order_id IN (SELECT value FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("stop tracking orders")?;
+        Ok(done.rows_affected())
+    }
+}

@@ -1,0 +1,85 @@
+//! The list of warehouses.
+
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::model::{ExchangeId, Timestamp, WarehouseId};
+
+/// The service's word on one warehouse (*Warehouse*).
+#[derive(Clone, Debug)]
+pub struct WarehouseFact {
+    /// `Id`.
+    pub id: WarehouseId,
+    /// `Name`.
+    pub name: String,
+    /// `IsActive`.
+    pub is_active: Option<bool>,
+    /// `AccountNumber`.
+    pub account_number: Option<String>,
+    /// `IsSystemGenerated`.
+    pub is_system_generated: Option<bool>,
+    /// `Type`, also one this version does not know.
+    pub kind: Option<String>,
+    /// `ContactInformation` as JSON.
+    pub contact: Option<String>,
+}
+
+impl Store {
+    /// The ids of the warehouses the service lists.
+    pub async fn warehouse_ids(&self) -> Result<Vec<WarehouseId>, StoreError> {
+        let sql = "SELECT id FROM warehouse WHERE missing_since_ms IS NULL ORDER BY id";
+        let ids: Vec<i64> =
+            sqlx::query_scalar(sql).fetch_all(&self.read).await.doing("read the warehouses")?;
+        Ok(ids.into_iter().map(WarehouseId).collect())
+    }
+}
+
+impl Write {
+    /// Records warehouses of one page of the list; the number that changed is returned.
+    pub async fn mirror_warehouses(
+        &mut self,
+        exchange: ExchangeId,
+        warehouses: &[WarehouseFact],
+    ) -> Result<u64, StoreError> {
+        let mut changed = 0;
+        for warehouse in warehouses {
+            let done = sqlx::query(
+                "INSERT INTO warehouse (id, name, is_active, account_number, is_system_generated, type, contact, \
+                                        exchange_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
+                 ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_active = excluded.is_active, \
+                     account_number = excluded.account_number, \
+                     is_system_generated = excluded.is_system_generated, type = excluded.type, \
+                     contact = excluded.contact, exchange_id = excluded.exchange_id, missing_since_ms = NULL \
+                 WHERE name <> excluded.name OR is_active IS NOT excluded.is_active \
+                     OR account_number IS NOT excluded.account_number \
+                     OR is_system_generated IS NOT excluded.is_system_generated \
+                     OR type IS NOT excluded.type OR contact IS NOT excluded.contact \
+                     OR missing_since_ms IS NOT NULL",
+            )
+            .bind(warehouse.id.0)
+            .bind(&warehouse.name)
+            .bind(warehouse.is_active)
+            .bind(&warehouse.account_number)
+            .bind(warehouse.is_system_generated)
+            .bind(&warehouse.kind)
+            .bind(&warehouse.contact)
+            .bind(exchange.0)
+            .execute(&mut *self.tx)
+            .await
+            .doing("record a warehouse")?;
+            changed += done.rows_affected();
+        }
+        Ok(changed)
+    }
+
+    /// Marks the warehouses that a complete list no longer has. Never called for a list that was cut or is empty.
+    pub async fn mirror_warehouses_complete(
+        &mut self,
+        listed: &[WarehouseId],
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let sql = "UPDATE warehouse SET missing_since_ms = ?2 WHERE missing_since_ms IS NULL \
+                   AND id NOT IN (SELECT value FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(super::cells::json(listed)).bind(at.0).execute(&mut *self.tx).await;
+        Ok(done.doing("mark the warehouses the service no longer lists")?.rows_affected())
+    }
+}

@@ -1,0 +1,65 @@
+//! Noticing what other programs wrote, without polling.
+//!
+//! A commit by anybody appends to the write-ahead log, and inotify says so; only then is the database asked. Where
+//! inotify is not to be had (a network file system, a container without it), a slow look serves, and every wait ends
+//! with one after [`SLOW_LOOK`] in any case.
+
+use super::{Store, StoreError};
+use rustix::fs::inotify;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
+
+/// The longest a wish can go unnoticed if no word of it comes.
+const SLOW_LOOK: Duration = Duration::from_secs(60);
+/// The look where there is no inotify: a quarter of a second, as promised to the programs beside us.
+const LOOK_WITHOUT_WATCH: Duration = Duration::from_millis(250);
+
+/// A watch on the database's write-ahead log.
+#[derive(Debug)]
+pub struct Watch {
+    descriptor: Option<AsyncFd<OwnedFd>>,
+}
+
+impl Store {
+    /// Begins to watch. Anything written after this call wakes the next [`Watch::changed`].
+    pub fn watch(&self) -> Result<Watch, StoreError> {
+        let mut name = self.path().as_os_str().to_owned();
+        name.push("-wal");
+        Ok(Watch { descriptor: descriptor(&PathBuf::from(name)).ok() })
+    }
+}
+
+impl Watch {
+    /// Waits until somebody (also we ourselves) may have written.
+    pub async fn changed(&mut self) {
+        let Some(descriptor) = &self.descriptor else {
+            tokio::time::sleep(LOOK_WITHOUT_WATCH).await;
+            return;
+        };
+        if let Ok(Ok(mut ready)) = tokio::time::timeout(SLOW_LOOK, descriptor.readable()).await {
+            drain(descriptor.get_ref());
+            ready.clear_ready();
+        }
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "the replacement is an unsafe fn; an OwnedFd keeps what it asks for: one open descriptor"
+)]
+fn descriptor(wal: &Path) -> io::Result<AsyncFd<OwnedFd>> {
+    let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+    let descriptor = inotify::init(flags)?;
+    inotify::add_watch(&descriptor, wal, inotify::WatchFlags::MODIFY)?;
+    AsyncFd::new(descriptor)
+}
+
+/// Takes all events; what they say beyond "something was written" does not matter.
+fn drain(descriptor: &OwnedFd) {
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
+    let mut events = inotify::Reader::new(descriptor, &mut buffer);
+    while events.next().is_ok() {}
+}
