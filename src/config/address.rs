@@ -1,0 +1,166 @@
+//! Addresses of the network: the service's base address and the proxy.
+//!
+//! Read by hand, strictly: what is accepted here must mean the same to the HTTP client, so everything that URL
+//! parsers read in two ways (user parts, backslashes, shortened addresses) is refused. The rule that matters is
+//! that keys never travel in the clear: plain `http` goes to the loopback only.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// Reads the service's base address (service-interface.md, *Conventions*); a trailing slash is dropped.
+pub(super) fn base_url(text: &str) -> Result<String, String> {
+    let (scheme, host) = split(text)?;
+    if text.contains(['?', '#']) {
+        return Err("a base address has no `?` or `#`; the paths of the operations are appended to it".into());
+    }
+    match scheme {
+        "https" => {}
+        "http" if is_loopback(host) => {}
+        "http" => {
+            return Err(
+                "plain http sends the keys in the clear; write https (http is for the loopback)".into()
+            );
+        }
+        _ => return Err("write an address that begins with https://".into()),
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+/// A proxy's address. It may carry a password, which is shown to nobody.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProxyUrl(String);
+
+impl ProxyUrl {
+    /// The whole address, for the HTTP client alone.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Reads an `http://` or `https://` address, with or without a user.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match split(&without_user(text))?.0 {
+            "http" | "https" => Ok(Self(text.to_owned())),
+            _ => Err("write a proxy as http://host:port".into()),
+        }
+    }
+}
+
+impl fmt::Debug for ProxyUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&without_user(&self.0))
+    }
+}
+
+/// Drops `user:password@` from an address.
+pub(super) fn without_user(text: &str) -> String {
+    match text.split_once("://") {
+        Some((scheme, rest)) => {
+            let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+            let host = rest[..end].rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}://{}", &rest[host..])
+        }
+        None => text.to_owned(),
+    }
+}
+
+/// Scheme and host of an address without a user.
+fn split(text: &str) -> Result<(&str, &str), String> {
+    if text.is_empty() {
+        return Err("it is missing: write the service's address, such as https://service.example".into());
+    }
+    let strange = |c: char| !c.is_ascii_graphic() || matches!(c, '\\' | '@' | '"' | '<' | '>');
+    if text.contains(strange) {
+        return Err("an address holds no spaces, user names or backslashes".into());
+    }
+    let (scheme, rest) = text.split_once("://").ok_or("write an address that begins with https://")?;
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    let (host, port) = match authority.strip_prefix('[').and_then(|six| six.split_once(']')) {
+        Some((host, port)) => (host, port),
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let port_is_sound =
+        port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    if host.is_empty() || !port_is_sound {
+        return Err("the host or port cannot be read; write https://host or https://host:port".into());
+    }
+    Ok((scheme, host))
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether `name` can be a header's name and is not one the client sets itself.
+pub(super) fn header_name(name: &str) -> Result<String, String> {
+    const OURS: [&str; 9] = [
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "te",
+        "transfer-encoding",
+        "user-agent",
+    ];
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.is_empty() || !name.chars().all(token) {
+        return Err("a header's name has letters, digits and dashes".into());
+    }
+    if OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
+        return Err("every request carries this header already, for its own purpose".into());
+    }
+    Ok(name.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_travel_in_the_clear_to_the_loopback_only() {
+        let cases = [
+            ("https://service.example", true),
+            ("https://service.example:8443/tenant/", true),
+            ("http://127.0.0.1:8399", true),
+            ("http://127.9.8.7", true),
+            ("http://[::1]:8399", true),
+            ("http://LocalHost:1", true),
+            ("http://service.example", false),
+            ("http://127.0.0.1.service.example", false),
+            ("http://localhost.service.example", false),
+            ("http://0.0.0.0:80", false),
+            ("http://127.0.0.1@service.example", false),
+            ("http://service.example\\@localhost", false),
+            ("http://[::ffff:8.8.8.8]", false),
+            ("https://user:password@service.example", false),
+            ("https://service.example/?a=1", false),
+            ("https://service.example:99999", false),
+            ("https://", false),
+            ("ftp://service.example", false),
+            ("service.example", false),
+            ("", false),
+        ];
+        for (text, good) in cases {
+            assert_eq!(base_url(text).is_ok(), good, "{text}");
+        }
+        assert_eq!(base_url("https://service.example/").unwrap(), "https://service.example");
+    }
+
+    #[test]
+    fn a_proxys_password_is_never_shown() {
+        let proxy = ProxyUrl::parse("http://clerk:s3cret@proxy.example:3128").unwrap();
+        assert_eq!(format!("{proxy:?}"), "http://proxy.example:3128");
+        assert_eq!(proxy.as_str(), "http://clerk:s3cret@proxy.example:3128");
+        assert!(ProxyUrl::parse("socks5://proxy.example").is_err());
+    }
+
+    #[test]
+    fn header_names_are_tokens_that_are_not_spoken_for() {
+        for (name, good) in [("x-key", true), ("X_Key1", true), ("", false), ("a b", false), ("Host", false)]
+        {
+            assert_eq!(header_name(name).is_ok(), good, "{name}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `[jobs.*]`: what runs when. A job that is not mentioned runs by its default.
+//!
+//! Default seconds and minutes are spread, so that jobs of one account do not ask for quota in the same second;
+//! what runs daily avoids no hour, because the default zone is UTC, which has no clock changes.
+
+use super::reader::Reader;
+use super::{Job, problem};
+use crate::model::JobKind;
+use crate::schedule::{Missed, Schedule, ScheduleError};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Every kind that has a schedule, with its default one. `push` has none: wishes wake it.
+const DEFAULTS: [(JobKind, &str); 14] = [
+    (JobKind::Balances, "0 */5 * * * *"),
+    (JobKind::OrderLines, "30 */2 * * * *"),
+    (JobKind::Shipments, "15 */10 * * * *"),
+    (JobKind::Warehouses, "0 7 * * * *"),
+    (JobKind::Suppliers, "0 11 2 * * *"),
+    (JobKind::Storefronts, "0 23 * * * *"),
+    (JobKind::ListingTemplates, "0 17 2 * * *"),
+    (JobKind::KitComponents, "0 31 2 * * *"),
+    (JobKind::TopSelling, "0 41 4 * * *"),
+    (JobKind::BusinessHealth, "0 47 4 * * *"),
+    (JobKind::WorkQueue, "45 * * * * *"),
+    (JobKind::Settle, "10 * * * * *"),
+    (JobKind::Prune, "0 13 3 * * *"),
+    (JobKind::Backup, "0 43 3 * * *"),
+];
+
+/// The jobs that have a schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Jobs {
+    /// All fourteen, enabled or not.
+    pub by_kind: BTreeMap<JobKind, Job>,
+    /// `[jobs.balances] skus_per_call`: where the page size starts.
+    pub skus_per_call: u32,
+}
+
+impl Jobs {
+    /// What the daemon's driver is given: the enabled ones.
+    pub fn enabled(&self) -> Vec<(JobKind, Schedule)> {
+        let enabled = self.by_kind.iter().filter(|(_, job)| job.enabled);
+        enabled.map(|(kind, job)| (*kind, job.schedule.clone())).collect()
+    }
+
+    /// `None` comes with a problem.
+    pub(super) fn read(table: &mut Reader<'_>) -> Option<Self> {
+        table.refuse(JobKind::Push.as_str(), "`push` has no schedule: wishes wake it");
+        let mut skus_per_call = 0;
+        let mut by_kind = BTreeMap::new();
+        for (kind, default) in DEFAULTS {
+            let job = table.section(kind.as_str(), |one| {
+                if kind == JobKind::Balances {
+                    skus_per_call = one.integer("skus_per_call", 200, 1..=10_000);
+                }
+                read_job(one, default)
+            });
+            by_kind.insert(kind, job);
+        }
+        let by_kind: Option<BTreeMap<_, _>> =
+            by_kind.into_iter().map(|(kind, job)| Some((kind, job?))).collect();
+        Some(Self { by_kind: by_kind?, skus_per_call })
+    }
+}
+
+fn read_job(table: &mut Reader<'_>, default: &str) -> Option<Job> {
+    let expression = table.text("schedule", default);
+    let timezone = table.text("timezone", "UTC");
+    let jitter = table.duration("jitter", "0s", Duration::ZERO..=Duration::from_secs(24 * 3600));
+    let policies = [Missed::Skip, Missed::RunOnce].map(|policy| (policy.as_str(), policy));
+    let missed = table.word("missed", Missed::RunOnce, &policies);
+    let enabled = table.flag("enabled", true);
+    let schedule = Schedule::parse(&expression, &timezone, jitter, missed);
+    let schedule = schedule.map_err(|error| match &error {
+        ScheduleError::Timezone(name) => {
+            let zones = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
+            table.object("timezone", format!("{name:?}"), error.to_string());
+            table.point_to(problem::nearest(name, zones));
+        }
+        ScheduleError::Jitter { .. } | ScheduleError::Fraction => {
+            table.object("jitter", super::units::show(jitter), error.to_string());
+        }
+        ScheduleError::Fields { .. } | ScheduleError::Expression(_) | ScheduleError::Never => {
+            table.object("schedule", format!("{expression:?}"), error.to_string());
+        }
+    });
+    Some(Job { enabled, schedule: schedule.ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_but_push_has_a_default_schedule() {
+        let kinds: Vec<_> = DEFAULTS.iter().map(|(kind, _)| *kind).collect();
+        let expected: Vec<_> = JobKind::ALL.iter().copied().filter(|kind| *kind != JobKind::Push).collect();
+        assert_eq!(kinds, expected);
+    }
+}

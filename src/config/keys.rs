@@ -1,0 +1,212 @@
+//! Where the account's two keys come from (service-interface.md, *Authentication*), and the reading of them.
+//!
+//! A source is kept instead of the keys, because a key that was refused is replaced while the daemon runs: it is
+//! read again at a reload and before each probe. For each key the first of these counts:
+//!
+//! 1. `TALLYD_SERVICE__INTEGRATION_KEY` or `TALLYD_SERVICE__GATEWAY_KEY`: as everywhere, the environment wins;
+//! 2. `integration_key_file` or `gateway_key_file`, where the file names one;
+//! 3. `$CREDENTIALS_DIRECTORY/integration-key` or `gateway-key`, where systemd set that directory;
+//! 4. `integration-key` or `gateway-key` beside the configuration file, which is what the packaged units hand to
+//!    systemd, so that a command of root finds the same keys as the unit does.
+//!
+//! Only the choice is made early; a key that is missing where it was promised is an error, never a reason to look
+//! in the next place and use a forgotten one.
+
+use secrecy::{ExposeSecret, SecretString};
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+const INTEGRATION: Name = Name {
+    what: "integration key",
+    variable: "TALLYD_SERVICE__INTEGRATION_KEY",
+    key: "integration_key_file",
+    file: "integration-key",
+};
+const GATEWAY: Name = Name {
+    what: "gateway key",
+    variable: "TALLYD_SERVICE__GATEWAY_KEY",
+    key: "gateway_key_file",
+    file: "gateway-key",
+};
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+/// Where the packaged configuration stands; for one that is not in a file.
+const DIRECTORY: &str = "/etc/tallyd";
+
+/// What one key is called in each place.
+#[derive(Clone, Copy)]
+struct Name {
+    what: &'static str,
+    variable: &'static str,
+    key: &'static str,
+    file: &'static str,
+}
+
+/// The two keys.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    /// Names the company (`svc-subscription-key`).
+    pub integration: SecretString,
+    /// Grants access to the interface (`gateway-subscription-key`).
+    pub gateway: SecretString,
+    /// What an operator should mend although the keys can be used: files that others can read.
+    pub warnings: Vec<String>,
+}
+
+/// A key that cannot be used, without the key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {what} cannot be read from {place}: {why}")]
+pub struct KeyError {
+    what: &'static str,
+    place: String,
+    why: String,
+}
+
+/// Where the keys come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeySource {
+    integration: Place,
+    gateway: Place,
+}
+
+#[derive(Clone)]
+enum Place {
+    Given(SecretString),
+    File(PathBuf),
+    Credential(PathBuf),
+}
+
+impl KeySource {
+    /// Keys that are known already, for the demo and for tests.
+    pub fn given(integration: &str, gateway: &str) -> Self {
+        Self { integration: Place::Given(integration.into()), gateway: Place::Given(gateway.into()) }
+    }
+
+    pub(super) fn new(
+        integration_file: Option<PathBuf>,
+        gateway_file: Option<PathBuf>,
+        around: &Surroundings,
+    ) -> Self {
+        Self {
+            integration: Place::choose(INTEGRATION, integration_file, around),
+            gateway: Place::choose(GATEWAY, gateway_file, around),
+        }
+    }
+
+    /// Reads both keys now. It blocks for the time two small files take.
+    ///
+    /// # Errors
+    /// When a key is missing, empty, or holds what no header can carry.
+    pub fn read(&self) -> Result<Keys, KeyError> {
+        let mut warnings = Vec::new();
+        let integration = self.integration.read(INTEGRATION, &mut warnings)?;
+        let gateway = self.gateway.read(GATEWAY, &mut warnings)?;
+        Ok(Keys { integration, gateway, warnings })
+    }
+
+    /// Whether a changed key is only seen after a restart: systemd copies credentials when the unit starts, and
+    /// the environment of a process does not change.
+    pub fn needs_restart(&self) -> bool {
+        [&self.integration, &self.gateway].iter().any(|place| !matches!(place, Place::File(_)))
+    }
+}
+
+/// Names and values of the environment.
+pub(super) type Variables = Vec<(String, String)>;
+
+/// What the choice depends on besides the file's own keys.
+pub(super) struct Surroundings {
+    variables: Variables,
+    directory: PathBuf,
+}
+
+impl Surroundings {
+    /// Takes what concerns the keys out of the environment, so that they never enter the tree of values, which is
+    /// shown in parts when something is wrong. The rest is handed back.
+    pub(super) fn set_apart(environment: Variables, file: Option<&Path>) -> (Self, Variables) {
+        let ours = [INTEGRATION.variable, GATEWAY.variable, CREDENTIALS];
+        let (variables, rest) = environment.into_iter().partition(|(name, _)| ours.contains(&name.as_str()));
+        let directory = file.and_then(Path::parent).unwrap_or(Path::new(DIRECTORY)).to_owned();
+        (Self { variables, directory }, rest)
+    }
+
+    fn variable(&self, wanted: &str) -> Option<&str> {
+        self.variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Place {
+    fn choose(name: Name, file: Option<PathBuf>, around: &Surroundings) -> Self {
+        if let Some(key) = around.variable(name.variable) {
+            return Place::Given(key.into());
+        }
+        match (file, around.variable(CREDENTIALS)) {
+            (Some(file), _) => Place::File(file),
+            (None, Some(directory)) => Place::Credential(Path::new(directory).join(name.file)),
+            (None, None) => Place::File(around.directory.join(name.file)),
+        }
+    }
+
+    fn read(&self, name: Name, warnings: &mut Vec<String>) -> Result<SecretString, KeyError> {
+        let failed = |why: String| KeyError { what: name.what, place: self.describe(name), why };
+        let text: SecretString = match self {
+            Place::Given(key) => key.clone(),
+            Place::Credential(path) => slurp(path).map_err(|error| failed(error.to_string()))?,
+            Place::File(path) => {
+                let hint =
+                    |error| format!("{error}; write the key there, or name another file in `{}`", name.key);
+                let text = slurp(path).map_err(|error| failed(hint(error)))?;
+                warnings.extend(open_to_others(path));
+                text
+            }
+        };
+        let key = text.expose_secret().trim_end_matches(['\n', '\r']);
+        if key.is_empty() {
+            return Err(failed("it is empty".into()));
+        }
+        if !key.chars().all(|c| c.is_ascii_graphic()) {
+            return Err(failed(
+                "it holds a space, a line break or a character that no header can carry".into(),
+            ));
+        }
+        Ok(key.into())
+    }
+
+    fn describe(&self, name: Name) -> String {
+        match self {
+            Place::Given(_) => name.variable.into(),
+            Place::File(path) | Place::Credential(path) => path.display().to_string(),
+        }
+    }
+}
+
+fn slurp(path: &Path) -> std::io::Result<SecretString> {
+    std::fs::read_to_string(path).map(SecretString::from)
+}
+
+/// A warning if the file's mode lets others than its owner read it.
+fn open_to_others(path: &Path) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.permissions().mode();
+    let warning = || format!("{} can be read by others than its owner; chmod 0400 it", path.display());
+    (mode & 0o044 != 0).then(warning)
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Given(_) => f.write_str("a key (not shown)"),
+            Place::File(path) | Place::Credential(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Two sources are equal when a reload would change nothing.
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Place::Given(a), Place::Given(b)) => a.expose_secret() == b.expose_secret(),
+            (Place::File(a), Place::File(b)) | (Place::Credential(a), Place::Credential(b)) => a == b,
+            _ => false,
+        }
+    }
+}

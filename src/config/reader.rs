@@ -1,0 +1,277 @@
+//! Takes keys out of a tree of values by name and type, and notes every problem on the way instead of stopping.
+//!
+//! Each key is named once, where it is read, with its default: what is asked for is what is known, so the list
+//! of known keys (for *did you mean*, for the test of the packaged file) cannot fall behind. After a problem the
+//! default stands in, so that reading goes on; nobody sees it, because a configuration with problems is never
+//! returned.
+
+use super::layers::{self, Found, Table};
+use super::problem::{Problem, nearest};
+use super::units;
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// What a reading found out besides the values.
+#[derive(Default)]
+pub(super) struct Report {
+    pub(super) problems: Vec<Problem>,
+    /// Every key that was asked for, dotted.
+    pub(super) known: BTreeSet<String>,
+}
+
+/// One table of the tree while its keys are taken.
+pub(super) struct Reader<'a> {
+    report: &'a mut Report,
+    path: String,
+    values: Table,
+    known: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the tree's root with `read`; what it leaves untaken is a problem.
+    pub(super) fn root<T>(
+        values: Table,
+        report: &'a mut Report,
+        read: impl FnOnce(&mut Reader<'_>) -> T,
+    ) -> T {
+        let mut reader = Reader { report, path: String::new(), values, known: Vec::new() };
+        let read = read(&mut reader);
+        reader.finish();
+        read
+    }
+
+    /// Reads the table `key` with `read`; a missing table is an empty one.
+    pub(super) fn section<T>(&mut self, key: &str, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
+        let values = match self.take(key) {
+            Some(Found::Table(values)) => values,
+            Some(other) => {
+                self.complain(
+                    key,
+                    &other,
+                    format!("this is a table; write [{}] and its keys", self.path_of(key)),
+                );
+                Table::new()
+            }
+            None => Table::new(),
+        };
+        let path = self.path_of(key);
+        let mut inner = Reader { report: self.report, path, values, known: Vec::new() };
+        let read = read(&mut inner);
+        inner.finish();
+        read
+    }
+
+    /// The keys that are there, for tables whose keys are data.
+    pub(super) fn keys(&self) -> Vec<String> {
+        let mut keys: Vec<_> = self.values.keys().cloned().collect();
+        keys.sort();
+        keys
+    }
+
+    /// Text. An empty one is a value like any other.
+    pub(super) fn text(&mut self, key: &str, default: &str) -> String {
+        self.parsed(key, default, |text| Ok(text.to_owned()))
+    }
+
+    /// Text that `parse` makes something of; the default is parsed like any other.
+    pub(super) fn parsed<T>(
+        &mut self,
+        key: &str,
+        default: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> T
+    where
+        T: Default,
+    {
+        self.quoted(key, default, "write text in quotes", parse)
+    }
+
+    /// As [`Reader::parsed`], with what to say about a value that is no text.
+    fn quoted<T: Default>(
+        &mut self,
+        key: &str,
+        default: &str,
+        wanted: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> T {
+        self.note(key);
+        let found = self.take(key).unwrap_or_else(|| Found::Text(default.to_owned()));
+        let read = match &found {
+            Found::Text(text) | Found::FromEnvironment(text) => parse(text),
+            _ => Err(wanted.into()),
+        };
+        self.settle(key, &found, read).unwrap_or_default()
+    }
+
+    /// Text, empty meaning none.
+    pub(super) fn optional<T>(&mut self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        self.parsed(key, "", |text| if text.is_empty() { Ok(None) } else { parse(text).map(Some) })
+    }
+
+    /// One of a few words.
+    pub(super) fn word<T: Copy>(&mut self, key: &str, default: T, words: &[(&str, T)]) -> T {
+        self.note(key);
+        let Some(found) = self.take(key) else { return default };
+        if let Found::Text(text) | Found::FromEnvironment(text) = &found
+            && let Some((_, value)) = words.iter().find(|(word, _)| word == text)
+        {
+            return *value;
+        }
+        let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        let text = found.show();
+        self.complain(key, &found, format!("write one of {}", known.join(", ")));
+        self.point_to(nearest(text.trim_matches('"'), known));
+        default
+    }
+
+    /// A duration with its unit, within `range`.
+    pub(super) fn duration(&mut self, key: &str, default: &str, range: RangeInclusive<Duration>) -> Duration {
+        self.quoted(key, default, "write it in quotes and with its unit, such as \"30s\"", |text| {
+            let duration = units::duration(text)?;
+            let (least, most) = (units::show(*range.start()), units::show(*range.end()));
+            within(&range, duration).map_err(|_| format!("must be {least} to {most}"))
+        })
+    }
+
+    /// A size with its unit, in bytes, above zero.
+    pub(super) fn size(&mut self, key: &str, default: &str) -> u64 {
+        let positive = |bytes| if bytes == 0 { Err("must be more than nothing".into()) } else { Ok(bytes) };
+        let wanted = "write it in quotes and with its unit, such as \"1 GiB\"";
+        self.quoted(key, default, wanted, |text| units::size(text).and_then(positive))
+    }
+
+    /// A whole number within `range`.
+    pub(super) fn integer(&mut self, key: &str, default: u32, range: RangeInclusive<u32>) -> u32 {
+        self.note(key);
+        let Some(found) = self.take(key) else { return default };
+        let number = match &found {
+            Found::Integer(number) => Ok(*number),
+            Found::FromEnvironment(text) => {
+                text.trim().parse().map_err(|_| "write a whole number".to_owned())
+            }
+            Found::Text(_) => Err("write the number without quotes".into()),
+            _ => Err("write a whole number".into()),
+        };
+        let read = number.and_then(|number| {
+            let outside = |_| format!("must be {} to {}", range.start(), range.end());
+            u32::try_from(number).map_err(|_| ()).and_then(|number| within(&range, number)).map_err(outside)
+        });
+        self.settle(key, &found, read).unwrap_or(default)
+    }
+
+    /// A number within `range`; whole ones are numbers too.
+    pub(super) fn fraction(&mut self, key: &str, default: f64, range: RangeInclusive<f64>) -> f64 {
+        self.note(key);
+        let Some(found) = self.take(key) else { return default };
+        let number = match &found {
+            Found::Float(number) => Ok(*number),
+            Found::Integer(number) => Ok(f64::from(i32::try_from(*number).unwrap_or(i32::MAX))),
+            Found::FromEnvironment(text) => text.trim().parse().map_err(|_| "write a number".to_owned()),
+            Found::Text(_) => Err("write the number without quotes".into()),
+            _ => Err("write a number".into()),
+        };
+        let outside = |()| format!("must be {} to {}", range.start(), range.end());
+        let read = number.and_then(|number| within(&range, number).map_err(outside));
+        self.settle(key, &found, read).unwrap_or(default)
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&mut self, key: &str, default: bool) -> bool {
+        self.note(key);
+        let Some(found) = self.take(key) else { return default };
+        let read = match &found {
+            Found::Flag(flag) => Ok(*flag),
+            Found::FromEnvironment(text) => text.trim().parse().map_err(|_| "write true or false".to_owned()),
+            _ => Err("write true or false, without quotes".into()),
+        };
+        self.settle(key, &found, read).unwrap_or(default)
+    }
+
+    /// Notes a problem between values that are each good by themselves.
+    pub(super) fn object(&mut self, key: &str, value: impl Display, why: String) {
+        let problem = Problem {
+            path: self.path_of(key),
+            variable: None,
+            value: Some(value.to_string()),
+            why,
+            nearest: None,
+        };
+        self.report.problems.push(problem);
+    }
+
+    /// Refuses `key`, if it is there, for a reason of its own; the value may be a secret and is not shown.
+    pub(super) fn refuse(&mut self, key: &str, why: &str) {
+        if let Some(found) = self.values.remove(key).map(Found::from) {
+            self.unusable(key, found.is_from_environment(), why);
+        }
+    }
+
+    fn take(&mut self, key: &str) -> Option<Found> {
+        self.known.push(key.to_owned());
+        self.values.remove(key).map(Found::from)
+    }
+
+    fn note(&mut self, key: &str) {
+        let path = self.path_of(key);
+        self.report.known.insert(path);
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    fn settle<T>(&mut self, key: &str, found: &Found, read: Result<T, String>) -> Option<T> {
+        read.map_err(|why| self.complain(key, found, why)).ok()
+    }
+
+    fn complain(&mut self, key: &str, found: &Found, why: String) {
+        self.unusable(key, found.is_from_environment(), &why);
+        if let Some(last) = self.report.problems.last_mut() {
+            last.value = Some(found.show());
+        }
+    }
+
+    fn unusable(&mut self, key: &str, from_environment: bool, why: &str) {
+        let path = self.path_of(key);
+        let variable = from_environment.then(|| layers::variable(&path));
+        self.report.problems.push(Problem { path, variable, value: None, why: why.into(), nearest: None });
+    }
+
+    pub(super) fn point_to(&mut self, nearest: Option<String>) {
+        if let Some(last) = self.report.problems.last_mut() {
+            last.nearest = nearest;
+        }
+    }
+
+    /// What was not asked for is a mistake: a misspelt key would otherwise leave its default in force, silently.
+    fn finish(mut self) {
+        for key in self.keys() {
+            let Some(found) = self.values.remove(&key).map(Found::from) else { continue };
+            let is_table = matches!(found, Found::Table(_));
+            let path = self.path_of(&key);
+            let variable = below_environment(&found).map(|rest| layers::variable(&format!("{path}{rest}")));
+            let why = if is_table { "there is no such table" } else { "there is no such key" }.into();
+            let nearest = nearest(&key, self.known.iter().map(String::as_str));
+            // The value is not shown: a misspelt key may have been meant for a secret.
+            self.report.problems.push(Problem { path, variable, value: None, why, nearest });
+        }
+    }
+}
+
+/// Where in `found` a value of the environment stands, as the rest of its path.
+fn below_environment(found: &Found) -> Option<String> {
+    match found {
+        Found::FromEnvironment(_) => Some(String::new()),
+        Found::Table(table) => table.iter().find_map(|(key, value)| {
+            let rest = below_environment(&Found::from(value.clone()))?;
+            Some(format!(".{key}{rest}"))
+        }),
+        _ => None,
+    }
+}
+
+fn within<T: PartialOrd>(range: &RangeInclusive<T>, value: T) -> Result<T, ()> {
+    if range.contains(&value) { Ok(value) } else { Err(()) }
+}

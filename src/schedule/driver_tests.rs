@@ -1,0 +1,130 @@
+//! The ticking, with the board asked directly where time matters, and for one real second where it must be.
+
+use super::*;
+use crate::model::Moment;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tokio::sync::mpsc;
+
+/// The system's clock, or one moved by hand.
+struct TestClock(Option<AtomicI64>);
+
+impl Clock for TestClock {
+    #[allow(clippy::disallowed_methods, reason = "the scheduler beneath reads the system's clock")]
+    fn now(&self) -> Timestamp {
+        let system = || Timestamp(Utc::now().timestamp_millis());
+        self.0.as_ref().map_or_else(system, |hand| Timestamp(hand.load(Ordering::Relaxed)))
+    }
+
+    fn moment(&self) -> Moment {
+        Moment(self.now().0)
+    }
+}
+
+impl TestClock {
+    fn set(&self, text: &str) {
+        self.0.as_ref().unwrap().store(at(text).0, Ordering::Relaxed);
+    }
+}
+
+fn at(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap()
+}
+
+fn schedule(expression: &str, zone: &str, missed: Missed) -> Schedule {
+    Schedule::parse(expression, zone, Duration::ZERO, missed).unwrap()
+}
+
+fn board(now: &str, entry: Schedule) -> (Board, Arc<TestClock>, JobId) {
+    let clock = Arc::new(TestClock(Some(AtomicI64::new(at(now).0))));
+    let state = State { latest: clock.now(), clock: clock.clone(), slots: HashMap::new() };
+    let board = Board(Arc::new(Mutex::new(state)));
+    let mut job = Job::new(UNUSED_EXPRESSION, |_, _| {}).unwrap();
+    board.open(job.guid(), JobKind::Balances, entry);
+    board.insert(job.job_data().unwrap());
+    (board, clock, job.guid())
+}
+
+fn next(board: &Board) -> String {
+    Timestamp(i64::try_from(board.ticks()[0].next_tick).unwrap() * 1000).rfc3339()
+}
+
+#[test]
+fn ticks_keep_the_wall_clock_through_a_clock_change_without_a_restart() {
+    let entry = schedule("0 30 8 * * *", "Europe/Berlin", Missed::Skip);
+    let (board, clock, id) = board("2027-03-26T12:00:00Z", entry);
+    assert_eq!(next(&board), "2027-03-27T07:30:00.000Z");
+    clock.set("2027-03-27T07:30:00.400Z");
+    board.ticked(id, Some(clock.now().datetime()));
+    assert_eq!(next(&board), "2027-03-28T06:30:00.000Z");
+}
+
+#[test]
+fn an_occurrence_fires_once_however_often_it_ticks() {
+    let (board, clock, id) = board("2026-11-21T08:00:00Z", schedule("0 * * * * *", "UTC", Missed::Skip));
+    clock.set("2026-11-21T08:01:00.3Z");
+    assert_eq!(board.due(id), Some((JobKind::Balances, at("2026-11-21T08:01:00Z"))));
+    clock.set("2026-11-21T08:01:00.8Z");
+    assert_eq!(board.due(id), None);
+}
+
+#[test]
+fn a_tick_that_slept_through_goes_by_the_policy() {
+    for (missed, expected) in [(Missed::Skip, None), (Missed::RunOnce, Some("2026-11-22T02:00:00Z"))] {
+        let (board, clock, id) = board("2026-11-21T22:00:00Z", schedule("0 0 2 * * *", "UTC", missed));
+        clock.set("2026-11-22T08:00:00Z");
+        assert_eq!(board.due(id).map(|(_, due)| due), expected.map(at), "{missed:?}");
+        assert_eq!(board.due(id), None, "{missed:?}");
+    }
+}
+
+#[test]
+fn a_clock_set_back_does_not_leave_jobs_waiting_for_the_old_time() {
+    let (board, clock, id) = board("2036-01-01T00:00:00Z", schedule("0 0 * * * *", "UTC", Missed::Skip));
+    clock.set("2036-01-01T01:00:00Z");
+    assert!(board.due(id).is_some());
+    board.ticked(id, Some(clock.now().datetime()));
+    clock.set("2026-11-21T08:00:30Z");
+    assert_eq!(next(&board), "2026-11-21T09:00:00.000Z");
+    assert_eq!(board.ticks()[0].last_tick, None);
+    clock.set("2026-11-21T09:00:00Z");
+    assert_eq!(board.due(id), Some((JobKind::Balances, at("2026-11-21T09:00:00Z"))));
+}
+
+#[tokio::test]
+async fn it_fires_each_second_and_never_after_stop() {
+    let (tx, mut rx) = mpsc::unbounded_channel();
+    let entries = vec![(JobKind::WorkQueue, schedule("* * * * * *", "UTC", Missed::Skip))];
+    let fire = move |kind, due| assert!(tx.send((kind, due)).is_ok());
+    let driver = Driver::start(entries, Arc::new(TestClock(None)), fire).await.unwrap();
+    let (kind, first) = rx.recv().await.unwrap();
+    let (_, second) = rx.recv().await.unwrap();
+    assert_eq!(kind, JobKind::WorkQueue);
+    assert!(second > first && first.0 % 1000 == 0, "{first} {second}");
+    driver.stop().await;
+    // The callback is gone, so the channel has no sender left: nothing can fire.
+    let closed = async { while rx.recv().await.is_some() {} };
+    assert!(
+        tokio::time::timeout(Duration::from_secs(5), closed).await.is_ok(),
+        "the callback outlived `stop`"
+    );
+}
+
+#[tokio::test]
+async fn a_reload_keeps_what_did_not_change() {
+    let hourly = || schedule("0 0 * * * *", "UTC", Missed::Skip);
+    let entries = vec![(JobKind::Balances, hourly()), (JobKind::Prune, hourly())];
+    let mut driver = Driver::start(entries, Arc::new(TestClock(None)), |_, _| {}).await.unwrap();
+    let ids = |driver: &Driver| {
+        let state = lock(&driver.board.0);
+        let mut ids: Vec<_> = state.slots.iter().map(|(id, slot)| (slot.kind, *id)).collect();
+        ids.sort();
+        ids
+    };
+    let before = ids(&driver);
+    let daily = schedule("0 0 3 * * *", "UTC", Missed::Skip);
+    driver.replace(vec![(JobKind::Balances, hourly()), (JobKind::Backup, daily)]).await.unwrap();
+    let after = ids(&driver);
+    assert_eq!(after.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [JobKind::Balances, JobKind::Backup]);
+    assert_eq!(after[0], before[0]);
+    driver.stop().await;
+}

@@ -1,0 +1,216 @@
+//! Claims about due times, told as tables of wall clock times.
+
+use super::*;
+use chrono::TimeZone;
+use proptest::prelude::*;
+
+fn schedule(expression: &str, zone: &str) -> Schedule {
+    Schedule::parse(expression, zone, Duration::ZERO, Missed::RunOnce).unwrap()
+}
+
+fn jittered(expression: &str, seconds: u64, missed: Missed) -> Schedule {
+    Schedule::parse(expression, "UTC", Duration::from_secs(seconds), missed).unwrap()
+}
+
+fn at(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap()
+}
+
+/// The next `count` due times, with the offset their zone has then.
+fn dues(schedule: &Schedule, from: &str, count: usize) -> Vec<String> {
+    let mut after = at(from);
+    let mut next = || {
+        after = schedule.next_due(after).unwrap();
+        schedule
+            .timezone
+            .from_utc_datetime(&after.datetime().naive_utc())
+            .format("%m-%dT%H:%M%:z")
+            .to_string()
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+#[test]
+fn due_times_follow_the_wall_clock_through_both_clock_changes() {
+    let cases: &[(&str, &str, &str, &[&str])] = &[
+        // An ordinary time keeps its place on the wall clock.
+        (
+            "0 30 8 * * *",
+            "Europe/Berlin",
+            "2027-03-27T12:00:00Z",
+            &["03-28T08:30+02:00", "03-29T08:30+02:00"],
+        ),
+        (
+            "0 30 8 * * *",
+            "Europe/Berlin",
+            "2026-10-24T12:00:00Z",
+            &["10-25T08:30+01:00", "10-26T08:30+01:00"],
+        ),
+        // A fixed time inside the hour that spring skips is taken once, right after it.
+        (
+            "0 30 2 * * *",
+            "Europe/Berlin",
+            "2027-03-27T12:00:00Z",
+            &["03-28T03:00+02:00", "03-29T02:30+02:00"],
+        ),
+        (
+            "0 30 1 * * *",
+            "Europe/London",
+            "2027-03-27T12:00:00Z",
+            &["03-28T02:00+01:00", "03-29T01:30+01:00"],
+        ),
+        (
+            "0 30 2 * * *",
+            "America/New_York",
+            "2027-03-13T12:00:00Z",
+            &["03-14T03:00-04:00", "03-15T02:30-04:00"],
+        ),
+        // Midnight is not in London's gap and must not run twice on that day.
+        ("0 0 0 * * *", "Europe/London", "2027-03-27T12:00:00Z", &["03-28T00:00+00:00", "03-29T00:00+01:00"]),
+        // A fixed time inside the hour that autumn repeats is taken the first time only.
+        (
+            "0 30 2 * * *",
+            "Europe/Berlin",
+            "2026-10-24T12:00:00Z",
+            &["10-25T02:30+02:00", "10-26T02:30+01:00"],
+        ),
+        (
+            "0 30 1 * * *",
+            "America/New_York",
+            "2026-10-31T12:00:00Z",
+            &["11-01T01:30-04:00", "11-02T01:30-05:00"],
+        ),
+        // What runs each half hour goes on through both.
+        (
+            "0 */30 * * * *",
+            "Europe/Berlin",
+            "2027-03-28T00:15:00Z",
+            &["03-28T01:30+01:00", "03-28T03:00+02:00"],
+        ),
+        (
+            "0 */30 * * * *",
+            "Europe/Berlin",
+            "2026-10-25T00:15:00Z",
+            &["10-25T02:30+02:00", "10-25T02:00+01:00", "10-25T02:30+01:00", "10-25T03:00+01:00"],
+        ),
+    ];
+    for (expression, zone, from, expected) in cases {
+        assert_eq!(dues(&schedule(expression, zone), from, expected.len()), *expected, "{expression} {zone}");
+    }
+}
+
+#[test]
+fn what_is_no_schedule_is_refused_with_what_would_be() {
+    let cases = [
+        ("*/5 * * * *", "UTC", "write `0 */5 * * * *`"),
+        ("0 0 0 1 1 * 2020", "UTC", "no field for the year"),
+        ("", "UTC", "this one has 0"),
+        ("@hourly", "UTC", "this one has 1"),
+        ("0 0 25 * * *", "UTC", "not understood"),
+        ("0 1/5 * * * *", "UTC", "not understood"),
+        ("0 0 0 31 2 *", "UTC", "never comes due"),
+        ("0 0 0 30 FEB *", "UTC", "never comes due"),
+        ("0 0 0 * * *", "Europe/Berlni", "no time zone named `Europe/Berlni`"),
+    ];
+    for (expression, zone, expected) in cases {
+        let error = Schedule::parse(expression, zone, Duration::ZERO, Missed::Skip).unwrap_err().to_string();
+        assert!(error.contains(expected), "{expression}: {error}");
+    }
+}
+
+#[test]
+fn day_of_month_and_weekday_are_alternatives() {
+    let friday_or_13th = schedule("0 0 0 13 * FRI", "UTC");
+    assert_eq!(
+        dues(&friday_or_13th, "2026-11-21T00:00:00Z", 4)[2..],
+        ["12-11T00:00+00:00", "12-13T00:00+00:00"]
+    );
+}
+
+#[test]
+fn a_jitter_as_long_as_a_gap_is_refused() {
+    let parse = |expression, jitter| Schedule::parse(expression, "UTC", jitter, Missed::Skip);
+    assert!(parse("0 */5 * * * *", Duration::from_secs(299)).is_ok());
+    let too_long = parse("0 */5 * * * *", Duration::from_secs(300)).unwrap_err();
+    assert_eq!(
+        too_long,
+        ScheduleError::Jitter { jitter: Duration::from_secs(300), gap: Duration::from_secs(300) }
+    );
+    // The gap of an hour is rare, but there: between the two ranges.
+    assert!(parse("0 0,1 8 * * *", Duration::from_secs(60)).is_err());
+    assert_eq!(parse("0 0 8 * * *", Duration::from_millis(1500)).unwrap_err(), ScheduleError::Fraction);
+}
+
+#[test]
+fn missed_occurrences_are_made_up_for_by_the_policy() {
+    const DUE: &str = "2026-11-21T02:00:00Z";
+    // (policy, last due time that ran, now) -> the due time to run at once
+    let cases = [
+        (Missed::RunOnce, Some("2026-11-20T02:00:00Z"), "2026-11-21T08:00:00Z", Some(DUE)),
+        (Missed::RunOnce, Some("2026-11-02T02:00:00Z"), "2026-11-21T08:00:00Z", Some(DUE)), // many: one run
+        (Missed::RunOnce, Some(DUE), "2026-11-21T08:00:00Z", None),                         // none missed
+        (Missed::RunOnce, None, "2026-11-21T08:00:00Z", Some(DUE)),                         // never ran
+        (Missed::RunOnce, Some("2027-11-20T02:00:00Z"), "2026-11-21T08:00:00Z", None), // the clock was set back
+        (Missed::RunOnce, Some("2026-11-20T02:00:00Z"), "2026-11-21T01:59:59Z", None), // not due yet
+        (Missed::RunOnce, Some("2026-11-20T02:00:00Z"), "2026-11-21T02:00:00Z", Some(DUE)), // due this moment
+        (Missed::Skip, Some("2026-11-20T02:00:00Z"), "2026-11-21T08:00:00Z", None),
+        (Missed::Skip, None, "2026-11-21T08:00:00Z", None),
+    ];
+    for (policy, last, now, expected) in cases {
+        let daily = jittered("0 0 2 * * *", 0, policy);
+        let (last, now) = (last.map(at), at(now));
+        assert_eq!(
+            daily.catch_up(JobKind::Suppliers, last, now),
+            expected.map(at),
+            "{policy:?} {last:?} {now}"
+        );
+        if let Some(last) = last {
+            assert_eq!(daily.missed(JobKind::Suppliers, last, now), due_passed(&daily, last, now));
+        }
+    }
+}
+
+fn due_passed(schedule: &Schedule, last: Timestamp, now: Timestamp) -> bool {
+    schedule.next_due(last).is_some_and(|due| due <= now)
+}
+
+#[test]
+fn the_interval_is_the_longest_gap_nights_weekends_and_clock_changes_included() {
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    let cases = [
+        ("*/10 * * * * *", "UTC", Duration::from_secs(10)),
+        ("0 */5 * * * *", "UTC", Duration::from_secs(300)),
+        ("0 */5 8-17 * * *", "UTC", hours(14) + Duration::from_secs(300)),
+        ("0 0 8-17 * * MON-FRI", "UTC", hours(63)),
+        ("0 0 3 * * *", "UTC", hours(24)),
+        ("0 0 8 * * *", "Europe/Berlin", hours(25)),
+        ("0 0 3 1 * *", "UTC", hours(31 * 24)),
+    ];
+    for (expression, zone, expected) in cases {
+        assert_eq!(schedule(expression, zone).interval_hint(), expected, "{expression}");
+    }
+}
+
+#[test]
+fn an_explanation_names_zone_jitter_and_policy() {
+    let explained = jittered("0 */5 * * * *", 20, Missed::RunOnce).explain();
+    for part in ["UTC", "up to 20 s later", "made up for by one"] {
+        assert!(explained.contains(part), "{explained}");
+    }
+}
+
+proptest! {
+    /// Jitter moves starts, never their number or order: walking by starts visits each due time once.
+    #[test]
+    fn every_due_time_starts_once_whatever_the_jitter(jitter in 0u64..60, from in 0i64..4_000_000_000_000) {
+        let schedule = jittered("0 * * * * *", jitter, Missed::RunOnce);
+        let mut due = schedule.next_due(Timestamp(from)).unwrap();
+        let mut now = schedule.start_of(JobKind::WorkQueue, due);
+        for _ in 0..5 {
+            prop_assert_eq!(schedule.latest_started(JobKind::WorkQueue, now), Some(due));
+            prop_assert!(now.since(due) <= Duration::from_secs(jitter));
+            now = schedule.next_start(JobKind::WorkQueue, now).unwrap();
+            due = schedule.next_due(due).unwrap();
+        }
+    }
+}
