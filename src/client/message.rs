@@ -1,0 +1,97 @@
+//! The service's own words about a call that was not accepted, or ours where it said none.
+//!
+//! One line of at most [`MESSAGE_MAX_CHARS`] characters, for journals, logs and `detail` columns; nobody decides on it.
+
+use super::{Response, TransportError, shape, wire::lenient};
+use crate::model::Operation;
+use serde::Deserialize;
+
+/// Enough for any sentence of the service, and for the head of a page that should not be there.
+pub(super) const MESSAGE_MAX_CHARS: usize = 300;
+
+/// The error bodies of the document (*Errors*), all fields optional.
+#[derive(Default, Deserialize)]
+struct ErrorBody {
+    #[serde(rename = "Message", default, deserialize_with = "lenient::opt")]
+    message: Option<String>,
+    #[serde(rename = "ExceptionMessage", default, deserialize_with = "lenient::opt")]
+    exception: Option<String>,
+    #[serde(default, deserialize_with = "lenient::texts")]
+    messages: Vec<String>,
+}
+
+/// What to tell about an outcome that is not accepted.
+pub(super) fn describe(operation: Operation, outcome: &Result<Response, TransportError>) -> String {
+    let text = match outcome {
+        Err(failure) => failure.what.clone(),
+        Ok(answer) => of_answer(operation, answer),
+    };
+    one_line(&text)
+}
+
+fn of_answer(operation: Operation, answer: &Response) -> String {
+    let status = answer.status;
+    if (200..300).contains(&status) {
+        return shape::check(operation, &answer.body).err().unwrap_or_default();
+    }
+    if (300..400).contains(&status) {
+        return format!("the service answered {status}; redirects are not followed: check service.base_url");
+    }
+    if let Some(words) = words(&answer.body) {
+        return words;
+    }
+    let body = String::from_utf8_lossy(&answer.body);
+    match body.trim() {
+        "" => format!("the service answered {status} without a message"),
+        text => format!("the service answered {status}: {text}"),
+    }
+}
+
+fn words(body: &[u8]) -> Option<String> {
+    let error: ErrorBody = serde_json::from_slice(body).ok()?;
+    let mut parts: Vec<String> = error.message.into_iter().collect();
+    parts.extend(error.exception.filter(|exception| !parts.contains(exception)));
+    parts.extend(error.messages);
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Control characters and runs of blanks become one blank each; the rest is cut at the limit.
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
+    let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    line.chars().take(MESSAGE_MAX_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(status: u16, body: &str) -> String {
+        let answer = Response { status, body: body.into(), ..Response::default() };
+        describe(Operation::ListWarehouses, &Ok(answer))
+    }
+
+    #[test]
+    fn the_services_own_words_are_told_where_it_has_any() {
+        let cases = [
+            (403, r#"{"Message":"The key is not valid"}"#, "The key is not valid"),
+            (400, r#"{"Message":"Bad","ExceptionMessage":"Twice","StackTrace":null}"#, "Bad; Twice"),
+            (400, r#"{"Message":"Bad","ExceptionMessage":"Bad"}"#, "Bad"),
+            (500, "", "the service answered 500 without a message"),
+            (502, "<h1>Bad\r\n  gateway</h1>", "the service answered 502: <h1>Bad gateway</h1>"),
+            (200, r#"{"status":"Failure","messages":["no"]}"#, "the answer's status is `Failure`: no"),
+            (200, "<html>", "the body is HTML or XML where an envelope in JSON was expected"),
+            (302, "", "the service answered 302; redirects are not followed: check service.base_url"),
+        ];
+        for (status, body, expected) in cases {
+            assert_eq!(told(status, body), expected);
+        }
+    }
+
+    #[test]
+    fn a_message_is_one_short_line() {
+        let line = told(500, &format!("{{\"Message\":\"{}\"}}", "a\\n".repeat(400)));
+        assert_eq!(line.chars().count(), MESSAGE_MAX_CHARS);
+        assert!(!line.contains('\n'));
+    }
+}

@@ -1,0 +1,97 @@
+//! The outer shape a 2xx body must have before its operation counts as answered.
+//!
+//! Proxies and maintenance pages answer 200 with HTML, bodies end early where nothing frames them, and an envelope may
+//! say `Failure`. The whole body is scanned for well-formed JSON, but no record is read: records are judged one by one
+//! by their decoders, since one bad record is no reason to lose a page.
+
+use super::wire::Envelope;
+use crate::model::{Effect, Operation};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::HashMap;
+
+/// Why a body is no answer to `operation`, in words for a person; `Ok` if it is one.
+pub(super) fn check(operation: Operation, body: &[u8]) -> Result<(), String> {
+    match (operation, operation.effect()) {
+        (Operation::GetProductBalances, _) => scan::<Vec<IgnoredAny>>(body, "a list").map(drop),
+        (Operation::WorkQueue, _) => scan::<HashMap<String, IgnoredAny>>(body, "an object").map(drop),
+        // What a write's envelope lacks is its decoder's business: the call was carried out and answered.
+        (_, Effect::Write) => scan::<HashMap<String, IgnoredAny>>(body, "an object").map(drop),
+        (_, Effect::Read) => {
+            list(&Envelope::read(body).map_err(|error| describe(body, "an envelope", &error))?)
+        }
+    }
+}
+
+fn scan<'a, T: Deserialize<'a>>(body: &'a [u8], expected: &str) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| describe(body, expected, &error))
+}
+
+fn describe(body: &[u8], expected: &str, error: &serde_json::Error) -> String {
+    match body.trim_ascii_start().first() {
+        None => format!("the body is empty where {expected} was expected"),
+        Some(b'<') => format!("the body is HTML or XML where {expected} in JSON was expected"),
+        Some(_) => format!("the body is not {expected} in JSON: {error}"),
+    }
+}
+
+fn list(envelope: &Envelope<'_>) -> Result<(), String> {
+    if envelope.says_failure() {
+        let status = envelope.status.as_deref().unwrap_or_default();
+        return Err(format!("the answer's status is `{status}`: {}", envelope.messages.join("; ")));
+    }
+    match envelope.data.map(|data| data.get().as_bytes()) {
+        None => Err("the envelope has no `data`".to_owned()),
+        Some([b'[', ..] | b"null") => Ok(()),
+        Some(_) => Err("the envelope's `data` is no list".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_answers_its_operation_only_in_its_shape() {
+        use Operation::*;
+        let cases: &[(Operation, &str, bool)] = &[
+            (GetProductBalances, "[]", true),
+            (GetProductBalances, r#"[{"Sku":1}]"#, true),
+            (GetProductBalances, r#"{"data":[]}"#, false),
+            (GetProductBalances, r#"[{"Sku":"A""#, false),
+            (GetProductBalances, "[] trailing", false),
+            (GetProductBalances, "", false),
+            (WorkQueue, "{}", true),
+            (WorkQueue, "[]", false),
+            (ListWarehouses, r#"{"status":"Success","messages":[],"data":[]}"#, true),
+            (ListWarehouses, r#"{"data":null}"#, true),
+            (ListWarehouses, r#"{"status":"Success"}"#, false),
+            (ListWarehouses, r#"{"Message":"wait"}"#, false),
+            (ListWarehouses, r#"{"status":"Success","data":"none"}"#, false),
+            (ListWarehouses, r#"{"status":"Failure","data":[]}"#, false),
+            (GetProducts, r#"{"status":"Error","messages":["idType"],"data":[]}"#, false),
+            (UpdateQuantityOnHand, r#"{"status":"Failure","messages":["Index 0: no"]}"#, true),
+            (UpdateQuantityOnHand, "\"done\"", false),
+            (CreateListingTemplate, "<html></html>", false),
+        ];
+        for (operation, body, answered) in cases {
+            assert_eq!(check(*operation, body.as_bytes()).is_ok(), *answered, "{operation}: {body}");
+        }
+    }
+
+    #[test]
+    fn a_body_cut_anywhere_is_no_answer() {
+        let cases = [
+            (Operation::GetProductBalances, r#"[{"Sku":"A","Warehouses":[{"WarehouseId":7}]},{"Sku":"B"}]"#),
+            (Operation::ListWarehouses, r#"{"status":"Success","data":[{"Id":7},{"Id":8}],"messages":[]}"#),
+            (Operation::UpdateQuantityOnHand, r#"{"status":"Success","messages":["a"],"data":""}"#),
+            (Operation::WorkQueue, r#"{"OpenWorkOrders":3}"#),
+        ];
+        for (operation, body) in cases {
+            assert_eq!(check(operation, body.as_bytes()), Ok(()));
+            for end in 0..body.len() {
+                assert!(check(operation, &body.as_bytes()[..end]).is_err(), "{operation}: {}", &body[..end]);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The table of verdicts: one row per outcome the service, a proxy or the network may produce.
+
+use super::*;
+use crate::client::FailureKind;
+use Operation::{CreateShipments, GetProductBalances, KitComponents, ListSuppliers, UpdateQuantityOnHand};
+
+const NOW: Timestamp = Timestamp(784_111_777_000); // Sun, 06 Nov 1994 08:49:37 GMT
+
+fn answer(status: u16, retry_after: Option<&str>, body: &str) -> Result<Response, TransportError> {
+    let retry_after = retry_after.map(str::to_owned);
+    Ok(Response { status, retry_after, content_type: None, body: body.into() })
+}
+
+fn failure(sent: Sent, kind: FailureKind, status: Option<u16>) -> Result<Response, TransportError> {
+    Err(TransportError { sent, kind, what: "it broke".into(), status, retry_after: None })
+}
+
+#[test]
+fn a_status_means_the_same_for_reads_and_writes_where_it_proves_that_nothing_was_done() {
+    let seconds = Duration::from_secs;
+    let cases = [
+        (400, None, Verdict::Rejected { status: 400 }),
+        (401, None, Verdict::Refused { may_be_id: false }),
+        (401, Some("5"), Verdict::Refused { may_be_id: false }),
+        (403, None, Verdict::Refused { may_be_id: false }),
+        (403, Some("90"), Verdict::Throttled(Throttle::BadRequests { wait: seconds(90) })),
+        (404, None, Verdict::Rejected { status: 404 }),
+        (405, None, Verdict::Rejected { status: 405 }),
+        (407, None, Verdict::NotSent),
+        (413, None, Verdict::Rejected { status: 413 }),
+        (429, None, Verdict::Throttled(Throttle::Concurrency)),
+        (429, Some("7"), Verdict::Throttled(Throttle::Rate { wait: seconds(7) })),
+        (429, Some("soon"), Verdict::Throttled(Throttle::Rate { wait: seconds(60) })),
+        (429, Some(""), Verdict::Throttled(Throttle::Rate { wait: seconds(60) })),
+    ];
+    for (status, wait, expected) in cases {
+        for operation in [GetProductBalances, UpdateQuantityOnHand, CreateShipments] {
+            for body in ["", "<html>", r#"{"Message":"no"}"#] {
+                let verdict = classify(operation, &answer(status, wait, body), NOW);
+                assert_eq!(verdict, expected, "{operation} {status} {wait:?} {body}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_outcome_that_proves_nothing_is_transient_for_reads_and_in_doubt_for_writes() {
+    let cases = [
+        answer(200, None, "<html>We will be back</html>"),
+        answer(200, None, ""),
+        answer(200, None, r#"[{"Sku":"#),
+        answer(204, None, ""),
+        answer(301, None, ""),
+        answer(307, None, ""),
+        answer(408, None, ""),
+        answer(425, None, ""),
+        answer(499, None, ""),
+        answer(500, None, r#"{"Message":"something went wrong"}"#),
+        answer(503, Some("30"), "<html>"),
+        failure(Sent::Maybe, FailureKind::Timeout, None),
+        failure(Sent::Maybe, FailureKind::Cut, Some(200)),
+        failure(Sent::Maybe, FailureKind::TooLarge, Some(200)),
+        failure(Sent::Maybe, FailureKind::Cut, Some(500)),
+        failure(Sent::Maybe, FailureKind::Other, None),
+    ];
+    for outcome in &cases {
+        assert_eq!(classify(GetProductBalances, outcome, NOW), Verdict::Transient, "{outcome:?}");
+        assert_eq!(classify(ListSuppliers, outcome, NOW), Verdict::Transient, "{outcome:?}");
+        assert_eq!(classify(UpdateQuantityOnHand, outcome, NOW), Verdict::InDoubt, "{outcome:?}");
+        assert_eq!(classify(CreateShipments, outcome, NOW), Verdict::InDoubt, "{outcome:?}");
+    }
+}
+
+#[test]
+fn what_never_left_is_not_sent() {
+    let outcome = failure(Sent::No, FailureKind::Connect, None);
+    for operation in Operation::ALL {
+        assert_eq!(classify(*operation, &outcome, NOW), Verdict::NotSent);
+    }
+}
+
+#[test]
+fn a_head_that_refuses_decides_although_its_body_was_cut() {
+    let cut = |status| failure(Sent::Maybe, FailureKind::Cut, Some(status));
+    let verdict = |status| classify(CreateShipments, &cut(status), NOW);
+    assert_eq!(verdict(400), Verdict::Rejected { status: 400 });
+    assert_eq!(verdict(429), Verdict::Throttled(Throttle::Concurrency));
+    assert_eq!(verdict(403), Verdict::Refused { may_be_id: false });
+}
+
+#[test]
+fn a_403_may_mean_the_id_only_where_the_path_carries_one() {
+    let refused = answer(403, None, r#"{"Message":"Invalid StorefrontId"}"#);
+    for operation in Operation::ALL {
+        let expected = Verdict::Refused { may_be_id: operation.path().contains('{') };
+        assert_eq!(classify(*operation, &refused, NOW), expected, "{operation}");
+    }
+    assert_eq!(
+        classify(KitComponents, &answer(403, Some("5"), ""), NOW),
+        Verdict::Throttled(Throttle::BadRequests { wait: Duration::from_secs(5) })
+    );
+}
+
+#[test]
+fn a_200_that_says_failure_is_an_answer_to_a_write_and_none_to_a_read() {
+    let failed = answer(200, None, r#"{"status":"Failure","messages":["Index 0: no"],"data":[]}"#);
+    assert_eq!(classify(UpdateQuantityOnHand, &failed, NOW), Verdict::Accepted);
+    assert_eq!(classify(ListSuppliers, &failed, NOW), Verdict::Transient);
+}
+
+#[test]
+fn retry_after_is_read_in_both_forms_and_kept_within_its_bounds() {
+    let cases = [
+        ("0", 1),
+        ("1", 1),
+        (" 30 ", 30),
+        ("86400", 86_400),
+        ("86401", 86_400),
+        ("99999999999999999999999", 86_400),
+        ("Sun, 06 Nov 1994 08:50:07 GMT", 30),
+        ("Sun, 06 Nov 1994 08:00:00 GMT", 1),
+        ("Mon, 06 Nov 2034 08:00:00 GMT", 86_400),
+        ("-5", 60),
+        ("1.5", 60),
+        ("next week", 60),
+        ("", 60),
+    ];
+    for (text, seconds) in cases {
+        assert_eq!(retry_after(text, NOW), Duration::from_secs(seconds), "{text}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Which entries of a quantity update a message refuses (rules.md 19, design *Packing*).
+//!
+//! The document only says that a message is prefixed with the zero-based index of its entry. How that is spelled is
+//! not shown, and a SKU may look like an index, so a message is believed only if all of this holds: it begins with an
+//! index of the call; it names no other SKU of the call and no other index; and the indexed entries are as many as
+//! the status implies. In every other case the whole call is read back: a wrong guess would settle a wish that was
+//! refused, while a read costs one call.
+
+use super::{UpdateAnswer, UpdateStatus};
+use crate::model::Sku;
+use std::collections::BTreeMap;
+
+/// Which entries were refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribution {
+    /// Index of the entry and the service's reason, in the order of the entries. With `read_back` these are hints.
+    pub refused: Vec<(usize, String)>,
+    /// Whether the answer leaves open which entries were applied, so that all cells of the call must be read.
+    pub read_back: bool,
+}
+
+/// Matches the messages of an answer to the entries of its call, given by their SKUs in the call's order.
+pub fn attribute(answer: &UpdateAnswer, skus: &[Sku]) -> Attribution {
+    let call = Call::new(skus);
+    let mut reasons: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    let mut unmatched = false;
+    let lines = answer.messages.iter().flat_map(|message| message.lines());
+    for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
+        match call.entry_of(line) {
+            Some((index, reason)) => reasons.entry(index).or_default().push(reason.to_owned()),
+            None => unmatched = true,
+        }
+    }
+    let as_implied = match answer.status {
+        UpdateStatus::Success => reasons.is_empty(),
+        UpdateStatus::PartialSuccess => (1..skus.len()).contains(&reasons.len()),
+        UpdateStatus::Failure => reasons.len() == skus.len(),
+        UpdateStatus::Unknown(_) => false,
+    };
+    let refused = reasons.into_iter().map(|(index, texts)| (index, texts.join("; "))).collect();
+    Attribution { refused, read_back: unmatched || !as_implied }
+}
+
+/// The SKUs of a call, as messages are searched for them: each fold with its entry, the longest first, so that
+/// `AB-1-X` is not taken for `AB-1`.
+struct Call(Vec<(String, usize)>);
+
+impl Call {
+    fn new(skus: &[Sku]) -> Self {
+        let mut folds: Vec<_> = skus.iter().enumerate().map(|(index, sku)| (sku.fold(), index)).collect();
+        folds.sort_by_key(|(fold, _)| std::cmp::Reverse(fold.len()));
+        Self(folds)
+    }
+
+    /// The one entry a message is about, and its reason; `None` if that is open to any doubt.
+    fn entry_of<'a>(&self, message: &'a str) -> Option<(usize, &'a str)> {
+        let Lead { index, digits, worded, reason } = Lead::parse(message)?;
+        let lead = &message[..message.len() - reason.len()];
+        // A bare `4711:` may be a SKU that is a number and no index at all; after `Index` it is one.
+        let mut in_lead = self.named_in(lead).into_iter().filter(|(fold, _)| !(worded && fold == digits));
+        let doubtful = index >= self.0.len()
+            || in_lead.any(|(_, named)| *named != index)
+            || self.named_in(reason).into_iter().any(|(_, named)| *named != index)
+            || indexes_in(reason).any(|named| named != index);
+        (!doubtful).then_some((index, reason))
+    }
+
+    /// The SKUs that stand in a text as words of their own, the longest match at each place.
+    fn named_in(&self, text: &str) -> Vec<&(String, usize)> {
+        let text = text.to_lowercase();
+        let mut named = Vec::new();
+        let mut at = 0;
+        while let Some(next) = text[at..].chars().next() {
+            let starts_word = !text[..at].ends_with(char::is_alphanumeric);
+            match self.0.iter().find(|(fold, _)| starts_word && begins_with_word(&text[at..], fold)) {
+                Some(sku) => {
+                    named.push(sku);
+                    at += sku.0.len();
+                }
+                None => at += next.len_utf8(),
+            }
+        }
+        named
+    }
+}
+
+fn begins_with_word(text: &str, word: &str) -> bool {
+    text.strip_prefix(word).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+}
+
+/// The words an index may follow.
+const INDEX_WORDS: [&str; 11] =
+    ["index", "idx", "entry", "item", "element", "row", "line", "record", "position", "update", "array"];
+
+/// The beginning of a message, and the reason that follows it.
+struct Lead<'a> {
+    index: usize,
+    digits: &'a str,
+    /// Whether a word such as *Index* says that the number is one.
+    worded: bool,
+    reason: &'a str,
+}
+
+impl<'a> Lead<'a> {
+    /// Reads `Index 1: …`, `index 1 - …`, `1: …`, `[1] …`, `#1 …`, `Entry (1) …`, `updates[1]: …` and the like.
+    fn parse(message: &'a str) -> Option<Self> {
+        let (worded, text) = skip_words(message.trim_start_matches(OPENING));
+        let (digits, after) = number(text)?;
+        let before = &message[..message.len() - after.len() - digits.len()];
+        let marked = worded || !before.trim().is_empty();
+        Some(Self { index: digits.parse().ok()?, digits, worded, reason: reason(after, marked)? })
+    }
+}
+
+const OPENING: [char; 7] = [' ', '[', '(', '{', '"', '\'', '#'];
+const CLOSING: [char; 6] = [' ', ']', ')', '}', '"', '\''];
+const SEPARATING: [char; 9] = [' ', '-', '–', '—', '.', ',', ';', '|', '>'];
+
+/// Leaves out leading index words; says whether there was one.
+fn skip_words(text: &str) -> (bool, &str) {
+    let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (word, after) = text.split_at(end);
+    // `updates[1]` is an entry, `Updates 1` may be their number.
+    let word = if after.starts_with('[') { word.trim_end_matches('s') } else { word };
+    match INDEX_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)) {
+        true => (true, skip_words(after.trim_start()).1),
+        false => (false, text),
+    }
+}
+
+/// The digits a text begins with, behind marks such as `#` or `[`, and what follows them.
+fn number(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start_matches(OPENING).trim_start_matches([':', '=']).trim_start_matches(OPENING);
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+/// What follows the digits of an index, without what separates it; `None` if the digits are no index after all: one
+/// of several, part of a range, a fraction or a time of day, or a number that just begins a sentence.
+fn reason(after: &str, marked: bool) -> Option<&str> {
+    let closed = after.trim_start_matches(CLOSING);
+    if let Some(rest) = closed.strip_prefix(':') {
+        return (!rest.starts_with(|c: char| c.is_ascii_digit())).then(|| rest.trim_start());
+    }
+    let rest = closed.trim_start_matches(SEPARATING);
+    let separator = after[..after.len() - rest.len()].trim();
+    let glued = after.starts_with(char::is_alphanumeric);
+    let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default().to_lowercase();
+    let goes_on = rest.starts_with(|c: char| c.is_ascii_digit() || "[(#&+/%".contains(c))
+        || ["and", "or", "to", "of", "through"].contains(&word.as_str());
+    (!glued && !goes_on && (marked || !separator.is_empty())).then_some(rest)
+}
+
+/// The indexes a reason names by an index word, as in *same SKU as index 0*.
+fn indexes_in(text: &str) -> impl Iterator<Item = usize> + '_ {
+    let starts = text.char_indices().filter(|(at, _)| !text[..*at].ends_with(char::is_alphanumeric));
+    starts.filter_map(|(at, _)| match skip_words(&text[at..]) {
+        (true, rest) => number(rest)?.0.parse().ok(),
+        (false, _) => None,
+    })
+}
+
+#[cfg(test)]
+#[path = "attribution_tests.rs"]
+mod tests;

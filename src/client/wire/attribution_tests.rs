@@ -1,0 +1,211 @@
+//! The table of messages: how an index may be spelled, and what may only look like one.
+
+use super::*;
+use proptest::prelude::*;
+
+fn attributed(status: UpdateStatus, messages: &[&str], skus: &[&str]) -> (Vec<usize>, bool) {
+    let skus: Vec<Sku> = skus.iter().map(|sku| Sku::new(*sku).unwrap()).collect();
+    let messages = messages.iter().map(|&message| message.to_owned()).collect();
+    let found = attribute(&UpdateAnswer { status, messages }, &skus);
+    (found.refused.into_iter().map(|(index, _)| index).collect(), found.read_back)
+}
+
+fn partial(message: &str, skus: &[&str]) -> (Vec<usize>, bool) {
+    attributed(UpdateStatus::PartialSuccess, &[message], skus)
+}
+
+#[test]
+fn an_index_is_known_however_it_is_spelled() {
+    let spelled = [
+        "Index 1: no active product",
+        "index 1 - no active product",
+        "INDEX 1 no active product",
+        "Index: 1 - no active product",
+        "Index=1: no active product",
+        "Index #1: no active product",
+        "Index [1]: no active product",
+        "Index(1) no active product",
+        "[Index 1] no active product",
+        "Array index 1: no active product",
+        "1: no active product",
+        "1 : no active product",
+        "1 - no active product",
+        "1) no active product",
+        "1. no active product",
+        "01: no active product",
+        "[1] no active product",
+        "[1]: no active product",
+        "(1) no active product",
+        "#1 no active product",
+        "Entry 1: no active product",
+        "Entry (1): no active product",
+        "item 1 – no active product",
+        "updates[1]: no active product",
+        "  Row 1, no active product",
+        "Index 1: no active product with the SKU B was found",
+        "Index 1: quantity 1000 is too large",
+        "Index 1:",
+        "Index 1",
+    ];
+    for message in spelled {
+        assert_eq!(partial(message, &["A", "B", "C"]), (vec![1], false), "{message}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_an_index_is_read_back() {
+    let other = [
+        "no active product",
+        "SKU 1: no active product",
+        "Product 1 is not active",
+        "1 entries failed",
+        "1 of 3 entries failed",
+        "2 products were not found",
+        "1",
+        "1st entry failed",
+        "1.5 is not a whole number",
+        "1-2: failed",
+        "1, 2: failed",
+        "1 and 2: failed",
+        "Index 1 and 2: failed",
+        "Index 0 to 1: failed",
+        "Index 1, 2: failed",
+        "Index 1 of 3: failed",
+        "[0][1] failed",
+        "Indexes 1: failed",
+        "Updates 1 failed",
+        "1/2 failed",
+        "1:30 maintenance begins",
+        "Index -1: failed",
+        "Index 3: failed",
+        "Index 99999999999999999999999: failed",
+        "Index one: failed",
+        "B: no active product",
+        "index",
+    ];
+    for message in other {
+        assert_eq!(partial(message, &["A", "B", "C"]), (vec![], true), "{message}");
+    }
+}
+
+/// One row: the call's SKUs, the message, the entry it refuses; `None`: read back.
+#[test]
+fn a_message_that_names_another_sku_of_the_call_is_not_believed() {
+    let cases: &[(&[&str], &str, Option<usize>)] = &[
+        (&["A", "B"], "Index 0: no product B", None),
+        (&["A", "B"], "Index 0: no product b", None),
+        (&["A", "B"], "Index 0: no product A", Some(0)),
+        (&["A", "B"], "Index 0: neither A nor B", None),
+        // A SKU that begins another, and one that ends another.
+        (&["AB-1", "AB-1-X"], "Index 0: no product AB-1", Some(0)),
+        (&["AB-1", "AB-1-X"], "Index 0: no product AB-1-X", None),
+        (&["AB-1", "AB-1-X"], "Index 1: no product AB-1-X", Some(1)),
+        (&["AB-1", "AB-1-X"], "Index 1: no product AB-1", None),
+        (&["X", "AB-X"], "Index 1: no product 'AB-X'", Some(1)),
+        (&["AB", "ABC"], "Index 1: no product ABC", Some(1)),
+        (&["AB", "ABC"], "Index 0: ABC is unknown", None),
+        // Part of a word is no SKU.
+        (&["A", "act"], "Index 0: no active product", Some(0)),
+        (&["A", "active"], "Index 0: no active product", None),
+        // SKUs that look like numbers.
+        (&["4711", "1"], "4711: no product", None),
+        (&["1", "A"], "Index 1: not active", Some(1)),
+        (&["1", "A"], "1: not active", None),
+        (&["1", "A"], "[1] not active", None),
+        (&["A", "1"], "1: not active", Some(1)),
+        (&["0", "1"], "Index 0: no product 0", Some(0)),
+        (&["0", "1"], "Index 0: no product 1", None),
+        (&["A", "25"], "Index 0: quantity 25 is too large", None),
+        (&["A", "25"], "Index 0: quantity 250 is too large", Some(0)),
+        // A SKU that looks like a spelled index.
+        (&["Item 1", "B"], "Item 1: not found", None),
+        (&["Index 0", "B"], "Index 0: not found", Some(0)),
+        // Blanks, case and letters outside ASCII.
+        (&["Größe 5", "B"], "Index 1: GRÖSSE 5", Some(1)),
+        (&["größe 5", "B"], "Index 1: GRÖßE 5 is unknown", None),
+        (&[" B ", "A"], "Index 1: no product b.", None),
+        // Another index in the reason.
+        (&["A", "B"], "Index 1: same SKU as index 0", None),
+        (&["A", "B"], "Index 1: entry 1 is unknown", Some(1)),
+    ];
+    for (skus, message, entry) in cases {
+        let expected = (entry.iter().copied().collect(), entry.is_none());
+        assert_eq!(partial(message, skus), expected, "{message} of {skus:?}");
+    }
+}
+
+#[test]
+fn the_indexed_entries_must_be_as_many_as_the_status_implies() {
+    use UpdateStatus::{Failure, PartialSuccess, Success, Unknown};
+    let (zero, one, two) = ("Index 0: no", "Index 1: no", "Index 2: no");
+    let all = vec![zero, one, two];
+    let cases = [
+        (Success, vec![], vec![], false),
+        (Success, vec!["", " "], vec![], false),
+        (Success, vec!["all is well"], vec![], true),
+        (Success, vec![one], vec![1], true),
+        (PartialSuccess, vec![], vec![], true),
+        (PartialSuccess, vec![one], vec![1], false),
+        (PartialSuccess, vec![two, zero], vec![0, 2], false),
+        (PartialSuccess, vec![one, "and more"], vec![1], true),
+        (PartialSuccess, vec![one, "1: again"], vec![1], false),
+        (PartialSuccess, all.clone(), vec![0, 1, 2], true),
+        (Failure, all.clone(), vec![0, 1, 2], false),
+        (Failure, vec![zero, one], vec![0, 1], true),
+        (Failure, vec![], vec![], true),
+        (Failure, vec!["Index 0: no\r\nIndex 1: no\nIndex 2: no"], vec![0, 1, 2], false),
+        (Unknown("Queued".into()), vec![one], vec![1], true),
+        (Unknown(String::new()), vec![], vec![], true),
+    ];
+    for (status, messages, refused, read_back) in cases {
+        let found = attributed(status.clone(), &messages, &["A", "B", "C"]);
+        assert_eq!(found, (refused, read_back), "{status:?} {messages:?}");
+    }
+}
+
+#[test]
+fn the_reasons_of_one_entry_are_kept_together() {
+    let skus = [Sku::new("A").unwrap(), Sku::new("B").unwrap()];
+    let messages = vec!["Index 1: no product".into(), "Index 1: no warehouse".into()];
+    let found = attribute(&UpdateAnswer { status: UpdateStatus::PartialSuccess, messages }, &skus);
+    assert_eq!(found.refused, [(1, "no product; no warehouse".to_owned())]);
+}
+
+/// Pieces messages are made of, so that odd combinations come up that nobody would write into a table.
+const PIECES: &[&str] = &[
+    "Index", "entry", "SKU", " ", ":", "-", "[", "]", "#", "0", "1", "2", "3", "ß", "İ", "A-1", "A", ".",
+    "and",
+];
+
+fn odd_message() -> impl Strategy<Value = String> {
+    proptest::collection::vec(proptest::sample::select(PIECES), 0..9).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #[test]
+    fn odd_messages_refuse_no_entry_outside_the_call(messages in proptest::collection::vec(odd_message(), 0..4)) {
+        let skus = ["A", "A-1", "İ"].map(|sku| Sku::new(sku).unwrap());
+        let told = messages.iter().filter(|message| !message.trim().is_empty()).count();
+        let found = attribute(&UpdateAnswer { status: UpdateStatus::PartialSuccess, messages }, &skus);
+        prop_assert!(found.refused.iter().all(|(index, _)| *index < skus.len()));
+        prop_assert!(found.refused.len() <= told);
+        prop_assert!(found.read_back || (1..skus.len()).contains(&found.refused.len()));
+    }
+
+    #[test]
+    fn one_message_that_matches_nothing_makes_the_call_read_back(
+        entries in proptest::collection::btree_set(0_usize..9, 1..9),
+        spelling in proptest::sample::select(&["Index {}: gone", "[{}] gone", "{} - gone", "#{} gone"][..]),
+        unmatched in proptest::option::of(0_usize..9),
+    ) {
+        let skus: Vec<Sku> = ('a'..='i').map(|name| Sku::new(name).unwrap()).collect();
+        let mut messages: Vec<String> = entries.iter().map(|entry| spelling.replace("{}", &entry.to_string())).collect();
+        if let Some(at) = unmatched {
+            messages.insert(at.min(messages.len()), "something is gone".into());
+        }
+        let status = UpdateStatus::PartialSuccess;
+        let found = attribute(&UpdateAnswer { status, messages }, &skus);
+        prop_assert_eq!(found.refused.iter().map(|(index, _)| *index).collect::<Vec<_>>(), Vec::from_iter(entries));
+        prop_assert_eq!(found.read_back, unmatched.is_some());
+    }
+}

@@ -1,0 +1,244 @@
+//! Stock balances: *Get product balances* and *Get products by SKU or UPC*, which answer the same record.
+//!
+//! This is the one list where speed counts, so texts are borrowed from the body. Only `Warehouses[]` is a cell's fact
+//! (rules.md 11); `QuantityOnHand` of the product is their sum as the service sees it.
+
+use super::envelope::{Decoded, Malformed, Parked, decode_array, decode_list_with};
+use super::{Invalid, lenient};
+use crate::client::Request;
+use crate::model::{Operation, ProductId, Sku, WarehouseId};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// A product's stock (*ProductBalance*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ProductBalance<'a> {
+    /// The product; may be missing.
+    #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
+    pub id: Option<ProductId>,
+    /// The SKU in the service's spelling.
+    #[serde(rename = "Sku", deserialize_with = "lenient::req")]
+    pub sku: Sku,
+    /// Units over all warehouses, as the service sums them.
+    #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
+    pub quantity_on_hand: Option<i64>,
+    /// The UPC.
+    #[serde(borrow, rename = "UPC", default, deserialize_with = "lenient::opt")]
+    pub upc: Option<Cow<'a, str>>,
+    /// The product's warehouses.
+    #[serde(borrow, rename = "Warehouses", default, deserialize_with = "lenient::list")]
+    pub warehouses: Vec<WarehouseBalance<'a>>,
+    /// Warehouse entries that were parked: while there are any, a warehouse that is not listed may be one of them.
+    #[serde(skip)]
+    pub warehouses_parked: usize,
+}
+
+/// A product's stock in one warehouse (*ProductBalance*, `Warehouses[]`).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct WarehouseBalance<'a> {
+    /// The product, repeated.
+    #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
+    pub product_id: Option<ProductId>,
+    /// The warehouse.
+    #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
+    pub warehouse_id: WarehouseId,
+    /// Units; the fact of the cell. May be negative.
+    #[serde(rename = "QuantityOnHand", deserialize_with = "lenient::req")]
+    pub quantity_on_hand: i64,
+    /// The warehouse's own SKU.
+    #[serde(borrow, rename = "WarehouseSKU", default, deserialize_with = "lenient::opt")]
+    pub warehouse_sku: Option<Cow<'a, str>>,
+    /// Whether the warehouse is active for the product.
+    #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
+    pub is_active: Option<bool>,
+    /// Whether the quantity counts in what storefronts are told.
+    #[serde(rename = "IncludeInSyncBalance", default, deserialize_with = "lenient::opt")]
+    pub include_in_sync: Option<bool>,
+}
+
+/// By what *Get products by SKU or UPC* looks products up (`idType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProductKey {
+    /// By SKU.
+    Sku,
+    /// By UPC.
+    Upc,
+}
+
+/// Asks for the balances of some SKUs (*Get product balances*).
+pub fn get_product_balances(skus: &[Sku]) -> Result<Request, Invalid> {
+    let operation = Operation::GetProductBalances;
+    if skus.is_empty() {
+        return Err(Invalid::new(operation, "skus", "is empty; name at least one SKU"));
+    }
+    Ok(Request::new(operation).json(&json!({ "skus": skus })))
+}
+
+/// Looks products up by SKU or UPC (*Get products by SKU or UPC*).
+pub fn get_products(by: ProductKey, ids: &[String]) -> Result<Request, Invalid> {
+    let operation = Operation::GetProducts;
+    if ids.is_empty() {
+        return Err(Invalid::new(operation, "idList", "is empty; name at least one SKU or UPC"));
+    }
+    if let Some(index) = ids.iter().position(|id| id.trim().is_empty()) {
+        return Err(Invalid::new(operation, format!("idList[{index}]"), "is blank; name a SKU or UPC"));
+    }
+    let id_type = match by {
+        ProductKey::Sku => "sku",
+        ProductKey::Upc => "upc",
+    };
+    Ok(Request::new(operation).json(&json!({ "idType": id_type, "idList": ids })))
+}
+
+/// Reads the answer of *Get product balances*, a bare list.
+pub fn decode_balances(body: &[u8]) -> Result<Decoded<ProductBalance<'_>>, Malformed> {
+    let what = "the product balances";
+    let list = std::str::from_utf8(body).map_err(|error| Malformed::new(what, error))?;
+    decode_array(what, list, read_one)
+}
+
+/// Reads the answer of *Get products by SKU or UPC*, an envelope.
+pub fn decode_products(body: &[u8]) -> Result<Decoded<ProductBalance<'_>>, Malformed> {
+    decode_list_with("the product lookup", body, read_one)
+}
+
+/// A balance whose warehouses are not read yet.
+#[derive(Deserialize)]
+struct Unread<'a> {
+    #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
+    id: Option<ProductId>,
+    #[serde(rename = "Sku", deserialize_with = "lenient::req")]
+    sku: Sku,
+    #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
+    quantity_on_hand: Option<i64>,
+    #[serde(borrow, rename = "UPC", default, deserialize_with = "lenient::opt")]
+    upc: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "Warehouses", default, deserialize_with = "lenient::list")]
+    warehouses: Vec<&'a RawValue>,
+}
+
+/// Takes a balance; entries of `Warehouses[]` that make no sense are parked one by one.
+fn read_one<'a>(index: usize, raw: &'a RawValue, into: &mut Decoded<ProductBalance<'a>>) {
+    let product: Unread<'a> = match serde_json::from_str(raw.get()) {
+        Ok(product) => product,
+        Err(error) => return into.parked.push(Parked::new(index, error, raw)),
+    };
+    let mut warehouses = Vec::with_capacity(product.warehouses.len());
+    let mut parked = 0;
+    for (place, entry) in product.warehouses.into_iter().enumerate() {
+        match serde_json::from_str(entry.get()) {
+            Ok(warehouse) => warehouses.push(warehouse),
+            Err(error) => {
+                parked += 1;
+                let why = format!("Warehouses[{place}]: {error}");
+                let sku = Some(product.sku.to_string());
+                into.parked.push(Parked { sku, ..Parked::new(index, why, entry) });
+            }
+        }
+    }
+    into.records.push(ProductBalance {
+        id: product.id,
+        sku: product.sku,
+        quantity_on_hand: product.quantity_on_hand,
+        upc: product.upc,
+        warehouses,
+        warehouses_parked: parked,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skus(texts: &[&str]) -> Vec<Sku> {
+        texts.iter().map(|text| Sku::new(*text).unwrap()).collect()
+    }
+
+    #[test]
+    fn requests_are_written_as_the_document_shows_them() {
+        let request = get_product_balances(&skus(&["A", "B \"2\""])).unwrap();
+        assert_eq!(request.path, "/api/product/getProductBalances");
+        assert_eq!(request.body.unwrap(), br#"{"skus":["A","B \"2\""]}"#);
+        let request = get_products(ProductKey::Upc, &["40063".into()]).unwrap();
+        assert_eq!(request.body.unwrap(), br#"{"idList":["40063"],"idType":"upc"}"#);
+    }
+
+    #[test]
+    fn a_request_for_nothing_is_not_sent() {
+        assert_eq!(get_product_balances(&[]).unwrap_err().field, "skus");
+        assert_eq!(get_products(ProductKey::Sku, &[]).unwrap_err().field, "idList");
+        assert_eq!(get_products(ProductKey::Sku, &["A".into(), " ".into()]).unwrap_err().field, "idList[1]");
+    }
+
+    #[test]
+    fn a_whole_balance_is_read() {
+        let body = br#"[{"Id":9007199254740993,"Sku":"A","QuantityOnHand":28.0,"UPC":"40063","New":{"x":[1]},
+            "Warehouses":[{"ProductId":1,"WarehouseId":7.0,"QuantityOnHand":-2,"WarehouseSKU":"A-7",
+            "IsActive":true,"IncludeInSyncBalance":false}]}]"#;
+        let decoded = decode_balances(body).unwrap();
+        let expected = ProductBalance {
+            id: Some(ProductId(9_007_199_254_740_993)),
+            sku: Sku::new("A").unwrap(),
+            quantity_on_hand: Some(28),
+            upc: Some("40063".into()),
+            warehouses: vec![WarehouseBalance {
+                product_id: Some(ProductId(1)),
+                warehouse_id: WarehouseId(7),
+                quantity_on_hand: -2,
+                warehouse_sku: Some("A-7".into()),
+                is_active: Some(true),
+                include_in_sync: Some(false),
+            }],
+            warehouses_parked: 0,
+        };
+        assert_eq!(decoded.records, [expected]);
+        assert!(decoded.parked.is_empty());
+    }
+
+    /// One row: a record, how many warehouses of it are read, how many parts are parked; `None`: the whole record.
+    #[test]
+    fn only_what_makes_no_sense_is_parked() {
+        let cases = [
+            (r#"{"Sku":"A"}"#, Some(0), 0),
+            (r#"{"Sku":"A","Warehouses":null,"UPC":null,"Id":"x"}"#, Some(0), 0),
+            (r#"{"Sku":"A","Warehouses":[{"WarehouseId":"7","QuantityOnHand":"3"}]}"#, Some(1), 0),
+            (
+                r#"{"Sku":"A","Warehouses":[{"WarehouseId":7,"QuantityOnHand":2.5},{"WarehouseId":8,"QuantityOnHand":1}]}"#,
+                Some(1),
+                1,
+            ),
+            (r#"{"Sku":"A","Warehouses":[{"QuantityOnHand":1},{"WarehouseId":8},null]}"#, Some(0), 3),
+            (r#"{"Sku":"A","Warehouses":"many"}"#, None, 1),
+            (r#"{"Sku":"A","QuantityOnHand":2.5}"#, None, 1),
+            (r#"{"Sku":" "}"#, None, 1),
+            (r#"{"Sku":17}"#, None, 1),
+            (r#"{"Id":1}"#, None, 1),
+            ("null", None, 1),
+        ];
+        for (record, warehouses, parked) in cases {
+            let body = format!(r#"[{{"Sku":"first"}},{record},{{"Sku":"last"}}]"#);
+            let decoded = decode_balances(body.as_bytes()).unwrap();
+            let read =
+                decoded.records.iter().filter(|balance| !["first", "last"].contains(&balance.sku.as_str()));
+            assert_eq!(read.map(|balance| balance.warehouses.len()).next(), warehouses, "{record}");
+            assert_eq!(decoded.parked.len(), parked, "{record}");
+            assert!(decoded.parked.iter().all(|parked| parked.index == 1));
+            assert_eq!(decoded.records.len(), 2 + usize::from(warehouses.is_some()));
+        }
+    }
+
+    #[test]
+    fn a_parked_warehouse_names_its_sku_and_marks_its_balance() {
+        let body = br#"[{"Sku":"A","Warehouses":[{"WarehouseId":7}]}]"#;
+        let decoded = decode_balances(body).unwrap();
+        assert_eq!(decoded.parked[0].sku.as_deref(), Some("A"));
+        assert!(
+            decoded.parked[0].why.starts_with("Warehouses[0]: missing field"),
+            "{}",
+            decoded.parked[0].why
+        );
+        assert_eq!(decoded.records[0].warehouses_parked, 1);
+    }
+}

@@ -1,0 +1,233 @@
+//! The list envelope, and how a list of records is read from it (*Response envelopes*).
+//!
+//! A list is first read whole, which is fast; only if that fails is it read record by record, so that a record that
+//! makes no sense is parked alone and the others are kept.
+
+use super::lenient;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// How much of a parked record is kept beside it; the whole stands in the exchange's body.
+const RAW_MAX_CHARS: usize = 2000;
+
+/// The envelope with its payload unread. All fields may be missing.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "lenient::opt")]
+    pub(crate) status: Option<Cow<'a, str>>,
+    #[serde(default, deserialize_with = "lenient::texts")]
+    pub(crate) messages: Vec<String>,
+    #[serde(default, deserialize_with = "lenient::nested")]
+    pub(crate) pagination: Option<Page>,
+    #[serde(borrow, default, deserialize_with = "lenient::present")]
+    pub(crate) data: Option<&'a RawValue>,
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads a body. A list is no envelope, though the library would take its items for the fields in their order.
+    pub(crate) fn read(body: &'a [u8]) -> Result<Self, serde_json::Error> {
+        match body.trim_ascii_start().first() {
+            Some(b'[') => Err(serde::de::Error::custom("it is a list where an envelope was expected")),
+            _ => serde_json::from_slice(body),
+        }
+    }
+
+    /// Whether the status is one of the document's two words for a failure.
+    pub(crate) fn says_failure(&self) -> bool {
+        let status = self.status.as_deref().unwrap_or_default().trim();
+        status.eq_ignore_ascii_case("failure") || status.eq_ignore_ascii_case("error")
+    }
+}
+
+/// Where a page stands in its list (`pagination`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Page {
+    /// The page's number, from 1.
+    #[serde(rename = "CurrentPage", default, deserialize_with = "lenient::opt")]
+    pub current: Option<i64>,
+    /// How many records the whole list has.
+    #[serde(rename = "TotalNumberOfEntries", default, deserialize_with = "lenient::opt")]
+    pub total_entries: Option<i64>,
+    /// How many pages the whole list has.
+    #[serde(rename = "TotalNumberOfPages", default, deserialize_with = "lenient::opt")]
+    pub total_pages: Option<i64>,
+}
+
+/// A record, or a part of one, that makes no sense and was left out of what is taken for fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parked {
+    /// The record's place in the answer, from 0.
+    pub index: usize,
+    /// The SKU it is about, where that much could be read.
+    pub sku: Option<String>,
+    /// What makes no sense about it.
+    pub why: String,
+    /// The record as it came, cut after 2000 characters.
+    pub raw: String,
+}
+
+impl Parked {
+    pub(super) fn new(index: usize, why: impl ToString, raw: &RawValue) -> Self {
+        let sku =
+            serde_json::from_str::<Named>(raw.get()).ok().and_then(|named| named.sku.or(named.sku_number));
+        Self { index, sku, why: why.to_string(), raw: raw.get().chars().take(RAW_MAX_CHARS).collect() }
+    }
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(rename = "Sku", default, deserialize_with = "lenient::opt")]
+    sku: Option<String>,
+    #[serde(rename = "SkuNumber", default, deserialize_with = "lenient::opt")]
+    sku_number: Option<String>,
+}
+
+/// The records of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded<T> {
+    /// The records that make sense, in the answer's order.
+    pub records: Vec<T>,
+    /// The others.
+    pub parked: Vec<Parked>,
+    /// Where the page stands, for operations that page.
+    pub page: Option<Page>,
+    /// The envelope's status, as it was written.
+    pub status: Option<String>,
+    /// The envelope's messages.
+    pub messages: Vec<String>,
+}
+
+impl<T> Decoded<T> {
+    /// Whether the list goes on after this page.
+    pub fn has_more(&self) -> bool {
+        self.page.is_some_and(|page| page.total_pages.unwrap_or(1) > page.current.unwrap_or(1))
+    }
+
+    fn empty() -> Self {
+        Self { records: Vec::new(), parked: Vec::new(), page: None, status: None, messages: Vec::new() }
+    }
+}
+
+/// A body that is no answer to its operation at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the answer to {what} cannot be read: {why}; its exchange is in the journal")]
+pub struct Malformed {
+    pub(super) what: &'static str,
+    pub(super) why: String,
+}
+
+impl Malformed {
+    pub(super) fn new(what: &'static str, why: impl ToString) -> Self {
+        Self { what, why: why.to_string() }
+    }
+}
+
+/// Reads one record of a list on its own, into records or parked ones.
+pub(super) type ReadOne<'a, T> = fn(usize, &'a RawValue, &mut Decoded<T>);
+
+/// Reads an envelope whose `data` is a list.
+pub(super) fn decode_list<'a, T: Deserialize<'a>>(
+    what: &'static str,
+    body: &'a [u8],
+) -> Result<Decoded<T>, Malformed> {
+    decode_list_with(what, body, read_one)
+}
+
+/// The same with a reading of its own for single records.
+pub(super) fn decode_list_with<'a, T: Deserialize<'a>>(
+    what: &'static str,
+    body: &'a [u8],
+    one: ReadOne<'a, T>,
+) -> Result<Decoded<T>, Malformed> {
+    let envelope = Envelope::read(body).map_err(|error| Malformed::new(what, error))?;
+    let mut decoded = decode_array(what, envelope.data.map_or("null", RawValue::get), one)?;
+    decoded.page = envelope.pagination;
+    decoded.status = envelope.status.map(Cow::into_owned);
+    decoded.messages = envelope.messages;
+    Ok(decoded)
+}
+
+/// Reads a bare list; null is an empty one. Takes text, since checking UTF-8 once is much faster than string by string.
+pub(super) fn decode_array<'a, T: Deserialize<'a>>(
+    what: &'static str,
+    array: &'a str,
+    one: ReadOne<'a, T>,
+) -> Result<Decoded<T>, Malformed> {
+    let mut decoded = Decoded::empty();
+    if let Ok(records) = serde_json::from_str::<Option<Vec<T>>>(array) {
+        decoded.records = records.unwrap_or_default();
+        return Ok(decoded);
+    }
+    let raws: Vec<&'a RawValue> = serde_json::from_str(array).map_err(|error| Malformed::new(what, error))?;
+    for (index, raw) in raws.into_iter().enumerate() {
+        one(index, raw, &mut decoded);
+    }
+    Ok(decoded)
+}
+
+/// Takes a record if it makes sense, else parks it whole.
+pub(super) fn read_one<'a, T: Deserialize<'a>>(index: usize, raw: &'a RawValue, into: &mut Decoded<T>) {
+    match serde_json::from_str(raw.get()) {
+        Ok(record) => into.records.push(record),
+        Err(error) => into.parked.push(Parked::new(index, error, raw)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Record {
+        #[serde(rename = "Id", deserialize_with = "lenient::req")]
+        id: i64,
+    }
+
+    fn ids(body: &str) -> (Vec<i64>, Vec<usize>) {
+        let decoded = decode_list::<Record>("a list", body.as_bytes()).unwrap();
+        (
+            decoded.records.iter().map(|record| record.id).collect(),
+            decoded.parked.iter().map(|p| p.index).collect(),
+        )
+    }
+
+    #[test]
+    fn a_record_without_sense_is_parked_alone() {
+        let body = r#"{"status":"Success","data":[{"Id":1.0},{"Id":"x"},null,{},{"Id":"5","New":{}}]}"#;
+        assert_eq!(ids(body), (vec![1, 5], vec![1, 2, 3]));
+    }
+
+    #[test]
+    fn what_an_envelope_lacks_is_empty() {
+        for body in ["{}", r#"{"data":null}"#, r#"{"messages":null,"pagination":null,"data":[]}"#] {
+            assert_eq!(ids(body), (vec![], vec![]), "{body}");
+        }
+        for body in ["", "<html>", "[]", r#"{"data":{}}"#, r#"{"data":[{"Id":1}"#] {
+            assert!(decode_list::<Record>("a list", body.as_bytes()).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_list_goes_on_until_its_last_page() {
+        let cases = [
+            (r#"{"CurrentPage":1,"TotalNumberOfEntries":3.0,"TotalNumberOfPages":2}"#, true),
+            (r#"{"CurrentPage":"2","TotalNumberOfPages":"2"}"#, false),
+            (r#"{"TotalNumberOfPages":2}"#, true),
+            (r#"{"CurrentPage":1,"TotalNumberOfPages":0}"#, false),
+            ("null", false),
+            ("\"none\"", false),
+        ];
+        for (page, more) in cases {
+            let body = format!(r#"{{"pagination":{page},"data":[]}}"#);
+            let decoded = decode_list::<Record>("a list", body.as_bytes()).unwrap();
+            assert_eq!(decoded.has_more(), more, "{page}");
+        }
+    }
+
+    #[test]
+    fn a_parked_record_names_its_sku() {
+        let raw: Box<RawValue> = serde_json::from_str(r#"{"SkuNumber":"A"}"#).unwrap();
+        assert_eq!(Parked::new(0, "odd", &raw).sku.as_deref(), Some("A"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Checks of the bodies that callers hand over as the service's own JSON (product, warehouse, listing template).
+//!
+//! Such a body is sent as it is, so only what the document calls a rule is checked; fields it does not name pass,
+//! except where it says that no others are accepted.
+
+use super::Invalid;
+use crate::model::Operation;
+use serde_json::{Map, Value};
+
+/// An object of a body, with the path it stands at.
+pub(super) struct Fields<'a> {
+    operation: Operation,
+    path: String,
+    fields: &'a Map<String, Value>,
+}
+
+impl<'a> Fields<'a> {
+    /// The body itself, which must be an object.
+    pub(super) fn of(operation: Operation, body: &'a Value) -> Result<Self, Invalid> {
+        match body {
+            Value::Object(fields) => Ok(Self { operation, path: String::new(), fields }),
+            _ => Err(Invalid::new(operation, "the body", "must be a JSON object")),
+        }
+    }
+
+    /// The error for one of its fields.
+    pub(super) fn invalid(&self, field: &str, why: impl Into<String>) -> Invalid {
+        Invalid::new(self.operation, format!("{}{field}", self.path), why)
+    }
+
+    /// A field that is there and not null.
+    pub(super) fn get(&self, field: &str) -> Option<&'a Value> {
+        self.fields.get(field).filter(|value| !value.is_null())
+    }
+
+    /// Refuses fields the document does not list.
+    pub(super) fn only(&self, known: &[&str]) -> Result<(), Invalid> {
+        match self.fields.keys().find(|field| !known.contains(&field.as_str())) {
+            Some(field) => {
+                Err(self.invalid(field, format!("is not accepted; known are {}", known.join(", "))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A text that may be missing, of at most `max` characters.
+    pub(super) fn text(&self, field: &str, max: usize) -> Result<Option<&'a str>, Invalid> {
+        match self.get(field) {
+            None => Ok(None),
+            Some(Value::String(text)) if text.chars().count() <= max => Ok(Some(text)),
+            Some(Value::String(_)) => Err(self.invalid(field, format!("is longer than {max} characters"))),
+            Some(_) => Err(self.invalid(field, "must be a text")),
+        }
+    }
+
+    /// A text that must be there and hold more than blanks.
+    pub(super) fn required_text(&self, field: &str, max: usize) -> Result<&'a str, Invalid> {
+        let text = self.text(field, max)?.filter(|text| !text.trim().is_empty());
+        text.ok_or_else(|| self.invalid(field, "is missing or blank"))
+    }
+
+    /// One of some words, or missing.
+    pub(super) fn word(&self, field: &str, words: &[&str]) -> Result<(), Invalid> {
+        match self.text(field, usize::MAX)? {
+            Some(word) if !words.contains(&word) => {
+                Err(self.invalid(field, format!("is `{word}`; it must be one of {}", words.join(", "))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A whole number that may be missing, within bounds.
+    pub(super) fn whole(&self, field: &str, min: i64, max: i64) -> Result<Option<i64>, Invalid> {
+        let Some(value) = self.get(field) else { return Ok(None) };
+        let whole = value.as_number().and_then(crate::model::integral).filter(|n| (min..=max).contains(n));
+        whole
+            .map(Some)
+            .ok_or_else(|| self.invalid(field, format!("must be a whole number from {min} to {max}")))
+    }
+
+    /// A whole number that must be there: an id.
+    pub(super) fn required_id(&self, field: &str) -> Result<i64, Invalid> {
+        self.whole(field, 1, i64::MAX)?.ok_or_else(|| self.invalid(field, "is missing"))
+    }
+
+    /// A flag that may be missing, which is false.
+    pub(super) fn flag(&self, field: &str) -> Result<bool, Invalid> {
+        match self.get(field) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(_) => Err(self.invalid(field, "must be true or false")),
+        }
+    }
+
+    /// An object within, or missing.
+    pub(super) fn object(&self, field: &str) -> Result<Option<Fields<'a>>, Invalid> {
+        match self.get(field) {
+            None => Ok(None),
+            Some(Value::Object(fields)) => {
+                let path = format!("{}{field}.", self.path);
+                Ok(Some(Fields { operation: self.operation, path, fields }))
+            }
+            Some(_) => Err(self.invalid(field, "must be an object")),
+        }
+    }
+
+    /// The objects of a list within; none if it is missing.
+    pub(super) fn objects(&self, field: &str) -> Result<Vec<Fields<'a>>, Invalid> {
+        let items = match self.get(field) {
+            None => return Ok(Vec::new()),
+            Some(Value::Array(items)) => items,
+            Some(_) => return Err(self.invalid(field, "must be a list")),
+        };
+        let object = |(index, item): (usize, &'a Value)| match item {
+            Value::Object(fields) => {
+                let path = format!("{}{field}[{index}].", self.path);
+                Ok(Fields { operation: self.operation, path, fields })
+            }
+            _ => Err(self.invalid(&format!("{field}[{index}]"), "must be an object")),
+        };
+        items.iter().enumerate().map(object).collect()
+    }
+}

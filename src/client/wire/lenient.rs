@@ -1,0 +1,303 @@
+//! How single JSON values are read: the service writes 28 as `28.0`, leaves fields out, says null for an empty list.
+//!
+//! Three readings of a field: [`req`] for one without which the record makes no sense, [`strict`] for one that may be
+//! missing but must not be guessed (quantities), [`opt`] for all others, where nonsense counts as missing. Blank text
+//! counts as missing too. Numbers in text are taken, `"28"` is 28; a number where a text belongs is its digits.
+
+use crate::model::{
+    LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Sku, StorefrontId, SupplierId, Timestamp,
+    WarehouseId, integral,
+};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Any JSON value, as far as a single field looks at it.
+pub(crate) enum Loose<'a> {
+    Nothing,
+    Flag(bool),
+    Whole(i64),
+    Fraction(f64),
+    Text(Cow<'a, str>),
+    Nested,
+}
+
+/// A type that can be read from a loosely written value.
+pub(crate) trait Read<'a>: Sized {
+    /// What is expected, for messages.
+    const WHAT: &'static str;
+    /// The value, or `None` if it makes no sense.
+    fn read(loose: Loose<'a>) -> Option<Self>;
+}
+
+/// Reads a field that must be there and make sense.
+pub(crate) fn req<'de, D: Deserializer<'de>, T: Read<'de>>(source: D) -> Result<T, D::Error> {
+    T::read(Loose::deserialize(source)?).ok_or_else(|| D::Error::custom(format_args!("expected {}", T::WHAT)))
+}
+
+/// Reads a field that may be missing or null but must otherwise make sense.
+pub(crate) fn strict<'de, D: Deserializer<'de>, T: Read<'de>>(source: D) -> Result<Option<T>, D::Error> {
+    let loose = Loose::deserialize(source)?;
+    if loose.is_blank() {
+        return Ok(None);
+    }
+    T::read(loose).map(Some).ok_or_else(|| D::Error::custom(format_args!("expected {}", T::WHAT)))
+}
+
+/// Reads a field that may be missing; nonsense counts as missing.
+pub(crate) fn opt<'de, D: Deserializer<'de>, T: Read<'de>>(source: D) -> Result<Option<T>, D::Error> {
+    Ok(T::read(Loose::deserialize(source)?))
+}
+
+/// Reads a list, null for an empty one.
+pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Result<Vec<T>, D::Error> {
+    Ok(Option::<Vec<T>>::deserialize(source)?.unwrap_or_default())
+}
+
+/// Reads messages: a list of texts, a single text, or null.
+pub(crate) fn texts<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<String>, D::Error> {
+    let raw = <&RawValue>::deserialize(source)?.get();
+    let parts: Vec<&RawValue> = serde_json::from_str(raw)
+        .or_else(|_| Ok(vec![serde_json::from_str(raw)?]))
+        .map_err(|error: serde_json::Error| D::Error::custom(error))?;
+    Ok(parts.into_iter().filter_map(message).collect())
+}
+
+/// One message as text; an object among them is kept as it is written.
+fn message(raw: &RawValue) -> Option<String> {
+    match serde_json::from_str(raw.get()).ok()? {
+        Loose::Nested => Some(raw.get().to_owned()),
+        loose => String::read(loose),
+    }
+}
+
+/// Reads an object that may be missing; one that makes no sense counts as missing.
+pub(crate) fn nested<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    source: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(serde_json::from_str(<&RawValue>::deserialize(source)?.get()).ok())
+}
+
+/// Keeps a part as the JSON text it came as; null counts as missing.
+pub(crate) fn json<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
+    let raw = <&RawValue>::deserialize(source)?.get();
+    Ok((raw != "null").then(|| raw.to_owned()))
+}
+
+/// Keeps a part unread, null included.
+pub(crate) fn present<'de, D: Deserializer<'de>>(source: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(source).map(Some)
+}
+
+impl Loose<'_> {
+    fn is_blank(&self) -> bool {
+        match self {
+            Loose::Nothing => true,
+            Loose::Text(text) => text.trim().is_empty(),
+            _ => false,
+        }
+    }
+}
+
+impl<'a> Read<'a> for i64 {
+    const WHAT: &'static str = "a whole number";
+    fn read(loose: Loose<'a>) -> Option<Self> {
+        match loose {
+            Loose::Whole(whole) => Some(whole),
+            Loose::Fraction(number) => integral(&serde_json::Number::from_f64(number)?),
+            Loose::Text(text) => integral(&text.trim().parse().ok()?),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Read<'a> for f64 {
+    const WHAT: &'static str = "a number";
+    fn read(loose: Loose<'a>) -> Option<Self> {
+        match loose {
+            #[allow(clippy::cast_precision_loss, reason = "amounts are shown, never computed with")]
+            Loose::Whole(whole) => Some(whole as f64),
+            Loose::Fraction(number) => Some(number),
+            Loose::Text(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Read<'a> for bool {
+    const WHAT: &'static str = "true or false";
+    fn read(loose: Loose<'a>) -> Option<Self> {
+        match loose {
+            Loose::Flag(flag) => Some(flag),
+            Loose::Whole(0) => Some(false),
+            Loose::Whole(1) => Some(true),
+            Loose::Text(text) => match text.trim().to_ascii_lowercase().as_str() {
+                "true" | "y" | "yes" | "1" => Some(true),
+                "false" | "n" | "no" | "0" => Some(false),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Read<'a> for Cow<'a, str> {
+    const WHAT: &'static str = "a text";
+    fn read(loose: Loose<'a>) -> Option<Self> {
+        match loose {
+            Loose::Text(text) if !text.trim().is_empty() => Some(text),
+            Loose::Whole(whole) => Some(Cow::Owned(whole.to_string())),
+            Loose::Fraction(number) => Some(Cow::Owned(number.to_string())),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Read<'a> for String {
+    const WHAT: &'static str = "a text";
+    fn read(loose: Loose<'a>) -> Option<Self> {
+        Cow::read(loose).map(Cow::into_owned)
+    }
+}
+
+impl<'a> Read<'a> for Sku {
+    const WHAT: &'static str = "a SKU: a text of at most 256 bytes without control characters";
+    fn read(loose: Loose<'a>) -> Option<Self> {
+        match loose {
+            // A number is refused: 00123 and 123 are two SKUs and one number.
+            Loose::Text(text) => Sku::new(text).ok(),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Read<'a> for Timestamp {
+    const WHAT: &'static str = "a date or a date and time";
+    fn read(loose: Loose<'a>) -> Option<Self> {
+        match loose {
+            Loose::Text(text) => Timestamp::parse(&text),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! read_ids {
+    ($($id:ty),+ $(,)?) => {$(
+        impl<'a> Read<'a> for $id {
+            const WHAT: &'static str = "an id: a whole number";
+            fn read(loose: Loose<'a>) -> Option<Self> {
+                i64::read(loose).map(Self::from)
+            }
+        }
+    )+};
+}
+
+read_ids!(LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, StorefrontId, SupplierId, WarehouseId);
+
+impl<'de> Deserialize<'de> for Loose<'de> {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        source.deserialize_any(LooseVisitor)
+    }
+}
+
+struct LooseVisitor;
+
+impl<'de> Visitor<'de> for LooseVisitor {
+    type Value = Loose<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Loose::Nothing)
+    }
+    fn visit_bool<E>(self, flag: bool) -> Result<Self::Value, E> {
+        Ok(Loose::Flag(flag))
+    }
+    fn visit_i64<E>(self, whole: i64) -> Result<Self::Value, E> {
+        Ok(Loose::Whole(whole))
+    }
+    fn visit_u64<E>(self, whole: u64) -> Result<Self::Value, E> {
+        #[allow(clippy::cast_precision_loss, reason = "beyond 64 signed bits it is no id and no quantity")]
+        Ok(i64::try_from(whole).map_or(Loose::Fraction(whole as f64), Loose::Whole))
+    }
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(Loose::Fraction(number))
+    }
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Loose::Text(Cow::Borrowed(text)))
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Loose::Text(Cow::Owned(text.to_owned())))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Loose::Nested)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+        while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Loose::Nested)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<'a, T: Read<'a>>(json: &'a str) -> Option<T> {
+        T::read(serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn whole_numbers_are_read_however_they_are_written() {
+        let cases = [
+            ("28", Some(28)),
+            ("28.0", Some(28)),
+            ("\"28\"", Some(28)),
+            ("\" 28.0 \"", Some(28)),
+            ("-3", Some(-3)),
+            ("9007199254740993", Some(9_007_199_254_740_993)),
+            ("9223372036854775808", None),
+            ("2.5", None),
+            ("null", None),
+            ("true", None),
+            ("\"\"", None),
+            ("\"many\"", None),
+            ("{}", None),
+            ("[28]", None),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(read::<i64>(json), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn flags_texts_and_dates_are_read_however_they_are_written() {
+        assert_eq!(read::<bool>("true"), Some(true));
+        assert_eq!(read::<bool>("\"N\""), Some(false));
+        assert_eq!(read::<bool>("2"), None);
+        assert_eq!(read::<String>("\" \""), None);
+        assert_eq!(read::<String>("4006381333931"), Some("4006381333931".into()));
+        assert_eq!(read::<Sku>("123"), None);
+        assert_eq!(read::<Sku>("\"a\\u0000b\""), None);
+        assert_eq!(read::<Timestamp>("\"1970-01-01T00:00:01\""), Some(Timestamp(1000)));
+        assert_eq!(read::<Timestamp>("\"0000-99-99\""), None);
+        assert_eq!(read::<f64>("\"inf\""), None);
+    }
+
+    #[test]
+    fn messages_are_read_from_a_list_a_text_or_nothing() {
+        #[derive(serde::Deserialize)]
+        struct Body(#[serde(deserialize_with = "texts")] Vec<String>);
+        let cases = [
+            (r#"["a","b"]"#, vec!["a", "b"]),
+            (r#""a""#, vec!["a"]),
+            ("null", vec![]),
+            (r#"["a",null,{"x":1},7]"#, vec!["a", r#"{"x":1}"#, "7"]),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(serde_json::from_str::<Body>(json).unwrap().0, expected, "{json}");
+        }
+    }
+}

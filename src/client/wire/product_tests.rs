@@ -1,0 +1,99 @@
+//! What a product's body must have, and what its answers mean.
+
+use super::super::Outcome;
+use super::*;
+use serde_json::json;
+
+#[test]
+fn what_would_be_answered_400_is_not_created() {
+    let cases = [
+        (json!({"Sku": "A", "Name": "a"}), None),
+        (
+            json!({"Sku": "A", "Name": "a", "Type": "Kit", "IsParent": true, "IsVariation": null, "New": 1}),
+            None,
+        ),
+        (json!({"Sku": "A", "Name": "a", "Images": (0..13).map(|_| json!({})).collect::<Vec<_>>()}), None),
+        (json!({"Sku": "A", "Name": "a", "Warehouses": [{"WarehouseId": 7.0, "QuantityOnHand": 3}]}), None),
+        (json!("A"), Some("the body")),
+        (json!({"Name": "a"}), Some("Sku")),
+        (json!({"Sku": "a\nb", "Name": "a"}), Some("Sku")),
+        (json!({"Sku": "A", "Name": null}), Some("Name")),
+        (json!({"Sku": "A", "Name": "a", "Type": "Bundle"}), Some("Type")),
+        (json!({"Sku": "A", "Name": "a", "QuantityOnHand": -1}), Some("QuantityOnHand")),
+        (json!({"Sku": "A", "Name": "a", "QuantityOnHand": 2.5}), Some("QuantityOnHand")),
+        (json!({"Sku": "A", "Name": "a", "IsFireArm": "no"}), Some("IsFireArm")),
+        (json!({"Sku": "A", "Name": "a", "IsParent": true, "IsVariation": true}), Some("IsParent")),
+        (
+            json!({"Sku": "A", "Name": "a", "Warehouses": [{"WarehouseId": 7}, {}]}),
+            Some("Warehouses[1].WarehouseId"),
+        ),
+        (json!({"Sku": "A", "Name": "a", "Warehouses": [7]}), Some("Warehouses[0]")),
+        (
+            json!({"Sku": "A", "Name": "a", "GlobalListingAttributes": {"Condition": "Old"}}),
+            Some("GlobalListingAttributes.Condition"),
+        ),
+    ];
+    for (body, field) in cases {
+        assert_eq!(create_product(&body).err().map(|error| error.field).as_deref(), field, "{body}");
+    }
+}
+
+#[test]
+fn an_update_without_its_ids_is_not_sent() {
+    let whole = json!({"Id": 1, "CompanyId": 2, "Sku": "A", "Name": "a", "Identifiers": {"ProductId": 1},
+        "Warehouses": [{"Id": 5, "WarehouseId": 7, "QuantityOnHand": 3}]});
+    let request = update_product(&whole).unwrap();
+    assert_eq!((request.path.as_str(), request.operation.method()), ("/api/Inventory", "PUT"));
+    for missing in ["Id", "CompanyId", "Sku", "Name", "Identifiers", "Warehouses"] {
+        let mut body = whole.clone();
+        body.as_object_mut().unwrap().remove(missing);
+        assert_eq!(update_product(&body).unwrap_err().field, missing);
+    }
+    for (pointer, field) in
+        [("/Identifiers/ProductId", "Identifiers.ProductId"), ("/Warehouses/0/Id", "Warehouses[0].Id")]
+    {
+        let mut body = whole.clone();
+        *body.pointer_mut(pointer).unwrap() = Value::Null;
+        assert_eq!(update_product(&body).unwrap_err().field, field);
+    }
+}
+
+#[test]
+fn a_product_is_done_only_with_the_word_and_the_record() {
+    let cases = [
+        (
+            r#"{"status":"Success","data":{"Product":{"Id":1,"Sku":"A"},"WasSuccessful":true,"Messages":[]}}"#,
+            Outcome::Done,
+        ),
+        (
+            r#"{"status":"Success","data":{"Product":null,"WasSuccessful":false,"Messages":["no"]}}"#,
+            Outcome::Refused,
+        ),
+        (r#"{"status":"Failure","messages":["no"],"data":null}"#, Outcome::Refused),
+        (r#"{"status":"Success","messages":["odd"],"data":{"WasSuccessful":true}}"#, Outcome::Unclear),
+        (r#"{"status":"Success","data":"done"}"#, Outcome::Unclear),
+        ("{}", Outcome::Unclear),
+    ];
+    for (body, outcome) in cases {
+        assert_eq!(decode_product_answer(body.as_bytes()).unwrap().outcome(), outcome, "{body}");
+    }
+}
+
+#[test]
+fn messages_of_the_envelope_and_of_the_item_are_told_once() {
+    let body =
+        br#"{"status":"Failure","messages":["a","b"],"data":{"WasSuccessful":false,"Messages":["b"]}}"#;
+    assert_eq!(decode_product_answer(body).unwrap().messages, ["b", "a"]);
+}
+
+#[test]
+fn a_product_is_read_with_what_makes_sense_of_it() {
+    let body = br#"{"data":{"WasSuccessful":true,"Product":{"Id":1,"Sku":"A","Type":"Kit","Identifiers":{"UPC":40063},
+        "GlobalListingAttributes":"none","SupplierInformation":{"SupplierId":4.0,"Price":1.5},"IsActive":true,
+        "Warehouses":[{"Id":5,"WarehouseId":7,"QuantityOnHand":3.0,"SKU":"A-7"}]}}}"#;
+    let product = decode_product_answer(body).unwrap().record.unwrap();
+    assert_eq!((product.kind.as_deref(), product.listing), (Some("Kit"), None));
+    assert_eq!(product.identifiers.unwrap().upc.as_deref(), Some("40063"));
+    assert_eq!(product.supplier.unwrap().supplier_id, Some(SupplierId(4)));
+    assert_eq!(product.warehouses[0].quantity_on_hand, Some(3));
+}

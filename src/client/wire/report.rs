@@ -1,0 +1,164 @@
+//! Reports by month: *Get top-selling products by month* and *Business health*.
+
+use super::envelope::{Decoded, Malformed, decode_list};
+use super::{Paging, lenient};
+use crate::client::Request;
+use crate::model::{Operation, ProductId, Sku, StorefrontId};
+use serde::Deserialize;
+
+/// A month of a year: four digits, and 1 to 12.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Month {
+    year: u16,
+    month: u8,
+}
+
+impl Month {
+    /// The month, or `None` for one the service does not know.
+    pub fn new(year: u16, month: u8) -> Option<Self> {
+        ((1000..=9999).contains(&year) && (1..=12).contains(&month)).then_some(Self { year, month })
+    }
+}
+
+/// A product among the ten that sold best in a month (*TopSellingProduct*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct TopSeller {
+    /// The year.
+    #[serde(rename = "Year", deserialize_with = "lenient::req")]
+    pub year: i64,
+    /// The month, 1 to 12.
+    #[serde(rename = "Month", deserialize_with = "lenient::req")]
+    pub month: i64,
+    /// Its place, from 1.
+    #[serde(rename = "Rank", deserialize_with = "lenient::req")]
+    pub rank: i64,
+    /// The channel it sold on.
+    #[serde(rename = "SalesChannelId", default, deserialize_with = "lenient::opt")]
+    pub sales_channel_id: Option<i64>,
+    /// The product.
+    #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
+    pub product_id: Option<ProductId>,
+    /// Its SKU.
+    #[serde(rename = "SkuNumber", default, deserialize_with = "lenient::opt")]
+    pub sku: Option<Sku>,
+    /// Its name.
+    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    pub name: Option<String>,
+    /// Units sold.
+    #[serde(rename = "QuantitySold", default, deserialize_with = "lenient::opt")]
+    pub quantity_sold: Option<i64>,
+    /// What they brought, in the account's currency.
+    #[serde(rename = "AmountSold", default, deserialize_with = "lenient::opt")]
+    pub amount_sold: Option<f64>,
+}
+
+/// A month of the business (*BusinessHealth month record*); amounts in the account's currency.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct HealthMonth {
+    /// The year.
+    #[serde(rename = "Year", deserialize_with = "lenient::req")]
+    pub year: i64,
+    /// The month, 1 to 12.
+    #[serde(rename = "Month", deserialize_with = "lenient::req")]
+    pub month: i64,
+    /// What was sold.
+    #[serde(rename = "TotalRevenue", default, deserialize_with = "lenient::opt")]
+    pub revenue: Option<f64>,
+    /// What the goods had cost.
+    #[serde(rename = "TotalCostOfGoodsSold", default, deserialize_with = "lenient::opt")]
+    pub cost_of_goods_sold: Option<f64>,
+    /// What shipping cost.
+    #[serde(rename = "TotalShippingCosts", default, deserialize_with = "lenient::opt")]
+    pub shipping_costs: Option<f64>,
+    /// What was left.
+    #[serde(rename = "TotalProfit", default, deserialize_with = "lenient::opt")]
+    pub profit: Option<f64>,
+    /// What customers paid for shipping.
+    #[serde(rename = "TotalAmountShippingCollected", default, deserialize_with = "lenient::opt")]
+    pub shipping_collected: Option<f64>,
+    /// What labels cost.
+    #[serde(rename = "TotalCostofLabelsGenerated", default, deserialize_with = "lenient::opt")]
+    pub label_costs: Option<f64>,
+    /// What the stock was worth when the month began.
+    #[serde(rename = "TotalValueofInventoryMonthStart", default, deserialize_with = "lenient::opt")]
+    pub inventory_value_start: Option<f64>,
+    /// What the stock was worth when the month ended.
+    #[serde(rename = "TotalValueofInventoryMonthEnd", default, deserialize_with = "lenient::opt")]
+    pub inventory_value_end: Option<f64>,
+    /// How many listings were added.
+    #[serde(rename = "TotalNumberofNewListingsadded", default, deserialize_with = "lenient::opt")]
+    pub new_listings: Option<f64>,
+}
+
+/// Asks for a month's ten best sellers, of one storefront or all (*Get top-selling products by month*).
+pub fn top_selling(storefront: Option<StorefrontId>, month: Month) -> Request {
+    Request::new(Operation::TopSelling)
+        .with("storefrontId", storefront)
+        .with("year", Some(month.year))
+        .with("month", Some(month.month))
+}
+
+/// Asks for a page of the months' figures, of one month or all (*Business health*).
+pub fn business_health(month: Option<Month>, paging: Paging) -> Request {
+    Request::new(Operation::BusinessHealth)
+        .with("year", month.map(|month| month.year))
+        .with("month", month.map(|month| month.month))
+        .page(paging)
+}
+
+/// Reads the answer of *Get top-selling products by month*.
+pub fn decode_top_selling(body: &[u8]) -> Result<Decoded<TopSeller>, Malformed> {
+    decode_list("the top sellers", body)
+}
+
+/// Reads the answer of *Business health*.
+pub fn decode_business_health(body: &[u8]) -> Result<Decoded<HealthMonth>, Malformed> {
+    decode_list("the business health", body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_month_the_service_does_not_know_cannot_be_asked_for() {
+        let cases = [
+            (2026, 1, true),
+            (2026, 12, true),
+            (2026, 0, false),
+            (2026, 13, false),
+            (26, 1, false),
+            (10_000, 1, false),
+        ];
+        for (year, month, valid) in cases {
+            assert_eq!(Month::new(year, month).is_some(), valid, "{year}-{month}");
+        }
+    }
+
+    #[test]
+    fn reports_are_asked_for_by_month_and_storefront() {
+        let names = |request: Request| {
+            request.query.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+        };
+        let month = Month::new(2026, 2).unwrap();
+        assert_eq!(
+            names(top_selling(Some(StorefrontId(3)), month)),
+            ["storefrontId=3", "year=2026", "month=2"]
+        );
+        assert_eq!(names(top_selling(None, month)), ["year=2026", "month=2"]);
+        assert_eq!(names(business_health(None, Paging::FIRST)), ["pageNumber=1", "resultsPerPage=200"]);
+    }
+
+    #[test]
+    fn a_figure_that_makes_no_sense_costs_only_itself() {
+        let body =
+            br#"{"data":[{"Year":2026,"Month":1.0,"TotalRevenue":"12.50","TotalProfit":{}},{"Month":1}]}"#;
+        let decoded = decode_business_health(body).unwrap();
+        assert_eq!((decoded.records[0].revenue, decoded.records[0].profit), (Some(12.5), None));
+        assert_eq!(decoded.parked.len(), 1);
+        let body = br#"{"data":[{"Year":2026,"Month":1,"Rank":1,"SkuNumber":"A","AmountSold":9.5},{"Year":2026,"Month":1}]}"#;
+        let decoded = decode_top_selling(body).unwrap();
+        assert_eq!((decoded.records[0].rank, decoded.records[0].amount_sold), (1, Some(9.5)));
+        assert_eq!(decoded.parked.len(), 1);
+    }
+}

@@ -1,0 +1,219 @@
+//! *Submit tracking info*: what was handed to a carrier.
+//!
+//! Lines are always named: a submit without lines would ship everything that is left of the shipment (design
+//! *Tracking*).
+
+use super::envelope::{Decoded, Malformed, decode_list};
+use super::{Invalid, Outcome, lenient};
+use crate::client::Request;
+use crate::model::{Operation, ShipmentId, ShipmentItemId, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+
+/// What is told about one shipment. Dates are texts, sent as they were given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TrackingSubmission {
+    /// The shipment.
+    #[serde(rename = "ShipmentId")]
+    pub shipment_id: ShipmentId,
+    /// The company's carrier, for lines that name none.
+    #[serde(rename = "CarrierId", skip_serializing_if = "Option::is_none")]
+    pub carrier_id: Option<i64>,
+    /// The number, for lines that have none of their own.
+    #[serde(rename = "TrackingNumber", skip_serializing_if = "Option::is_none")]
+    pub tracking_number: Option<String>,
+    /// Where to follow it.
+    #[serde(rename = "TrackingURL", skip_serializing_if = "Option::is_none")]
+    pub tracking_url: Option<String>,
+    /// When it was handed over.
+    #[serde(rename = "ShippedDate", skip_serializing_if = "Option::is_none")]
+    pub shipped_date: Option<String>,
+    /// When it should arrive.
+    #[serde(rename = "EstimatedDeliveryDate", skip_serializing_if = "Option::is_none")]
+    pub estimated_delivery_date: Option<String>,
+    /// The items it is about, at least one.
+    #[serde(rename = "LineItems")]
+    pub lines: Vec<TrackingLine>,
+}
+
+/// What is told about one item; what is missing falls back to the submission's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TrackingLine {
+    /// The item of the shipment.
+    #[serde(rename = "LineItemId")]
+    pub item_id: ShipmentItemId,
+    /// The company's carrier.
+    #[serde(rename = "CarrierId", skip_serializing_if = "Option::is_none")]
+    pub carrier_id: Option<i64>,
+    /// The number.
+    #[serde(rename = "TrackingNumber", skip_serializing_if = "Option::is_none")]
+    pub tracking_number: Option<String>,
+    /// Where to follow it.
+    #[serde(rename = "TrackingURL", skip_serializing_if = "Option::is_none")]
+    pub tracking_url: Option<String>,
+    /// When it should arrive.
+    #[serde(rename = "EstimatedDeliveryDate", skip_serializing_if = "Option::is_none")]
+    pub estimated_delivery_date: Option<String>,
+}
+
+/// Submits tracking (*Submit tracking info*). Refuses an empty call, a shipment or item that stands twice, a
+/// submission without items, an item without any number, and a date that is none.
+pub fn submit_tracking(submissions: &[TrackingSubmission]) -> Result<Request, Invalid> {
+    let mut seen = HashSet::new();
+    if submissions.is_empty() {
+        return Err(invalid("the list", "is empty; name at least one shipment"));
+    }
+    for (index, submission) in submissions.iter().enumerate() {
+        if !seen.insert(submission.shipment_id) {
+            return Err(invalid(format!("[{index}].ShipmentId"), "stands twice; put it into another call"));
+        }
+        check(&format!("[{index}]"), submission)?;
+    }
+    Ok(Request::new(Operation::SubmitTracking).json(&submissions))
+}
+
+fn check(at: &str, submission: &TrackingSubmission) -> Result<(), Invalid> {
+    if submission.lines.is_empty() {
+        return Err(invalid(format!("{at}.LineItems"), "is empty; name the items that were handed over"));
+    }
+    check_date(format!("{at}.ShippedDate"), submission.shipped_date.as_deref())?;
+    check_date(format!("{at}.EstimatedDeliveryDate"), submission.estimated_delivery_date.as_deref())?;
+    let is_number = |number: &Option<String>| number.as_ref().is_some_and(|number| !number.trim().is_empty());
+    let mut seen = HashSet::new();
+    for (place, line) in submission.lines.iter().enumerate() {
+        let at = format!("{at}.LineItems[{place}]");
+        if !seen.insert(line.item_id) {
+            return Err(invalid(format!("{at}.LineItemId"), "stands twice; one item has one number"));
+        }
+        if !is_number(&line.tracking_number) && !is_number(&submission.tracking_number) {
+            return Err(invalid(
+                format!("{at}.TrackingNumber"),
+                "is missing, and the shipment has none to fall back to",
+            ));
+        }
+        check_date(format!("{at}.EstimatedDeliveryDate"), line.estimated_delivery_date.as_deref())?;
+    }
+    Ok(())
+}
+
+fn check_date(field: String, date: Option<&str>) -> Result<(), Invalid> {
+    match date {
+        Some(text) if Timestamp::parse(text).is_none() => {
+            Err(invalid(field, format!("is `{text}`; write a date like 2026-01-31 or 2026-01-31T12:00:00Z")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn invalid(field: impl Into<String>, why: impl Into<String>) -> Invalid {
+    Invalid::new(Operation::SubmitTracking, field, why)
+}
+
+/// What became of one shipment's tracking.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct TrackingAnswer {
+    #[serde(rename = "Request", default, deserialize_with = "lenient::nested")]
+    request: Option<Echo>,
+    #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
+    was_successful: Option<bool>,
+    /// Why not, or remarks.
+    #[serde(rename = "Messages", default, deserialize_with = "lenient::texts")]
+    pub messages: Vec<String>,
+}
+
+/// The part of the echoed request that answers are matched by (rules.md 22).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Echo {
+    #[serde(rename = "ShipmentId", deserialize_with = "lenient::req")]
+    shipment_id: ShipmentId,
+}
+
+impl TrackingAnswer {
+    /// The shipment of the echoed request; an answer without it matches no wish.
+    pub fn shipment_id(&self) -> Option<ShipmentId> {
+        self.request.as_ref().map(|request| request.shipment_id)
+    }
+
+    /// What the answer means.
+    pub fn outcome(&self) -> Outcome {
+        Outcome::of(self.was_successful, true)
+    }
+}
+
+/// Reads the answer of *Submit tracking info*: one record per shipment.
+pub fn decode_tracking_answers(body: &[u8]) -> Result<Decoded<TrackingAnswer>, Malformed> {
+    decode_list("the tracking submission", body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(item: i64, number: Option<&str>) -> TrackingLine {
+        TrackingLine {
+            item_id: ShipmentItemId(item),
+            carrier_id: None,
+            tracking_number: number.map(str::to_owned),
+            tracking_url: None,
+            estimated_delivery_date: None,
+        }
+    }
+
+    fn submission(shipment: i64, number: Option<&str>, lines: Vec<TrackingLine>) -> TrackingSubmission {
+        TrackingSubmission {
+            shipment_id: ShipmentId(shipment),
+            carrier_id: Some(4),
+            tracking_number: number.map(str::to_owned),
+            tracking_url: None,
+            shipped_date: Some("2026-01-31".into()),
+            estimated_delivery_date: None,
+            lines,
+        }
+    }
+
+    #[test]
+    fn a_call_names_its_items_and_leaves_out_what_is_missing() {
+        let request = submit_tracking(&[submission(1, Some("T"), vec![line(2, None)])]).unwrap();
+        let expected = br#"[{"ShipmentId":1,"CarrierId":4,"TrackingNumber":"T","ShippedDate":"2026-01-31","LineItems":[{"LineItemId":2}]}]"#;
+        assert_eq!(request.body.unwrap(), expected);
+    }
+
+    #[test]
+    fn a_call_that_leaves_something_open_is_not_sent() {
+        let mut undated = submission(1, Some("T"), vec![line(2, None)]);
+        undated.shipped_date = Some("soon".into());
+        let cases = [
+            (vec![], "the list"),
+            (vec![submission(1, Some("T"), vec![])], "[0].LineItems"),
+            (
+                vec![submission(1, None, vec![line(2, Some("T")), line(3, Some(" "))])],
+                "[0].LineItems[1].TrackingNumber",
+            ),
+            (
+                vec![submission(1, Some("T"), vec![line(2, None), line(2, None)])],
+                "[0].LineItems[1].LineItemId",
+            ),
+            (vec![submission(1, Some("T"), vec![line(2, None)]); 2], "[1].ShipmentId"),
+            (vec![undated], "[0].ShippedDate"),
+        ];
+        for (submissions, field) in cases {
+            assert_eq!(submit_tracking(&submissions).unwrap_err().field, field);
+        }
+    }
+
+    #[test]
+    fn an_answer_is_matched_by_its_echo() {
+        let body = br#"{"status":"Success","pagination":null,"data":[
+            {"Request":{"ShipmentId":1.0,"LineItems":[]},"WasSuccessful":true,"Messages":null},
+            {"Request":{"ShipmentId":2},"WasSuccessful":false,"Messages":["no such shipment"]},{"WasSuccessful":true},{}]}"#;
+        let answers = decode_tracking_answers(body).unwrap().records;
+        let found: Vec<_> = answers.iter().map(|answer| (answer.shipment_id(), answer.outcome())).collect();
+        let expected = [
+            (Some(ShipmentId(1)), Outcome::Done),
+            (Some(ShipmentId(2)), Outcome::Refused),
+            (None, Outcome::Done),
+            (None, Outcome::Unclear),
+        ];
+        assert_eq!(found, expected);
+    }
+}

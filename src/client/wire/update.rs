@@ -1,0 +1,136 @@
+//! *Update quantity on hand*: at most 25 absolute quantities, each SKU once, settled entry by entry.
+
+use super::{Envelope, Invalid, Malformed};
+use crate::client::Request;
+use crate::model::{Operation, Quantity, Sku, WarehouseId};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// The most entries one call may carry (*Limits*).
+pub const UPDATE_MAX_ENTRIES: usize = 25;
+
+/// One entry of a call: the quantity a cell is to have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QuantityUpdate {
+    /// The SKU in the service's spelling.
+    #[serde(rename = "Sku")]
+    pub sku: Sku,
+    /// Units, 0 to the service's int32.
+    #[serde(rename = "Quantity")]
+    pub quantity: Quantity,
+    /// The warehouse.
+    #[serde(rename = "WarehouseId")]
+    pub warehouse_id: WarehouseId,
+}
+
+/// Sets quantities (*Update quantity on hand*). Refuses an empty call, more than 25 entries, a quantity that cannot
+/// be written, and a SKU that stands twice, also in another spelling of one fold (rules.md 12).
+pub fn update_quantity_on_hand(updates: &[QuantityUpdate]) -> Result<Request, Invalid> {
+    let invalid = |field: String, why: String| Invalid::new(Operation::UpdateQuantityOnHand, field, why);
+    if updates.is_empty() || updates.len() > UPDATE_MAX_ENTRIES {
+        let why = format!("has {} entries; a call carries 1 to {UPDATE_MAX_ENTRIES}", updates.len());
+        return Err(invalid("the list".into(), why));
+    }
+    let mut seen = HashMap::new();
+    for (index, update) in updates.iter().enumerate() {
+        if !update.quantity.is_writable() {
+            let why = format!("is {}; it must be 0 to {}", update.quantity, Quantity::MAX);
+            return Err(invalid(format!("[{index}].Quantity"), why));
+        }
+        if let Some(first) = seen.insert(update.sku.fold(), index) {
+            let why = format!("`{}` is the SKU of entry {first} again; put it into another call", update.sku);
+            return Err(invalid(format!("[{index}].Sku"), why));
+        }
+    }
+    Ok(Request::new(Operation::UpdateQuantityOnHand).json(&updates))
+}
+
+/// What the service said about the call as a whole (*Quantity-update result `status`*).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpdateStatus {
+    /// Every entry was applied.
+    Success,
+    /// Some were; `messages` names the others.
+    PartialSuccess,
+    /// None was.
+    Failure,
+    /// A word the document does not know; empty where there was none.
+    Unknown(String),
+}
+
+/// The answer of *Update quantity on hand*.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateAnswer {
+    /// About the call as a whole.
+    pub status: UpdateStatus,
+    /// Which entries failed and why; see [`attribute`](super::attribute).
+    pub messages: Vec<String>,
+}
+
+/// Reads the answer of *Update quantity on hand*. Its `data` says nothing and is not read.
+pub fn decode_update(body: &[u8]) -> Result<UpdateAnswer, Malformed> {
+    let envelope = Envelope::read(body).map_err(|error| Malformed::new("the quantity update", error))?;
+    let word = envelope.status.unwrap_or_default().into_owned();
+    let letters: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
+    let status = match letters.to_ascii_lowercase().as_str() {
+        "success" => UpdateStatus::Success,
+        "partialsuccess" => UpdateStatus::PartialSuccess,
+        "failure" => UpdateStatus::Failure,
+        _ => UpdateStatus::Unknown(word),
+    };
+    Ok(UpdateAnswer { status, messages: envelope.messages })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(sku: &str, quantity: i64) -> QuantityUpdate {
+        QuantityUpdate {
+            sku: Sku::new(sku).unwrap(),
+            quantity: Quantity(quantity),
+            warehouse_id: WarehouseId(7),
+        }
+    }
+
+    #[test]
+    fn a_call_is_written_as_the_document_shows_it() {
+        let request = update_quantity_on_hand(&[update("A", 3)]).unwrap();
+        assert_eq!(request.path, "/api/inventory/updateQuantityOnHand");
+        assert_eq!(request.body.unwrap(), br#"[{"Sku":"A","Quantity":3,"WarehouseId":7}]"#);
+    }
+
+    #[test]
+    fn what_would_be_answered_400_is_not_sent() {
+        let many: Vec<_> = (0..26).map(|n| update(&format!("S{n}"), 1)).collect();
+        assert!(update_quantity_on_hand(&many[..25]).is_ok());
+        let cases = [
+            (vec![], "the list"),
+            (many, "the list"),
+            (vec![update("A", 1), update("B", 1), update("A", 2)], "[2].Sku"),
+            (vec![update("Ä", 1), update(" ä ", 1)], "[1].Sku"),
+            (vec![update("A", -1)], "[0].Quantity"),
+            (vec![update("A", 1 << 31)], "[0].Quantity"),
+        ];
+        for (updates, field) in cases {
+            assert_eq!(update_quantity_on_hand(&updates).unwrap_err().field, field, "{updates:?}");
+        }
+    }
+
+    #[test]
+    fn the_status_is_read_however_it_is_spelled() {
+        let cases = [
+            (r#"{"status":"Success","messages":[],"data":"ok"}"#, UpdateStatus::Success, 0),
+            (r#"{"status":"Partial Success","messages":["Index 0: no"]}"#, UpdateStatus::PartialSuccess, 1),
+            (r#"{"status":"PartialSuccess","messages":null}"#, UpdateStatus::PartialSuccess, 0),
+            (r#"{"status":"failure","messages":"all"}"#, UpdateStatus::Failure, 1),
+            (r#"{"status":"Queued"}"#, UpdateStatus::Unknown("Queued".into()), 0),
+            ("{}", UpdateStatus::Unknown(String::new()), 0),
+        ];
+        for (body, status, messages) in cases {
+            let answer = decode_update(body.as_bytes()).unwrap();
+            assert_eq!((answer.status, answer.messages.len()), (status, messages), "{body}");
+        }
+        assert!(decode_update(b"<html>").is_err());
+    }
+}
