@@ -1,0 +1,99 @@
+//! What each outcome does to the budget: one arm per outcome (design.md 6, *Quotas*; rules.md 30, 31, 33).
+
+use super::desk::{Desk, Grant};
+use super::hold::{Reason, Scope};
+use super::ledger::Line;
+use super::now::Now;
+use super::outcome::{Notice, Outcome};
+use std::time::Duration;
+
+impl Desk {
+    /// A call is over: its slot is free or lingers, its place is free one window from now, and everything that its
+    /// outcome means for the others is in force before any of them can go.
+    pub(super) fn conclude(&mut self, grant: Grant, outcome: Outcome, now: Now) -> Vec<Notice> {
+        self.sweep(now.moment);
+        let held = self.account.held();
+        self.account.answered(now.moment);
+        self.free_slot(grant, outcome, now);
+        let mut notices = self.follow(grant, outcome, held, now);
+        if self.share.recovered(now.moment) {
+            notices.push(Notice::ShareRecovered);
+        }
+        self.serve(None, now.moment);
+        notices
+    }
+
+    fn free_slot(&mut self, grant: Grant, outcome: Outcome, now: Now) {
+        if outcome == Outcome::TimedOut {
+            self.slots.release_late(grant.operation, now.moment);
+        } else {
+            self.slots.release(grant.operation);
+        }
+        let admitted = matches!(outcome, Outcome::Answered | Outcome::BadRequest | Outcome::RefusedKey);
+        if admitted {
+            self.ledger.prove(grant.since);
+        }
+        if outcome != Outcome::ConcurrencyThrottled {
+            self.holds.completed(grant.operation, admitted);
+        }
+    }
+
+    /// `held`: the places held when the call was answered, its own among them.
+    fn follow(&mut self, grant: Grant, outcome: Outcome, held: u32, now: Now) -> Vec<Notice> {
+        match outcome {
+            Outcome::Answered | Outcome::NotSent | Outcome::TimedOut => Vec::new(),
+            Outcome::BadRequest => self.bad_request(grant, now),
+            Outcome::RateThrottled(wait) => self.rate_throttled(grant, wait, held, now),
+            Outcome::ConcurrencyThrottled => self.concurrency_throttled(grant, now),
+            Outcome::BadRequestThrottled(wait) => self.bad_request_throttled(wait, now),
+            Outcome::RefusedKey if grant.operation.carries_id() => Vec::new(),
+            Outcome::RefusedKey => {
+                let why = format!("{} was answered 403", grant.operation);
+                let new = self.holds.refuse(why, now.moment);
+                self.started(new, Scope::Key, Reason::RefusedKey, now)
+            }
+        }
+    }
+
+    fn bad_request(&mut self, grant: Grant, now: Now) -> Vec<Notice> {
+        let line = self.ledger.record(grant.operation, self.settings.bad_requests_per_day, now.moment);
+        let count = self.ledger.count();
+        let notice = line.map(|line| match line {
+            Line::Soft => Notice::SoftLine { count },
+            Line::Hard => Notice::HardLine { count },
+        });
+        notice.into_iter().collect()
+    }
+
+    fn rate_throttled(&mut self, grant: Grant, wait: Duration, held: u32, now: Now) -> Vec<Notice> {
+        let new = self.holds.order(Reason::Rate, wait, now.moment);
+        let mut notices = self.started(new, Scope::Account, Reason::Rate, now);
+        if self.share.throttled(held, self.settings.limit(), grant.since, now.moment) {
+            let permille = self.share.permille(now.moment);
+            notices.push(Notice::ShareShrunk { permille, limit: self.limit(now.moment) });
+        }
+        notices
+    }
+
+    fn concurrency_throttled(&mut self, grant: Grant, now: Now) -> Vec<Notice> {
+        let others = self.slots.in_flight(grant.operation);
+        let new = self.holds.taken(grant.operation, others, grant.since, now.moment);
+        self.started(new, Scope::Operation(grant.operation), Reason::Concurrency, now)
+    }
+
+    fn bad_request_throttled(&mut self, wait: Duration, now: Now) -> Vec<Notice> {
+        let new = self.holds.order(Reason::BadRequests, wait, now.moment);
+        let mut notices = self.started(new, Scope::Account, Reason::BadRequests, now);
+        self.ledger.fill(now.moment);
+        let until = self.ledger.full_until().unwrap_or(now.moment);
+        notices.push(Notice::LedgerFull { until: now.timestamp(until) });
+        notices
+    }
+
+    /// The notice of a hold that was just set, if it was.
+    pub(super) fn started(&self, new: bool, scope: Scope, reason: Reason, now: Now) -> Vec<Notice> {
+        let holds = self.holds.list(now).into_iter();
+        let set = holds.filter(|hold| new && hold.scope == scope && hold.reason == reason);
+        set.map(Notice::HoldStarted).collect()
+    }
+}

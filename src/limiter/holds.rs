@@ -1,0 +1,361 @@
+//! The holds in force and when each ends. Pure.
+//!
+//! | set by | stops | ends |
+//! | --- | --- | --- |
+//! | 429 with `Retry-After` | the account | after that time |
+//! | 403 with `Retry-After` | the account | after that time; the [ledger](super::ledger) goes on from there |
+//! | 429 without it | the operation | when one of its calls completes; with none of ours in flight after 1 s, doubling to 30 s |
+//! | a refused key | all but the probe | when it is lifted |
+//! | an operation to be judged | the operation | when it is released |
+//!
+//! A later answer may set a longer hold, never lengthen the one in force: that keeps its own end, also over a restart.
+
+use super::hold::{Hold, Reason, Scope};
+use super::now::Now;
+use super::wait::Wait;
+use crate::model::{Lane, Moment, Operation};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The shortest and longest wait the service can order (rules.md 31). Less than a second would be no wait; a header
+/// that asks for more than a day is more likely a mistake than an order.
+const ORDERED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(24 * 60 * 60));
+/// Another program has the slots: how long until we look again, first and at most (rules.md 31).
+const TAKEN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// All holds in force.
+#[derive(Debug, Default)]
+pub(super) struct Holds {
+    account: Option<(Reason, Timed)>,
+    key: Option<Told>,
+    judging: BTreeMap<Operation, Told>,
+    taken: BTreeMap<Operation, Taken>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    since: Moment,
+    duration: Duration,
+}
+
+impl Timed {
+    fn end(self) -> Moment {
+        self.since.plus(self.duration)
+    }
+}
+
+/// A hold that somebody set and somebody ends.
+#[derive(Clone, Debug)]
+struct Told {
+    since: Moment,
+    why: String,
+}
+
+/// An operation whose slots were taken, not by us alone.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    /// Waits with none of ours in flight, in a row.
+    waits: u32,
+    since: Moment,
+    /// `None`: until one of ours completes.
+    wait: Option<Duration>,
+}
+
+impl Taken {
+    fn end(self) -> Option<Moment> {
+        self.wait.map(|wait| self.since.plus(wait))
+    }
+}
+
+impl Holds {
+    /// The service ordered the whole account to wait. False if a hold that ends later is in force already.
+    pub(super) fn order(&mut self, reason: Reason, wait: Duration, now: Moment) -> bool {
+        let ordered = Timed { since: now, duration: wait.clamp(ORDERED.0, ORDERED.1) };
+        let longer = self.account.is_none_or(|(_, timed)| timed.end() < ordered.end());
+        if longer {
+            self.account = Some((reason, ordered));
+        }
+        longer
+    }
+
+    /// The service had no slot for a call granted at `granted`, of which `others` of ours are still in flight. True
+    /// if this set a hold: calls that were out together are refused together and set it once.
+    pub(super) fn taken(&mut self, operation: Operation, others: u32, granted: Moment, now: Moment) -> bool {
+        let before = self.taken.get(&operation).copied();
+        let known = before.is_some_and(|taken| match taken.wait {
+            Some(_) => granted <= taken.since,
+            None => others > 0,
+        });
+        if known {
+            return false;
+        }
+        let waits = before.map_or(0, |taken| taken.waits);
+        let next = if others > 0 {
+            Taken { waits, since: now, wait: None }
+        } else {
+            let wait = TAKEN.0.saturating_mul(1 << waits.min(5)).min(TAKEN.1);
+            Taken { waits: waits + 1, since: now, wait: Some(wait) }
+        };
+        self.taken.insert(operation, next);
+        true
+    }
+
+    /// A call of this operation is over. `admitted`: the service had a slot for it, so the doubling starts anew.
+    pub(super) fn completed(&mut self, operation: Operation, admitted: bool) {
+        let waits_for_this = self.taken.get(&operation).is_some_and(|taken| taken.wait.is_none());
+        if admitted || waits_for_this {
+            self.taken.remove(&operation);
+        }
+    }
+
+    /// Stops the operation until it is [released](Self::release). False if it was held already.
+    pub(super) fn judge(&mut self, operation: Operation, why: String, now: Moment) -> bool {
+        let new = !self.judging.contains_key(&operation);
+        self.judging.entry(operation).or_insert(Told { since: now, why });
+        new
+    }
+
+    /// The operation has been judged. False if it was not held.
+    pub(super) fn release(&mut self, operation: Operation) -> bool {
+        self.judging.remove(&operation).is_some()
+    }
+
+    /// Stops everything but the probe until the refusal is [lifted](Self::lift). False if it was refused already.
+    pub(super) fn refuse(&mut self, why: String, now: Moment) -> bool {
+        let new = self.key.is_none();
+        self.key.get_or_insert(Told { since: now, why });
+        new
+    }
+
+    /// The key works again. False if it was not refused.
+    pub(super) fn lift(&mut self) -> bool {
+        self.key.take().is_some()
+    }
+
+    /// Whether the key is refused.
+    pub(super) fn is_refused(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// Whether calls of this lane may go at all.
+    pub(super) fn lane_go(&self, lane: Lane, now: Moment) -> Result<(), Wait> {
+        if self.is_refused() && lane != Lane::Probe {
+            return Err(Wait::Event);
+        }
+        match self.account {
+            Some((_, timed)) if timed.end() > now => Err(Wait::Until(timed.end())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether calls of this operation may go, of which `in_flight` are out.
+    pub(super) fn operation_go(&self, operation: Operation, in_flight: u32, now: Moment) -> Result<(), Wait> {
+        if self.judging.contains_key(&operation) {
+            return Err(Wait::Event);
+        }
+        let Some(taken) = self.taken.get(&operation) else { return Ok(()) };
+        match taken.end() {
+            Some(end) if end > now => Err(Wait::Until(end)),
+            // With none in flight nothing would ever complete, so nothing is waited for.
+            None if in_flight > 0 => Err(Wait::Event),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The holds in force, the widest first.
+    pub(super) fn list(&self, now: Now) -> Vec<Hold> {
+        let hold = |scope, reason, why: &str, since, wait: Option<Duration>| Hold {
+            scope,
+            reason,
+            why: why.into(),
+            since: now.timestamp(since),
+            duration_ms: wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        };
+        let mut holds = Vec::new();
+        if let Some((reason, timed)) = self.account.filter(|(_, timed)| timed.end() > now.moment) {
+            holds.push(hold(Scope::Account, reason, "", timed.since, Some(timed.duration)));
+        }
+        if let Some(told) = &self.key {
+            holds.push(hold(Scope::Key, Reason::RefusedKey, &told.why, told.since, None));
+        }
+        for (operation, told) in &self.judging {
+            holds.push(hold(Scope::Operation(*operation), Reason::Judging, &told.why, told.since, None));
+        }
+        for (operation, taken) in &self.taken {
+            if taken.end().is_none_or(|end| end > now.moment) {
+                let scope = Scope::Operation(*operation);
+                holds.push(hold(scope, Reason::Concurrency, "", taken.since, taken.wait));
+            }
+        }
+        holds
+    }
+
+    /// The holds of an earlier run, each with what is left of its time.
+    pub(super) fn restored(kept: &[Hold], now: Now) -> Self {
+        let mut holds = Self::default();
+        for hold in kept {
+            let since = now.past(hold.since);
+            let wait = hold.duration_ms.map(Duration::from_millis);
+            let told = || Told { since, why: hold.why.clone() };
+            match (hold.scope, wait) {
+                (Scope::Account, Some(duration)) => {
+                    holds.account = Some((hold.reason, Timed { since, duration }))
+                }
+                (Scope::Key, None) => holds.key = Some(told()),
+                (Scope::Operation(operation), None) if hold.reason == Reason::Judging => {
+                    holds.judging.insert(operation, told());
+                }
+                (Scope::Operation(operation), Some(_)) => {
+                    holds.taken.insert(operation, Taken { waits: 0, since, wait });
+                }
+                // What was in flight in an earlier run completes nowhere; the other pairs are never written.
+                (Scope::Operation(_) | Scope::Account, None) | (Scope::Key, Some(_)) => {}
+            }
+        }
+        holds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Clock, Timestamp};
+
+    const PUSH: Operation = Operation::UpdateQuantityOnHand;
+    const READ: Operation = Operation::GetProductBalances;
+
+    struct At(i64);
+
+    impl Clock for At {
+        fn now(&self) -> Timestamp {
+            Timestamp(1_000_000 + self.0)
+        }
+        fn moment(&self) -> Moment {
+            Moment(self.0)
+        }
+    }
+
+    fn now(ms: i64) -> Now {
+        Now::of(&At(ms))
+    }
+
+    fn second(n: i64) -> Moment {
+        Moment(n * 1000)
+    }
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    #[test]
+    fn an_ordered_wait_stops_every_lane_and_is_a_second_at_least_and_a_day_at_most() {
+        let cases = [(0, 1), (7, 7), (86_400, 86_400), (999_999, 86_400)];
+        for (asked, waited) in cases {
+            let mut holds = Holds::default();
+            assert!(holds.order(Reason::Rate, seconds(asked), second(0)));
+            for lane in Lane::ALL {
+                assert_eq!(holds.lane_go(lane, second(0)), Err(Wait::Until(second(waited))), "{asked} s");
+                assert_eq!(holds.lane_go(lane, second(waited)), Ok(()), "{asked} s");
+            }
+        }
+    }
+
+    #[test]
+    fn of_two_ordered_waits_the_one_that_ends_later_stands() {
+        let mut holds = Holds::default();
+        assert!(holds.order(Reason::BadRequests, seconds(60), second(0)));
+        assert!(!holds.order(Reason::Rate, seconds(5), second(10)));
+        assert_eq!(holds.lane_go(Lane::Poll, second(20)), Err(Wait::Until(second(60))));
+        assert!(holds.order(Reason::Rate, seconds(60), second(10)));
+        assert_eq!(holds.lane_go(Lane::Poll, second(60)), Err(Wait::Until(second(70))));
+    }
+
+    #[test]
+    fn taken_slots_stop_one_operation_until_one_of_its_calls_completes() {
+        let mut holds = Holds::default();
+        assert!(holds.taken(PUSH, 1, second(0), second(1)));
+        assert_eq!(holds.operation_go(PUSH, 1, second(1)), Err(Wait::Event));
+        assert_eq!(holds.operation_go(READ, 1, second(1)), Ok(()));
+        assert_eq!(holds.operation_go(PUSH, 0, second(1)), Ok(()), "nothing is left that could complete");
+        holds.completed(PUSH, false);
+        assert_eq!(holds.operation_go(PUSH, 1, second(1)), Ok(()));
+    }
+
+    #[test]
+    fn with_none_of_ours_in_flight_the_wait_doubles_up_to_half_a_minute_and_an_admitted_call_ends_that() {
+        let mut holds = Holds::default();
+        let mut at = 0;
+        for wait in [1, 2, 4, 8, 16, 30, 30] {
+            assert!(holds.taken(PUSH, 0, second(at), second(at)));
+            assert_eq!(holds.operation_go(PUSH, 0, second(at)), Err(Wait::Until(second(at + wait))));
+            at += wait;
+        }
+        holds.completed(PUSH, true);
+        assert!(holds.taken(PUSH, 0, second(at), second(at)));
+        assert_eq!(holds.operation_go(PUSH, 0, second(at)), Err(Wait::Until(second(at + 1))));
+    }
+    #[test]
+    fn calls_refused_together_double_the_wait_once() {
+        let mut holds = Holds::default();
+        assert!(holds.taken(PUSH, 2, second(0), second(1)));
+        assert!(!holds.taken(PUSH, 1, second(0), second(1)), "still waits for the last one");
+        assert!(holds.taken(PUSH, 0, second(0), second(1)), "which was refused too: time has to end it");
+        assert!(!holds.taken(PUSH, 0, second(1), second(1)));
+        assert_eq!(holds.operation_go(PUSH, 0, second(1)), Err(Wait::Until(second(2))));
+    }
+
+    #[test]
+    fn a_refused_key_lets_only_the_probe_through_until_it_is_lifted() {
+        let mut holds = Holds::default();
+        assert!(holds.refuse("403".into(), second(0)));
+        assert!(!holds.refuse("403 again".into(), second(1)));
+        let go = Lane::ALL.map(|lane| holds.lane_go(lane, second(9_999)).is_ok());
+        assert_eq!(go, [true, false, false, false]);
+        assert!(holds.lift());
+        assert!(!holds.is_refused());
+        assert_eq!(holds.lane_go(Lane::Poll, second(9_999)), Ok(()));
+    }
+
+    #[test]
+    fn an_operation_to_be_judged_waits_for_its_release_alone() {
+        let mut holds = Holds::default();
+        assert!(holds.judge(PUSH, "a whole-call 400".into(), second(0)));
+        assert_eq!(holds.operation_go(PUSH, 0, second(9_999)), Err(Wait::Event));
+        assert_eq!(holds.operation_go(READ, 0, second(0)), Ok(()));
+        assert!(holds.release(PUSH));
+        assert!(!holds.release(PUSH));
+        assert_eq!(holds.operation_go(PUSH, 0, second(0)), Ok(()));
+    }
+
+    #[test]
+    fn after_a_restart_every_hold_keeps_its_own_end() {
+        let mut holds = Holds::default();
+        holds.order(Reason::BadRequests, seconds(600), second(0));
+        holds.refuse("403".into(), second(1));
+        holds.judge(PUSH, "a 400".into(), second(2));
+        holds.taken(READ, 0, second(3), second(3));
+        let kept = holds.list(now(3_000));
+        let scopes: Vec<_> = kept.iter().map(|hold| hold.scope).collect();
+        let operations = [Scope::Operation(PUSH), Scope::Operation(READ)];
+        assert_eq!(scopes, [&[Scope::Account, Scope::Key][..], &operations].concat());
+
+        let mut restored = Holds::restored(&kept, now(300_000));
+        assert_eq!(restored.list(now(3_000)), kept);
+        assert_eq!(restored.lane_go(Lane::Probe, second(300)), Err(Wait::Until(second(600))));
+        assert_eq!(restored.operation_go(PUSH, 0, second(300)), Err(Wait::Event));
+        assert!(restored.lift());
+        assert_eq!(restored.lane_go(Lane::Poll, second(600)), Ok(()));
+        let in_force: Vec<_> = restored.list(now(600_000)).into_iter().map(|hold| hold.reason).collect();
+        assert_eq!(in_force, [Reason::Judging], "what is over is not shown");
+    }
+
+    #[test]
+    fn a_hold_that_seems_to_lie_ahead_lasts_no_longer_than_it_was_set_for() {
+        let mut holds = Holds::default();
+        holds.order(Reason::Rate, seconds(60), second(0));
+        let mut kept = holds.list(now(0));
+        kept[0].since = Timestamp(i64::MAX / 2);
+        let restored = Holds::restored(&kept, now(5_000));
+        assert_eq!(restored.lane_go(Lane::Poll, second(5)), Err(Wait::Until(second(65))));
+    }
+}

@@ -1,0 +1,202 @@
+//! Who waits, and whose turn it is: lanes in their order, first come first served within a lane. Pure.
+//!
+//! Strict order would let a busy lane starve the ones behind it, so each has a floor: bulk calls get one turn in
+//! [`BULK_TURN`] from the operator's, polls one in [`POLL_TURN`] from the pushes. A floor is a turn, not a right of
+//! way: whoever cannot use it (its operation is blocked, its lane is held) does not keep the others waiting.
+
+use super::Pace;
+use crate::model::{Lane, Operation};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Of so many turns one is a bulk call's while an operator's calls wait too. The ten urgent calls that performance
+/// tests send at once pass before it.
+const BULK_TURN: u32 = 10;
+/// Of so many bulk turns one is a poll's while pushes wait too: facts stay at most a few minutes old in a backlog.
+const POLL_TURN: u32 = 5;
+
+/// Names one waiting call; later calls have larger numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Number(u64);
+
+/// A call that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) number: Number,
+    pub(super) operation: Operation,
+    pub(super) lane: Lane,
+    pub(super) pace: Pace,
+    /// Rung when it should look again.
+    pub(super) bell: Arc<Notify>,
+}
+
+/// The next lane to be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) lane: Lane,
+    /// A bulk call takes the turn of an operator's call, with all that goes with it: a place of the reserve and no
+    /// pace. *With less, operators who use up the minute in a rush would leave bulk calls one turn a minute.*
+    pub(super) owed: bool,
+}
+
+/// The waiting calls.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// In the order of [`Lane::ALL`].
+    lines: [VecDeque<Waiting>; 4],
+    joined: u64,
+    /// Operators' calls granted in a row while bulk calls waited.
+    operators_in_a_row: u32,
+    /// Pushes granted in a row while polls waited.
+    pushes_in_a_row: u32,
+}
+
+impl Queue {
+    /// Adds a call to its lane: at the end, or, if its read has paid the pace, before those that have yet to pay.
+    /// *A freshness read is worthless if its write then waits behind a backlog.*
+    pub(super) fn join(&mut self, operation: Operation, lane: Lane, pace: Pace) -> Waiting {
+        self.joined += 1;
+        let number = Number(self.joined);
+        let waiting = Waiting { number, operation, lane, pace, bell: Arc::default() };
+        let line = self.line_mut(lane);
+        let paid = line.iter().take_while(|before| before.pace == Pace::Paid).count();
+        let place = if pace == Pace::Paid { paid } else { line.len() };
+        line.insert(place, waiting.clone());
+        waiting
+    }
+
+    /// Takes a call out of its lane, if it still waits there.
+    pub(super) fn leave(&mut self, number: Number) -> Option<Waiting> {
+        self.lines.iter_mut().find_map(|line| {
+            let place = line.iter().position(|waiting| waiting.number == number)?;
+            line.remove(place)
+        })
+    }
+
+    /// Takes a call out because it goes, and remembers whose turn that was.
+    pub(super) fn go(&mut self, number: Number) -> Option<Waiting> {
+        let waiting = self.leave(number)?;
+        let polls_wait = self.waiting(Lane::Poll) > 0;
+        let bulk_waits = polls_wait || self.waiting(Lane::Push) > 0;
+        match waiting.lane {
+            Lane::Probe => {}
+            Lane::Operator => self.operators_in_a_row = in_a_row(self.operators_in_a_row, bulk_waits),
+            Lane::Push => {
+                self.operators_in_a_row = 0;
+                self.pushes_in_a_row = in_a_row(self.pushes_in_a_row, polls_wait);
+            }
+            Lane::Poll => (self.operators_in_a_row, self.pushes_in_a_row) = (0, 0),
+        }
+        Some(waiting)
+    }
+
+    /// The lanes in the order in which they may take the next turn.
+    pub(super) fn turns(&self) -> [Turn; 4] {
+        let owed = self.operators_in_a_row >= BULK_TURN - 1;
+        let turn = |lane| Turn { lane, owed: owed && matches!(lane, Lane::Push | Lane::Poll) };
+        let polls_first = self.pushes_in_a_row >= POLL_TURN - 1;
+        let bulk = if polls_first { [Lane::Poll, Lane::Push] } else { [Lane::Push, Lane::Poll] };
+        let [first, second] = bulk;
+        let lanes = if owed {
+            [Lane::Probe, first, second, Lane::Operator]
+        } else {
+            [Lane::Probe, Lane::Operator, first, second]
+        };
+        lanes.map(turn)
+    }
+
+    /// The calls of one lane, the next one first.
+    pub(super) fn line(&self, lane: Lane) -> &VecDeque<Waiting> {
+        &self.lines[lane as usize]
+    }
+
+    /// How many calls of a lane wait.
+    pub(super) fn waiting(&self, lane: Lane) -> usize {
+        self.line(lane).len()
+    }
+
+    /// The call that has waited longest of all.
+    pub(super) fn eldest(&self) -> Option<&Waiting> {
+        self.lines.iter().flatten().min_by_key(|waiting| waiting.number)
+    }
+
+    /// Wakes everybody.
+    pub(super) fn ring_all(&self) {
+        self.lines.iter().flatten().for_each(|waiting| waiting.bell.notify_one());
+    }
+
+    fn line_mut(&mut self, lane: Lane) -> &mut VecDeque<Waiting> {
+        &mut self.lines[lane as usize]
+    }
+}
+
+fn in_a_row(before: u32, others_wait: bool) -> u32 {
+    if others_wait { before.saturating_add(1) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALL: Operation = Operation::WorkQueue;
+
+    /// Grants `count` turns to lanes that always have a waiter, and names who got them.
+    fn turns(lanes: &[Lane], count: usize) -> Vec<Lane> {
+        let mut queue = Queue::default();
+        for lane in lanes {
+            (0..count).for_each(|_| drop(queue.join(CALL, *lane, Pace::Paced)));
+        }
+        let mut next = || {
+            let number =
+                queue.turns().into_iter().find_map(|turn| Some(queue.line(turn.lane).front()?.number));
+            queue.go(number.unwrap()).unwrap().lane
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn the_more_urgent_lane_goes_first_and_each_lane_behind_it_has_its_floor() {
+        let share = |lanes: &[Lane], lane| turns(lanes, 100).iter().filter(|it| **it == lane).count();
+        assert_eq!(
+            share(&Lane::ALL, Lane::Probe),
+            100,
+            "probes are single calls, no stream of them is ever sent"
+        );
+        let lanes = [Lane::Operator, Lane::Push, Lane::Poll];
+        assert_eq!(lanes.map(|lane| share(&lanes, lane)), [90, 8, 2]);
+        assert_eq!([Lane::Push, Lane::Poll].map(|lane| share(&lanes[1..], lane)), [80, 20]);
+        assert_eq!(turns(&lanes[1..], 6), [[Lane::Push; 4].as_slice(), &[Lane::Poll, Lane::Push]].concat());
+    }
+
+    #[test]
+    fn a_turn_taken_while_nobody_else_waits_is_not_owed_back() {
+        let mut queue = Queue::default();
+        for _ in 0..50 {
+            let number = queue.join(CALL, Lane::Operator, Pace::Paced).number;
+            queue.go(number);
+        }
+        queue.join(CALL, Lane::Push, Pace::Paced);
+        assert_eq!(queue.turns()[1], Turn { lane: Lane::Operator, owed: false });
+    }
+
+    #[test]
+    fn within_a_lane_the_first_come_goes_first_but_what_has_paid_goes_before_what_has_not() {
+        let mut queue = Queue::default();
+        let mut join = |pace| queue.join(CALL, Lane::Push, pace).number;
+        let (one, two) = (join(Pace::Paced), join(Pace::Paced));
+        let (paid, paid_later) = (join(Pace::Paid), join(Pace::Paid));
+        let line: Vec<_> = queue.line(Lane::Push).iter().map(|waiting| waiting.number).collect();
+        assert_eq!(line, [paid, paid_later, one, two]);
+        assert_eq!(queue.eldest().map(|waiting| waiting.number), Some(one));
+    }
+
+    #[test]
+    fn who_leaves_is_gone() {
+        let mut queue = Queue::default();
+        let number = queue.join(CALL, Lane::Poll, Pace::Paced).number;
+        assert!(queue.leave(number).is_some());
+        assert!(queue.leave(number).is_none());
+        assert!(queue.eldest().is_none());
+    }
+}

@@ -1,0 +1,136 @@
+//! What is left of our part while other software uses the same account. Pure.
+//!
+//! The service counts the whole account and we see only our own calls. A rate 429 that comes while we hold fewer
+//! places than are ours tells us of the others: the share shrinks at once by a fixed part and comes back slowly and
+//! evenly, so that two programs which both behave like this end up sharing the account. We never learn how much the
+//! others use; every return to a share that is too large costs one 429.
+//!
+//! Whatever its cause, an unexpected 429 also adds a second to the window for a day: a service that counts in whole
+//! seconds may see a call a second later than it came.
+
+use crate::model::Moment;
+use std::time::Duration;
+
+/// The whole of our part, in thousandths.
+pub(super) const WHOLE_PERMILLE: u32 = 1000;
+/// What one 429 leaves of the share: three quarters. Less would starve us for one stray call of somebody else's, more
+/// would answer a busy neighbour with a row of 429s, each of which counts as a call.
+const SHRINK: (u32, u32) = (3, 4);
+/// The smallest share. Below it nothing would sync, and recovery would take hours.
+const FLOOR_PERMILLE: u32 = 100;
+/// What comes back each minute: a shrink is undone in about half an hour, so a neighbour that stays costs two or
+/// three 429s an hour.
+const RECOVERY_PERMILLE: u32 = 10;
+const RECOVERY_STEP: Duration = Duration::from_secs(60);
+/// What an unexpected 429 adds to the window.
+pub(super) const GUARD: Duration = Duration::from_secs(1);
+/// How long it does. The second costs 1.6 % of the calls; a day of that per 429 is cheap, for ever would not be.
+const GUARD_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How much of our part may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Share {
+    /// The last shrink: what it left, and when.
+    pub(super) shrunk: Option<(u32, Moment)>,
+    /// The last unexpected 429.
+    pub(super) guarded_since: Option<Moment>,
+}
+
+impl Share {
+    /// The share in thousandths.
+    pub(super) fn permille(&self, now: Moment) -> u32 {
+        let Some((left, since)) = self.shrunk else { return WHOLE_PERMILLE };
+        left.saturating_add(RECOVERY_PERMILLE.saturating_mul(steps(since, now))).min(WHOLE_PERMILLE)
+    }
+
+    /// The places that may be used of `ours`, at least 1.
+    pub(super) fn limit(&self, ours: u32, now: Moment) -> u32 {
+        let places = u64::from(ours) * u64::from(self.permille(now)) / u64::from(WHOLE_PERMILLE);
+        u32::try_from(places).unwrap_or(ours).max(1)
+    }
+
+    /// When a bit more of the share is back.
+    pub(super) fn grows_at(&self, now: Moment) -> Option<Moment> {
+        let (_, since) = self.shrunk?;
+        (self.permille(now) < WHOLE_PERMILLE).then(|| since.plus(RECOVERY_STEP * (steps(since, now) + 1)))
+    }
+
+    /// What the window is longer by.
+    pub(super) fn guard(&self, now: Moment) -> Duration {
+        let stands = self.guarded_since.is_some_and(|since| now.since(since) < GUARD_LASTS);
+        if stands { GUARD } else { Duration::ZERO }
+    }
+
+    /// A rate 429 came to a call granted at `granted`, while we held `held` of our `ours` places. True if the share
+    /// shrank. Calls that were out together are refused together: they shrink it once.
+    pub(super) fn throttled(&mut self, held: u32, ours: u32, granted: Moment, now: Moment) -> bool {
+        self.guarded_since = Some(now);
+        let known = self.shrunk.is_some_and(|(_, since)| granted <= since);
+        if held >= ours || known {
+            return false;
+        }
+        let left = self.permille(now) * SHRINK.0 / SHRINK.1;
+        self.shrunk = Some((left.max(FLOOR_PERMILLE), now));
+        true
+    }
+
+    /// True once, when the share has become whole again.
+    pub(super) fn recovered(&mut self, now: Moment) -> bool {
+        self.permille(now) == WHOLE_PERMILLE && self.shrunk.take().is_some()
+    }
+}
+
+fn steps(since: Moment, now: Moment) -> u32 {
+    u32::try_from(now.since(since).as_secs() / RECOVERY_STEP.as_secs()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn minute(n: i64) -> Moment {
+        Moment(n * 60_000)
+    }
+
+    #[test]
+    fn a_429_below_our_count_takes_a_quarter_and_the_minutes_bring_it_back() {
+        let mut share = Share::default();
+        assert!(share.throttled(50, 120, minute(9), minute(10)));
+        let limits = [10, 11, 20, 34, 35, 90].map(|n| share.limit(120, minute(n)));
+        assert_eq!(limits, [90, 91, 102, 118, 120, 120]);
+        assert_eq!(share.grows_at(minute(10)), Some(minute(11)));
+        assert!(!share.recovered(minute(34)));
+        assert!(share.recovered(minute(35)));
+        assert!(!share.recovered(minute(35)), "said once");
+        assert_eq!(share.grows_at(minute(35)), None);
+    }
+
+    #[test]
+    fn a_429_at_our_full_count_is_no_sign_of_others_but_lengthens_the_window_for_a_day() {
+        let mut share = Share::default();
+        assert!(!share.throttled(120, 120, minute(9), minute(10)));
+        assert_eq!(share.permille(minute(10)), WHOLE_PERMILLE);
+        assert_eq!(share.guard(minute(10)), GUARD);
+        assert_eq!(share.guard(minute(10 + 24 * 60)), Duration::ZERO);
+    }
+
+    #[test]
+    fn calls_that_were_out_together_shrink_the_share_once() {
+        let mut share = Share::default();
+        assert!(share.throttled(50, 120, minute(9), minute(10)));
+        assert!(!share.throttled(50, 120, minute(10), minute(10)));
+        assert!(share.throttled(50, 120, minute(12), minute(12)), "a later call is news");
+        assert_eq!(share.permille(minute(12)), 577);
+    }
+
+    #[test]
+    fn the_share_never_falls_below_its_floor_nor_the_limit_below_one() {
+        let mut share = Share::default();
+        for n in 1..100 {
+            share.throttled(0, 120, minute(n), minute(n));
+        }
+        assert_eq!(share.permille(minute(99)), FLOOR_PERMILLE);
+        assert_eq!(share.limit(120, minute(99)), 12);
+        assert_eq!(share.limit(3, minute(99)), 1);
+    }
+}

@@ -1,0 +1,39 @@
+//! A clock for tests that runs on Tokio's (paused) time.
+
+use crate::model::time::millis;
+use crate::model::{Clock, Moment, Timestamp};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tokio::time::Instant;
+
+/// Moments and timestamps that advance with `tokio::time`; the calendar can be set.
+pub struct TestClock {
+    start: Instant,
+    calendar: AtomicI64,
+}
+
+impl TestClock {
+    /// A machine that booted a thousand seconds ago. Must be called inside a runtime.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { start: Instant::now(), calendar: AtomicI64::new(1_700_000_000_000) })
+    }
+
+    /// Sets the calendar ahead or back; moments do not notice.
+    pub fn step_calendar(&self, by_ms: i64) {
+        self.calendar.fetch_add(by_ms, Ordering::Relaxed);
+    }
+
+    fn since_start(&self) -> i64 {
+        millis(self.start.elapsed())
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.calendar.load(Ordering::Relaxed) + self.since_start())
+    }
+
+    fn moment(&self) -> Moment {
+        Moment(1_000_000 + self.since_start())
+    }
+}

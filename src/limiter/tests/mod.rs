@@ -1,0 +1,51 @@
+//! The whole room on paused time: what a caller can rely on. The rules of each guard are tested in its own file.
+
+mod clock;
+mod outcomes;
+mod simulation;
+mod waiting;
+
+pub use clock::TestClock;
+
+use super::*;
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+const PUSH: Operation = Operation::UpdateQuantityOnHand;
+const READ: Operation = Operation::GetProductBalances;
+const ONE_MINUTE: Duration = Duration::from_secs(60);
+
+fn limiter(settings: Settings) -> Limiter {
+    Limiter::new(settings, TestClock::new(), Memory::default())
+}
+
+fn small(calls_per_minute: u32, reserved_calls: u32) -> Settings {
+    let concurrent_calls_per_operation = 1000;
+    Settings { calls_per_minute, reserved_calls, concurrent_calls_per_operation, ..Settings::default() }
+}
+
+/// The permit, if it is to be had without waiting.
+async fn at_once(limiter: &Limiter, operation: Operation, lane: Lane) -> Option<Permit> {
+    let acquired = timeout(Duration::ZERO, limiter.acquire(operation, lane, Pace::Paid)).await;
+    acquired.ok().map(|permit| permit.unwrap())
+}
+
+/// The operator's permit, which must be to be had without waiting.
+async fn urgent(limiter: &Limiter, operation: Operation) -> Permit {
+    at_once(limiter, operation, Lane::Operator).await.unwrap()
+}
+
+async fn waits(limiter: &Limiter, operation: Operation, lane: Lane) -> bool {
+    at_once(limiter, operation, lane).await.map(Permit::give_back).is_none()
+}
+
+/// Lets every task run until it waits.
+async fn settle() {
+    sleep(Duration::from_millis(1)).await;
+}
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}

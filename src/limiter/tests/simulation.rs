@@ -1,0 +1,194 @@
+//! Hours of backlog in virtual time against a strict service: every arrival counts, in every 60 s of its own clock.
+//!
+//! The program crashes now and then; what it knows afterwards is what a journal would have told it, while the
+//! requests that were under way still arrive. Deterministic: the same seed gives the same hours.
+
+use super::*;
+use tokio::sync::oneshot;
+
+const LIMIT: usize = 120;
+const LIVES: usize = 9;
+const CALLS: usize = 22_000;
+/// Enough that the answers are never what the calls wait for.
+const WORKERS: usize = 24;
+
+/// Marsaglia's xorshift: jitter needs no better randomness, and this one is the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// One way through the network: 50 to 450 ms, and some of the ways stall for up to 5 s more.
+#[derive(Clone, Copy)]
+struct Network {
+    stalling_percent: u64,
+}
+
+impl Network {
+    fn way(self, random: &mut Random) -> Duration {
+        let stalls = random.below(100) < self.stalling_percent;
+        let stall = if stalls { random.below(5_000) } else { 0 };
+        Duration::from_millis(50 + random.below(400) + stall)
+    }
+}
+
+/// What is written down before a call leaves, and when its answer has come.
+struct Claim {
+    operation: Operation,
+    answered: Option<Moment>,
+}
+
+/// What outlives a crash: the service, the journal, and the calendar.
+struct World {
+    network: Network,
+    clock: Arc<TestClock>,
+    random: Mutex<Random>,
+    arrivals: Mutex<Vec<Instant>>,
+    journal: Mutex<Vec<Claim>>,
+}
+
+impl World {
+    fn new(seed: u64, network: Network) -> Arc<Self> {
+        let (clock, random) = (TestClock::new(), Mutex::new(Random(seed)));
+        Arc::new(Self { network, clock, random, arrivals: Mutex::default(), journal: Mutex::default() })
+    }
+
+    fn below(&self, bound: u64) -> u64 {
+        self.random.lock().unwrap().below(bound)
+    }
+
+    fn arrivals(&self) -> usize {
+        self.arrivals.lock().unwrap().len()
+    }
+
+    /// Sends a request that arrives whatever becomes of its sender; one answer in 200 is lost on the way back.
+    fn send(self: &Arc<Self>) -> oneshot::Receiver<()> {
+        let (answer, answered) = oneshot::channel();
+        let world = Arc::clone(self);
+        tokio::spawn(async move {
+            let (there, back, lost) = {
+                let random = &mut *world.random.lock().unwrap();
+                (world.network.way(random), world.network.way(random), random.below(200) == 0)
+            };
+            sleep(there).await;
+            world.arrivals.lock().unwrap().push(Instant::now());
+            sleep(back).await;
+            if lost {
+                sleep(seconds(60)).await;
+            }
+            let _ = answer.send(());
+        });
+        answered
+    }
+
+    /// One worker of the program, until it crashes.
+    async fn work(self: Arc<Self>, limiter: Limiter) {
+        loop {
+            let operation = Operation::ALL[usize::try_from(self.below(20)).unwrap()];
+            let lane = match self.below(100) {
+                0 => Lane::Operator,
+                1..50 => Lane::Push,
+                _ => Lane::Poll,
+            };
+            let Ok(permit) = limiter.acquire(operation, lane, Pace::Paced).await else { return };
+            let claim = {
+                let journal = &mut *self.journal.lock().unwrap();
+                journal.push(Claim { operation, answered: None });
+                journal.len() - 1
+            };
+            let outcome = match timeout(seconds(30), self.send()).await {
+                Ok(_) => Outcome::Answered,
+                Err(_) => Outcome::TimedOut,
+            };
+            self.journal.lock().unwrap()[claim].answered = Some(self.clock.moment());
+            assert_eq!(permit.conclude(outcome), [], "nothing was throttled");
+        }
+    }
+
+    /// What the journal tells a program that starts, as `Memory` asks for it.
+    fn memory(&self) -> Memory {
+        let now = self.clock.moment();
+        let mut journal = self.journal.lock().unwrap();
+        let recent = |claim: &&Claim| claim.answered.is_none_or(|at| now.since(at) < seconds(120));
+        let places = journal.iter().filter(recent).map(|claim| match claim.answered {
+            Some(at) => Place::Answered(at),
+            None => Place::Unanswered(claim.operation),
+        });
+        let memory = Memory { places: places.collect(), ..Memory::default() };
+        // The start concludes what the crash left open.
+        journal.iter_mut().for_each(|claim| claim.answered = claim.answered.or(Some(now)));
+        memory
+    }
+
+    /// Runs the program until `calls` have arrived in all, then lets it crash.
+    async fn live(self: &Arc<Self>, calls: usize) {
+        let limiter = Limiter::new(Settings::default(), self.clock.clone(), self.memory());
+        let mut workers = JoinSet::new();
+        for _ in 0..WORKERS {
+            workers.spawn(Arc::clone(self).work(limiter.clone()));
+        }
+        while self.arrivals() < calls {
+            sleep(Duration::from_millis(700)).await;
+            assert!(limiter.budget().held <= 120);
+        }
+        workers.shutdown().await;
+    }
+
+    /// Arrivals that find a full minute behind them: what a strict service answers with 429.
+    fn violations(&self) -> usize {
+        let mut arrivals = self.arrivals.lock().unwrap().clone();
+        arrivals.sort_unstable();
+        let minutes = arrivals.windows(LIMIT + 1);
+        minutes.filter(|calls| calls[LIMIT] - calls[0] <= seconds(60)).count()
+    }
+}
+
+/// Violations, and the part of the quota used, over all lives.
+async fn simulate(seed: u64, network: Network) -> (usize, f64) {
+    let world = World::new(seed, network);
+    let start = Instant::now();
+    for life in 1..=LIVES {
+        world.live(CALLS * life / LIVES).await;
+        world.clock.step_calendar(-600_000);
+        sleep(Duration::from_millis(world.below(2_000))).await;
+    }
+    let minutes = start.elapsed().as_secs_f64() / 60.0;
+    let arrived = u32::try_from(world.arrivals()).unwrap();
+    (world.violations(), f64::from(arrived) / (minutes * 120.0))
+}
+
+#[tokio::test(start_paused = true)]
+async fn hours_of_backlog_with_crashes_break_no_minute_and_waste_little() {
+    for seed in [0x5eed, 0xfeed_beef] {
+        let (violations, used) = simulate(seed, Network { stalling_percent: 0 }).await;
+        assert_eq!(violations, 0, "seed {seed:#x}");
+        assert!(used >= 0.96, "seed {seed:#x}: {used}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_network_that_stalls_costs_calls_but_breaks_no_minute() {
+    let (violations, used) = simulate(0xdead_cafe, Network { stalling_percent: 10 }).await;
+    assert_eq!(violations, 0);
+    assert!(used >= 0.95, "{used}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_that_is_told_nothing_is_caught_by_this_simulation() {
+    let world = World::new(7, Network { stalling_percent: 0 });
+    for calls in [300, 400, 500] {
+        world.live(calls).await;
+        world.journal.lock().unwrap().clear();
+    }
+    assert!(world.violations() > 0);
+}

@@ -1,0 +1,328 @@
+//! Who goes when: the window, the pace, the lanes, and what becomes of calls that stop waiting.
+
+use super::*;
+
+/// Makes `count` calls one after the other, each answered at once; when each was granted.
+async fn backlog(limiter: &Limiter, count: usize) -> Vec<Instant> {
+    let mut granted = Vec::new();
+    for _ in 0..count {
+        let permit = limiter.acquire(READ, Lane::Poll, Pace::Paced).await.unwrap();
+        granted.push(Instant::now());
+        assert_eq!(permit.conclude(Outcome::Answered), []);
+    }
+    granted
+}
+
+/// What a task comes to. On paused time a lost bell would let the test hang instead of fail.
+async fn within_an_hour<T>(task: tokio::task::JoinHandle<T>) -> T {
+    timeout(seconds(3600), task).await.expect("nobody woke it").unwrap()
+}
+
+/// The largest number of calls in any minute.
+fn most_in_a_minute(calls: &[Instant]) -> usize {
+    let within = |end: Instant| calls.iter().filter(|at| **at <= end && end - **at <= ONE_MINUTE).count();
+    calls.iter().map(|end| within(*end)).max().unwrap_or(0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn bulk_calls_leave_the_reserve_free_in_every_minute_and_are_spread_over_it() {
+    let limiter = limiter(Settings::default());
+    let calls = backlog(&limiter, 130).await;
+    assert_eq!(most_in_a_minute(&calls), 118);
+    let gaps = calls.windows(2).map(|pair| pair[1] - pair[0]);
+    assert!(gaps.clone().all(|gap| gap >= Duration::from_millis(500)));
+    assert!(
+        gaps.clone().filter(|gap| *gap > Duration::from_millis(501)).count() <= 2,
+        "steady, not in rushes"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operators_call_in_a_backlog_waits_for_nothing() {
+    let limiter = limiter(Settings::default());
+    let bulk = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { backlog(&limiter, 300).await.len() }
+    });
+    for _ in 0..10 {
+        sleep(seconds(13)).await;
+        let permit = urgent(&limiter, PUSH).await;
+        drop(permit.conclude(Outcome::Answered));
+    }
+    assert_eq!(bulk.await.unwrap(), 300);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_urgent_calls_after_idle_wait_for_nothing_also_beside_a_backlog() {
+    let limiter = limiter(small(120, 2));
+    let bulk = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { backlog(&limiter, 30).await.len() }
+    });
+    settle().await;
+    for _ in 0..10 {
+        drop(urgent(&limiter, PUSH).await);
+    }
+    assert_eq!(bulk.await.unwrap(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_that_is_told_makes_no_extra_calls() {
+    let clock = TestClock::new();
+    let settings = small(10, 0);
+    let first = Limiter::new(settings.clone(), clock.clone(), Memory::default());
+    for _ in 0..6 {
+        drop(urgent(&first, READ).await.conclude(Outcome::Answered));
+    }
+    let lost: Vec<_> = [urgent(&first, READ).await, urgent(&first, READ).await].into();
+    sleep(seconds(30)).await;
+
+    clock.step_calendar(-3_600_000);
+    let second = Limiter::new(settings, clock, first.memory());
+    drop(lost);
+    assert_eq!(second.budget().held, 8);
+    let more = [urgent(&second, READ).await, urgent(&second, READ).await];
+    assert!(waits(&second, READ, Lane::Operator).await);
+    sleep(seconds(31)).await;
+    assert_eq!(
+        second.budget().held,
+        4,
+        "answered calls are free 60 s after their answer, unanswered ones later"
+    );
+    sleep(seconds(30)).await;
+    assert_eq!(second.budget().held, 2, "60 s after the restart only what is in flight is left");
+    drop(more);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blocked_operation_does_not_block_the_others_of_its_lane() {
+    let limiter = limiter(Settings::default());
+    let three = [urgent(&limiter, PUSH).await, urgent(&limiter, PUSH).await, urgent(&limiter, PUSH).await];
+    let fourth = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { drop(limiter.acquire(PUSH, Lane::Operator, Pace::Paced).await) }
+    });
+    settle().await;
+    assert!(!waits(&limiter, READ, Lane::Operator).await);
+    assert!(!fourth.is_finished());
+    drop(three.map(|permit| permit.conclude(Outcome::Answered)));
+    settle().await;
+    assert!(fourth.is_finished());
+}
+
+/// Joins the lanes in this order while none can go, then lets them go; the order in which they went.
+async fn served(lanes: &[Lane]) -> Vec<usize> {
+    let limiter = limiter(small(120, 0));
+    assert!(limiter.hold_operation(READ, "until all have come").is_some());
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut calls = JoinSet::new();
+    for (index, lane) in lanes.iter().copied().enumerate() {
+        let (limiter, served) = (limiter.clone(), Arc::clone(&served));
+        calls.spawn(async move {
+            let permit = limiter.acquire(READ, lane, Pace::Paced).await.unwrap();
+            served.lock().unwrap().push(index);
+            drop(permit.conclude(Outcome::Answered));
+        });
+        settle().await;
+    }
+    limiter.release_operation(READ);
+    calls.join_all().await;
+    Arc::into_inner(served).unwrap().into_inner().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn lanes_go_in_their_order_and_within_a_lane_the_first_come_goes_first() {
+    use Lane::{Operator, Poll, Push};
+    let order = served(&[Poll, Push, Operator, Poll, Push, Operator]).await;
+    assert_eq!(order, [2, 5, 1, 4, 0, 3]);
+    assert_eq!(served(&[Push; 40]).await, (0..40).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_endless_pushes_a_poll_gets_its_turn_within_five() {
+    let lanes = [[Lane::Push; 20].as_slice(), &[Lane::Poll; 2]].concat();
+    let order = served(&lanes).await;
+    let place = |index| order.iter().position(|it| *it == index);
+    assert_eq!((place(20), place(21)), (Some(4), Some(9)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_endless_operators_calls_that_use_up_the_account_a_push_gets_its_turn() {
+    let limiter = limiter(small(20, 2));
+    let endless = |lane| {
+        let limiter = limiter.clone();
+        async move {
+            let mut calls = 0;
+            while let Ok(permit) = limiter.acquire(READ, lane, Pace::Paced).await {
+                calls += 1;
+                sleep(Duration::from_millis(10)).await;
+                drop(permit.conclude(Outcome::Answered));
+            }
+            calls
+        }
+    };
+    let (operators, pushes) = (tokio::spawn(endless(Lane::Operator)), tokio::spawn(endless(Lane::Push)));
+    let more = tokio::spawn(endless(Lane::Operator));
+    sleep(seconds(605)).await;
+    limiter.close();
+    let (urgent, pushed) = (operators.await.unwrap() + more.await.unwrap(), pushes.await.unwrap());
+    assert!(urgent + pushed >= 200, "{urgent} + {pushed}");
+    assert!((20..=30).contains(&pushed), "{urgent} + {pushed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bulk_call_that_takes_an_operators_turn_may_have_its_place_of_the_reserve() {
+    let limiter = limiter(small(12, 2));
+    assert!(limiter.hold_operation(PUSH, "until the operator has had nine turns").is_some());
+    let push = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.acquire(PUSH, Lane::Push, Pace::Paced).await.map(|_| Instant::now()) }
+    });
+    settle().await;
+    let mut operators = Vec::new();
+    for _ in 0..11 {
+        operators.push(urgent(&limiter, READ).await);
+    }
+    limiter.release_operation(PUSH);
+    let now = Instant::now();
+    assert_eq!(within_an_hour(push).await, Ok(now));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pace_follows_the_limit() {
+    let limiter = limiter(Settings::default());
+    limiter.reconfigure(Settings { share: 0.25, ..Settings::default() });
+    let calls = backlog(&limiter, 5).await;
+    assert!(calls.windows(2).all(|pair| pair[1] - pair[0] == seconds(2)), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_call_that_is_dropped_takes_nothing_and_the_next_one_keeps_the_time() {
+    let limiter = limiter(small(1, 0));
+    drop(urgent(&limiter, READ).await.conclude(Outcome::Answered));
+    let start = Instant::now();
+    let eldest = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.acquire(READ, Lane::Operator, Pace::Paced).await.map(drop) }
+    });
+    settle().await;
+    let next = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.acquire(READ, Lane::Poll, Pace::Paced).await.map(Permit::give_back) }
+    });
+    settle().await;
+    eldest.abort();
+    settle().await;
+    assert_eq!(limiter.budget().waiting, WaitingCalls { poll: 1, ..WaitingCalls::default() });
+    assert_eq!(within_an_hour(next).await, Ok(()));
+    assert_eq!(start.elapsed(), account::WINDOW);
+    assert_eq!(limiter.budget().held, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_dropped_between_its_grant_and_its_waking_leaves_place_slot_and_pace_to_the_next() {
+    let limiter = limiter(Settings { concurrent_calls_per_operation: 1, ..Settings::default() });
+    assert!(limiter.hold_operation(READ, "until both have come").is_some());
+    let mut first = Box::pin(limiter.acquire(READ, Lane::Poll, Pace::Paced));
+    let mut second = Box::pin(limiter.acquire(READ, Lane::Poll, Pace::Paced));
+    assert!(timeout(Duration::ZERO, &mut first).await.is_err());
+    assert!(timeout(Duration::ZERO, &mut second).await.is_err());
+    limiter.release_operation(READ);
+    assert_eq!(limiter.budget().in_flight, 1, "the first has its grant, but has not been woken");
+    drop(first);
+    let permit = timeout(Duration::ZERO, &mut second).await.unwrap().unwrap();
+    assert_eq!(limiter.budget().held, 1);
+    permit.give_back();
+    assert_eq!(limiter.budget().held, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_stops_those_who_wait_and_those_who_come_but_not_those_who_are_out() {
+    let limiter = limiter(small(1, 0));
+    let out = urgent(&limiter, READ).await;
+    let waiting = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.acquire(READ, Lane::Poll, Pace::Paced).await.map(drop) }
+    });
+    settle().await;
+    limiter.close();
+    assert_eq!(within_an_hour(waiting).await, Err(Stopped));
+    assert_eq!(limiter.acquire(PUSH, Lane::Operator, Pace::Paced).await.map(drop), Err(Stopped));
+    assert_eq!(out.conclude(Outcome::Answered), []);
+    assert_eq!(limiter.budget().waiting, WaitingCalls::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_larger_limit_wakes_those_who_wait_for_a_place() {
+    let limiter = limiter(small(1, 0));
+    drop(urgent(&limiter, READ).await.conclude(Outcome::Answered));
+    let waiting = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.acquire(READ, Lane::Operator, Pace::Paced).await.map(Permit::give_back) }
+    });
+    settle().await;
+    assert!(!waiting.is_finished());
+    limiter.reconfigure(small(2, 0));
+    settle().await;
+    assert!(waiting.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_can_go_to_another_operation_unless_that_is_blocked() {
+    let limiter = limiter(Settings { concurrent_calls_per_operation: 1, ..Settings::default() });
+    let mut permit = urgent(&limiter, PUSH).await;
+    assert!(permit.turn_to(READ));
+    assert_eq!(permit.operation(), READ);
+    assert!(waits(&limiter, READ, Lane::Operator).await);
+    let second = urgent(&limiter, PUSH).await;
+    assert!(!permit.turn_to(PUSH));
+    assert_eq!((permit.operation(), limiter.budget().held), (READ, 2));
+    permit.give_back();
+    assert!(!waits(&limiter, READ, Lane::Operator).await);
+    drop(second);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_wait_of_many_calls_costs_one_timer_a_minute() {
+    let limiter = limiter(Settings::default());
+    drop(urgent(&limiter, READ).await.conclude(Outcome::BadRequestThrottled(seconds(3600))));
+    let polls = Arc::new(AtomicUsize::new(0));
+    let mut calls = JoinSet::new();
+    for _ in 0..50 {
+        let (limiter, polls) = (limiter.clone(), Arc::clone(&polls));
+        calls.spawn(async move {
+            let mut acquire = Box::pin(limiter.acquire(READ, Lane::Poll, Pace::Paced));
+            std::future::poll_fn(|cx| {
+                polls.fetch_add(1, Ordering::Relaxed);
+                acquire.as_mut().poll(cx)
+            })
+            .await
+            .map(Permit::give_back)
+        });
+    }
+    sleep(seconds(3500)).await;
+    assert!(polls.load(Ordering::Relaxed) <= 50 + 60, "{polls:?}");
+    calls.abort_all();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_threads_lose_no_bell_and_never_exceed_the_slots() {
+    let settings = Settings { concurrent_calls_per_operation: 2, ..small(10_000_000, 0) };
+    let limiter = limiter(settings);
+    let in_flight = Arc::new(AtomicUsize::new(0));
+    let mut callers = JoinSet::new();
+    for lane in [Lane::Operator, Lane::Push, Lane::Poll, Lane::Poll, Lane::Push, Lane::Operator] {
+        let (limiter, in_flight) = (limiter.clone(), Arc::clone(&in_flight));
+        callers.spawn(async move {
+            for _ in 0..200 {
+                let permit = limiter.acquire(READ, lane, Pace::Paced).await.unwrap();
+                assert!(in_flight.fetch_add(1, Ordering::SeqCst) < 2);
+                tokio::task::yield_now().await;
+                in_flight.fetch_sub(1, Ordering::SeqCst);
+                drop(permit.conclude(Outcome::Answered));
+            }
+        });
+    }
+    timeout(seconds(30), callers.join_all()).await.expect("a bell was lost");
+    assert_eq!(limiter.budget().held, 1200);
+}
