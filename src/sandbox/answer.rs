@@ -1,0 +1,170 @@
+//! What the sandbox says: refusals with their `Message`, the list envelope, and what became of an answer on
+//! its way.
+//!
+//! Implements "Response envelopes" and "Errors" of service-interface.md. Records come as JSON text from the
+//! database (wire.sql) and are put between the envelope's words as they are: parsing them again would only
+//! cost time.
+
+use axum::body::Bytes;
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use serde_json::json;
+
+use super::page::Pagination;
+
+/// Answers 500 with this text; the cause is in the sandbox's log and nobody else's business.
+const WENT_WRONG: &str = "Something went wrong while processing the request. Please try again later.";
+
+/// What a request came to.
+#[derive(Debug)]
+pub enum Answer {
+    /// Sent as it stands.
+    Full(Response<Bytes>),
+    /// Head and the first `keep` bytes of the body are sent, then the connection is closed, although
+    /// `Content-Length` promises the whole (fault `Truncate`).
+    Cut {
+        /// The whole answer.
+        response: Response<Bytes>,
+        /// Bytes of the body that are sent.
+        keep: usize,
+    },
+    /// The connection is closed without a byte (fault `Drop`).
+    Dropped,
+}
+
+/// Why an operation was not carried out: the status and the text of `{Message}`.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+    /// Value of the `Retry-After` header.
+    pub(crate) retry_after: Option<String>,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), retry_after: None }
+    }
+
+    /// 400: the request cannot be attempted.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// 403: a key, or an id in the path, that is not the company's.
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, message)
+    }
+
+    /// 500: the sandbox failed; whoever makes one has logged why.
+    pub(crate) fn went_wrong() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, WENT_WRONG)
+    }
+
+    /// Adds `Retry-After`, in whole seconds.
+    pub(crate) fn retry_after(mut self, seconds: i64) -> Self {
+        self.retry_after = Some(seconds.to_string());
+        self
+    }
+
+    /// The error body `{Message}`.
+    pub(crate) fn response(&self) -> Response<Bytes> {
+        self.with_body(json!({ "Message": self.message }).to_string())
+    }
+
+    /// The error body of the quantity update's 400: `Message`, `ExceptionMessage`, `ExceptionType`,
+    /// `StackTrace`.
+    pub(crate) fn response_with_exception(&self) -> Response<Bytes> {
+        let body = json!({
+            "Message": "An error has occurred.",
+            "ExceptionMessage": self.message,
+            "ExceptionType": "System.ArgumentException",
+            "StackTrace": null,
+        });
+        self.with_body(body.to_string())
+    }
+
+    fn with_body(&self, body: String) -> Response<Bytes> {
+        let mut response = json_response(self.status, body);
+        if let Some(value) = self.retry_after.as_deref().and_then(|text| HeaderValue::from_str(text).ok()) {
+            response.headers_mut().insert(header::RETRY_AFTER, value);
+        }
+        response
+    }
+}
+
+impl From<sqlx::Error> for Refusal {
+    fn from(cause: sqlx::Error) -> Self {
+        tracing::error!(%cause, "the sandbox's database failed an operation; the caller is answered 500");
+        Self::went_wrong()
+    }
+}
+
+/// Why one entry of a call was not carried out: its own message inside the 200, or a refusal of the whole
+/// call.
+#[derive(Debug)]
+pub(crate) enum EntryError {
+    Entry(String),
+    Call(Refusal),
+}
+
+impl From<String> for EntryError {
+    fn from(message: String) -> Self {
+        Self::Entry(message)
+    }
+}
+
+impl From<&str> for EntryError {
+    fn from(message: &str) -> Self {
+        Self::Entry(message.to_owned())
+    }
+}
+
+impl From<sqlx::Error> for EntryError {
+    fn from(cause: sqlx::Error) -> Self {
+        Self::Call(cause.into())
+    }
+}
+
+/// Takes an entry's own failure apart from that of the call.
+pub(crate) fn of_entry<T>(outcome: Result<T, EntryError>) -> Result<Result<T, String>, Refusal> {
+    match outcome {
+        Ok(done) => Ok(Ok(done)),
+        Err(EntryError::Entry(message)) => Ok(Err(message)),
+        Err(EntryError::Call(refusal)) => Err(refusal),
+    }
+}
+
+/// A JSON response; `body` must be JSON text.
+pub(crate) fn json_response(status: StatusCode, body: String) -> Response<Bytes> {
+    const JSON: (HeaderName, HeaderValue) =
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(JSON.0, JSON.1);
+    response
+}
+
+/// The list envelope with plain success.
+pub(crate) fn envelope(data: &str, pagination: Option<&Pagination>) -> String {
+    envelope_with("Success", &[], data, pagination)
+}
+
+/// The list envelope; `data` must be JSON text.
+pub(crate) fn envelope_with(
+    status: &str,
+    messages: &[String],
+    data: &str,
+    pagination: Option<&Pagination>,
+) -> String {
+    let messages = json!(messages);
+    let pagination = json!(pagination);
+    format!(r#"{{"status":"{status}","messages":{messages},"pagination":{pagination},"data":{data}}}"#)
+}

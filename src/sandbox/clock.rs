@@ -1,0 +1,129 @@
+//! The sandbox's clock: where its time comes from, and how far the control plane has moved it.
+//!
+//! All time in the sandbox is read here, in milliseconds since 1970 (UTC): the minute of the rate limit, the
+//! day of the bad-request ledger, the dates of orders and reports. The source is the host's clock, or a
+//! function that a simulation hands in. The host's clock is read once and carried on by the monotonic one, so
+//! that a correction of the host's time neither empties nor fills a window. It only moves forward.
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveDateTime, SecondsFormat, Utc};
+
+/// One millisecond-resolution source of time plus an offset that only grows.
+pub struct Clock {
+    source: Box<dyn Fn() -> i64 + Send + Sync>,
+    advanced_ms: AtomicI64,
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clock").field("now_ms", &self.now_ms()).finish()
+    }
+}
+
+impl Clock {
+    /// The host's time at this moment, carried on by its monotonic clock.
+    #[must_use]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the sandbox is an island with a clock of its own, and this is it"
+    )]
+    pub fn host() -> Self {
+        let started = Instant::now();
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::from_source(move || i64::try_from((epoch + started.elapsed()).as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// A clock that asks `now_ms` (milliseconds since 1970, never falling) instead of the host: for
+    /// simulations.
+    pub fn from_source(now_ms: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
+        Self { source: Box::new(now_ms), advanced_ms: AtomicI64::new(0) }
+    }
+
+    /// Milliseconds since 1970, UTC, moved forward by what [`Clock::advance`] added.
+    #[must_use]
+    pub fn now_ms(&self) -> i64 {
+        (self.source)() + self.advanced_ms.load(Ordering::Relaxed)
+    }
+
+    /// Moves the clock forward; it cannot be moved back.
+    pub fn advance(&self, by: Duration) {
+        self.advanced_ms.fetch_add(i64::try_from(by.as_millis()).unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+/// UTC, RFC 3339 with milliseconds, as the control plane shows instants.
+pub(crate) fn rfc3339(at_ms: i64) -> String {
+    instant(at_ms).to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// The year and month (1-12) of an instant.
+pub(crate) fn month_of(at_ms: i64) -> (i32, u32) {
+    let at = instant(at_ms);
+    (at.year(), at.month())
+}
+
+/// The year and month that lie `back` months before the month of `at_ms`.
+pub(crate) fn months_before(at_ms: i64, back: u32) -> (i32, u32) {
+    let (year, month) = month_of(at_ms);
+    let first = NaiveDate::from_ymd_opt(year, month, 1).unwrap_or_default();
+    let earlier = first.checked_sub_months(Months::new(back)).unwrap_or_default();
+    (earlier.year(), earlier.month())
+}
+
+/// Reads a date or date-time as the document's callers write it: `2026-11-21`, with a time, with or without a
+/// zone (without one it is UTC). `None` when it is neither.
+pub(crate) fn parse_date(text: &str) -> Option<i64> {
+    if let Ok(with_zone) = DateTime::parse_from_rfc3339(text) {
+        return Some(with_zone.timestamp_millis());
+    }
+    if let Ok(local) = NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f") {
+        return Some(local.and_utc().timestamp_millis());
+    }
+    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
+    Some(day.and_hms_opt(0, 0, 0)?.and_utc().timestamp_millis())
+}
+
+fn instant(at_ms: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_millis(at_ms).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_only_adds_what_it_was_told() {
+        let clock = Clock::from_source(|| 1_000);
+        clock.advance(Duration::from_millis(500));
+        clock.advance(Duration::ZERO);
+        assert_eq!(clock.now_ms(), 1_500);
+    }
+
+    #[test]
+    fn a_date_is_read_with_and_without_time_and_zone() {
+        let noon = Some(1_763_726_400_000);
+        for (text, expected) in [
+            ("2025-11-21T12:00:00", noon),
+            ("2025-11-21T12:00:00.000", noon),
+            ("2025-11-21T12:00:00Z", noon),
+            ("2025-11-21T14:00:00+02:00", noon),
+            ("2025-11-21", Some(1_763_683_200_000)),
+            ("21.11.2025", None),
+            ("2025-02-30", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_date(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn months_are_counted_back_over_the_year() {
+        let january = parse_date("2026-01-31").unwrap();
+        assert_eq!(months_before(january, 0), (2026, 1));
+        assert_eq!(months_before(january, 1), (2025, 12));
+        assert_eq!(months_before(january, 24), (2024, 1));
+    }
+}

@@ -1,0 +1,178 @@
+//! The control plane: what tests and demonstrations do to the sandbox from outside (design, section 8;
+//! docs/sandbox.md).
+//!
+//! It needs no key, is never counted, delayed or failed on order, and is no part of the service. Errors are
+//! 4xx with a `{Message}`, like the service's.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::{Request, Response, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::answer::{Refusal, json_response};
+use super::clock::rfc3339;
+use super::core::Core;
+use super::fault::Fault;
+use super::kits::Kit;
+use super::request::{Object, Whole, parse};
+use super::sales::Line;
+use super::shop;
+
+/// Where the control plane lives; no operation of the service begins so.
+pub(crate) const PREFIX: &str = "/_sandbox/";
+
+/// How far the clock may be moved at once: ten years keep every date sensible.
+const ADVANCE_SECONDS_MAX: i64 = 10 * 366 * 24 * 3_600;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct NewCompany {
+    name: String,
+    subscribed: bool,
+    application_id: Option<String>,
+    #[serde(default)]
+    multi_warehousing: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct NewOrder {
+    lines: Vec<Line>,
+    integration_key: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct NewSale {
+    #[serde(flatten)]
+    line: Line,
+    warehouse_id: Whole,
+    integration_key: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct NewKit {
+    #[serde(flatten)]
+    kit: Kit,
+    integration_key: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct Advance {
+    advance_seconds: Whole,
+}
+
+/// Answers a call of the control plane.
+pub(crate) async fn answer(core: &Core, request: Request<Bytes>) -> Result<Response<Bytes>, Refusal> {
+    let name = request.uri().path().strip_prefix(PREFIX).unwrap_or_default();
+    let body = request.body();
+    let told = match (request.method().as_str(), name) {
+        ("POST", "companies") => company(core, object(body)?).await?,
+        ("POST", "orders") => order(core, object(body)?).await?,
+        ("POST", "sales") => sale(core, object(body)?).await?,
+        ("POST", "kits") => kit(core, object(body)?).await?,
+        ("POST", "faults") => faults(core, body)?,
+        ("GET", "faults") => json!(core.faults.list()),
+        ("DELETE", "faults") => {
+            core.faults.clear();
+            json!([])
+        }
+        ("POST", "clock") => clock(core, &object(body)?)?,
+        ("GET", "clock") => json!({ "Now": rfc3339(core.clock.now_ms()) }),
+        ("GET", "calls") => calls(core),
+        (_, "companies" | "orders" | "sales" | "kits" | "faults" | "clock" | "calls") => {
+            let message = format!("/_sandbox/{name} does not take {}.", request.method());
+            return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message));
+        }
+        _ => return Err(Refusal::not_found(format!("The control plane has nothing called '{name}'."))),
+    };
+    Ok(json_response(StatusCode::OK, told.to_string()))
+}
+
+/// The body, an object, as `T`.
+fn object<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refusal> {
+    parse(body).map(|Object(body)| body)
+}
+
+async fn company(core: &Core, new: NewCompany) -> Result<Value, Refusal> {
+    if new.name.trim().is_empty() {
+        return Err(Refusal::bad_request("Name must not be empty."));
+    }
+    let company = shop::Company {
+        name: &new.name,
+        is_subscribed: new.subscribed,
+        application_id: new.application_id.as_deref().filter(|id| !id.is_empty()),
+        multi_warehousing: new.multi_warehousing,
+    };
+    let mut database = core.database().await;
+    let (company_id, integration_key) = shop::add_company(&mut database, &company).await?;
+    core.accounts.reload(&mut database).await?;
+    Ok(json!({ "CompanyId": company_id, "IntegrationKey": integration_key }))
+}
+
+async fn order(core: &Core, new: NewOrder) -> Result<Value, Refusal> {
+    let company_id = company_of(core, new.integration_key.as_deref())?;
+    Ok(json!({ "OrderId": core.order_placed(company_id, &new.lines).await? }))
+}
+
+async fn sale(core: &Core, new: NewSale) -> Result<Value, Refusal> {
+    let company_id = company_of(core, new.integration_key.as_deref())?;
+    let Whole(warehouse_id) = new.warehouse_id;
+    let left = core.sold(company_id, &new.line, warehouse_id).await?;
+    Ok(json!({ "Sku": new.line.sku, "WarehouseId": warehouse_id, "QuantityOnHand": left }))
+}
+
+async fn kit(core: &Core, new: NewKit) -> Result<Value, Refusal> {
+    let company_id = company_of(core, new.integration_key.as_deref())?;
+    Ok(json!({ "ProductId": core.kit_created(company_id, &new.kit).await? }))
+}
+
+/// One fault or an array of them.
+fn faults(core: &Core, body: &Bytes) -> Result<Value, Refusal> {
+    let posted: Value = parse(body)?;
+    let posted = if posted.is_array() { posted } else { json!([posted]) };
+    let faults: Vec<Fault> = serde_json::from_value(posted)
+        .map_err(|cause| Refusal::bad_request(format!("The request body is not valid: {cause}.")))?;
+    core.faults.add(faults)?;
+    Ok(json!(core.faults.list()))
+}
+
+fn clock(core: &Core, advance: &Advance) -> Result<Value, Refusal> {
+    let Whole(seconds) = advance.advance_seconds;
+    let forward = u64::try_from(seconds).ok().filter(|_| seconds <= ADVANCE_SECONDS_MAX);
+    let forward = forward.ok_or_else(|| {
+        Refusal::bad_request(format!(
+            "AdvanceSeconds must be between 0 and {ADVANCE_SECONDS_MAX}, not {seconds}."
+        ))
+    })?;
+    core.clock.advance(Duration::from_secs(forward));
+    Ok(json!({ "Now": rfc3339(core.clock.now_ms()) }))
+}
+
+fn calls(core: &Core) -> Value {
+    let calls = core.calls();
+    let calls = calls.iter().map(|call| {
+        json!({
+            "Operation": call.operation,
+            "Status": call.status,
+            "StartedAt": rfc3339(call.started_at_ms),
+            "DurationMs": call.duration_ms,
+            "ArrivedAtMs": call.started_at_ms,
+        })
+    });
+    calls.collect()
+}
+
+/// The company of a key; without one the default company.
+fn company_of(core: &Core, integration_key: Option<&str>) -> Result<i64, Refusal> {
+    let key = integration_key.unwrap_or(core.integration_key());
+    let account = core.accounts.of_key(key);
+    account
+        .map(|account| account.id)
+        .ok_or_else(|| Refusal::bad_request("No company has this IntegrationKey."))
+}

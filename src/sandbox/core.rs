@@ -1,0 +1,227 @@
+//! The sandbox without sockets: a request goes in, an answer comes out.
+//!
+//! The server (server.rs) is a thin shell around [`Core::handle`]; a simulation calls it directly with a
+//! clock of its own. All time comes from that clock, all chance from the seed, and operations are done one
+//! after the other, so one seed and one order of requests give one sequence of answers.
+//!
+//! A call goes through the same gates in the same order: known path (404, 405; nobody's call), known key
+//! (403; nobody's call), limits (429, 403), right to call (403, or 400 for the quantity update), injected
+//! latency and faults, the deed.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::{Request, Response, StatusCode};
+use sqlx::{Connection, SqliteConnection};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::account::{Account, Accounts};
+use super::answer::{Answer, Refusal, json_response};
+use super::calls::{Call as CallEntry, Calls};
+use super::clock::Clock;
+use super::fault::{Fault, Faults, Moment};
+use super::operations::{self, Operation};
+use super::request::{BODY_BYTES_MAX, Call};
+use super::throttle::{Limits, Throttle};
+use super::{Error, Options, control, shop, store};
+
+/// One sandbox: its shop, its limits, its faults, its clock.
+#[derive(Debug)]
+pub struct Core {
+    database: Mutex<SqliteConnection>,
+    integration_key: String,
+    gateway_key: String,
+    latency: Duration,
+    pub(crate) clock: Clock,
+    pub(crate) accounts: Accounts,
+    pub(crate) faults: Faults,
+    pub(crate) calls: Calls,
+    throttle: Throttle,
+}
+
+impl Core {
+    /// Opens the database, and makes the shop of the seed if there is none yet.
+    ///
+    /// # Errors
+    /// When the database cannot be opened, brought up to date or filled.
+    pub async fn open(options: &Options, clock: Clock) -> Result<Self, Error> {
+        let mut database = store::open(options.data.as_deref()).await?;
+        let keys = shop::open(&mut database, options, clock.now_ms()).await?;
+        let accounts = Accounts::load(&mut database, keys.gateway.clone()).await?;
+        let limits = Limits {
+            calls_per_minute: options.calls_per_minute as usize,
+            concurrency: options.concurrency as usize,
+            bad_requests_per_day: options.bad_requests_per_day as usize,
+        };
+        Ok(Self {
+            database: Mutex::new(database),
+            integration_key: keys.integration,
+            gateway_key: keys.gateway,
+            latency: Duration::from_millis(options.latency_ms),
+            clock,
+            accounts,
+            faults: Faults::new(options.seed),
+            calls: Calls::default(),
+            throttle: Throttle::new(limits),
+        })
+    }
+
+    /// The default company's integration key.
+    pub fn integration_key(&self) -> &str {
+        &self.integration_key
+    }
+
+    /// The gateway key, the same for all companies.
+    pub fn gateway_key(&self) -> &str {
+        &self.gateway_key
+    }
+
+    /// The sandbox's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// All calls of operations so far, in the order of arrival.
+    pub fn calls(&self) -> Vec<CallEntry> {
+        self.calls.list()
+    }
+
+    /// Answers one request: a call of the service or of the control plane.
+    pub async fn handle(&self, request: Request<Bytes>) -> Answer {
+        if request.uri().path().starts_with(control::PREFIX) {
+            return Answer::Full(
+                control::answer(self, request).await.unwrap_or_else(|refused| refused.response()),
+            );
+        }
+        match operations::find(request.method(), request.uri().path()) {
+            Ok((operation, ids)) => self.call(operation, ids, request).await,
+            Err(refused) => Answer::Full(refused.response()),
+        }
+    }
+
+    /// One call of an operation, entered in the book of calls whatever becomes of it.
+    async fn call(
+        &self,
+        operation: &'static Operation,
+        ids: Vec<Option<i64>>,
+        request: Request<Bytes>,
+    ) -> Answer {
+        let arrived_ms = self.clock.now_ms();
+        let entry = self.calls.arrived(operation.name, arrived_ms);
+        let answer = match self.accounts.identify(operation, request.headers()) {
+            Ok(account) => self.call_of(&account, operation, ids, request, arrived_ms).await,
+            Err(refused) => Answer::Full(answered(operation, Err(refused))),
+        };
+        let status = match &answer {
+            Answer::Full(response) | Answer::Cut { response, .. } => Some(response.status().as_u16()),
+            Answer::Dropped => None,
+        };
+        self.calls.answered(entry, status, self.clock.now_ms());
+        answer
+    }
+
+    /// A call that counts against an account.
+    async fn call_of(
+        &self,
+        account: &Account,
+        operation: &'static Operation,
+        ids: Vec<Option<i64>>,
+        request: Request<Bytes>,
+        now_ms: i64,
+    ) -> Answer {
+        let slot = match self.throttle.admit(account.id, operation.name, now_ms) {
+            Ok(slot) => slot,
+            Err(refused) => return Answer::Full(answered(operation, Err(refused))),
+        };
+        let answer = match account.admit(operation, request.headers()) {
+            Err(refused) => Answer::Full(answered(operation, Err(refused))),
+            Ok(()) => {
+                let (parts, body) = request.into_parts();
+                let call = Call {
+                    company_id: account.id,
+                    multi_warehousing: account.multi_warehousing,
+                    now_ms,
+                    ids,
+                    uri: parts.uri,
+                    headers: parts.headers,
+                    body,
+                };
+                self.under_faults(operation, &call).await
+            }
+        };
+        let ended_400 = |response: &Response<Bytes>| response.status() == StatusCode::BAD_REQUEST;
+        if matches!(&answer, Answer::Full(response) | Answer::Cut { response, .. } if ended_400(response)) {
+            self.throttle.bad_request(account.id, self.clock.now_ms());
+        }
+        drop(slot);
+        answer
+    }
+
+    /// The deed with what goes wrong around it.
+    async fn under_faults(&self, operation: &Operation, call: &Call) -> Answer {
+        let fault = self.faults.draw(operation.name);
+        let injected = fault.as_ref().and_then(|fault| fault.latency_ms).unwrap_or(0);
+        let latency = self.latency + Duration::from_millis(injected);
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
+        let Some(fault) = fault else { return Answer::Full(self.done(operation, call).await) };
+        let instead = fault.refusal().map(|refusal| answered(operation, Err(refusal)));
+        let answer = match (fault.drop, instead) {
+            (Some(Moment::Before), None) => return Answer::Dropped,
+            (Some(Moment::After), None) => {
+                self.done(operation, call).await;
+                return Answer::Dropped;
+            }
+            (Some(Moment::After), Some(instead)) => {
+                self.done(operation, call).await;
+                instead
+            }
+            (_, Some(instead)) => instead,
+            (None, None) => self.done(operation, call).await,
+        };
+        cut(answer, &fault)
+    }
+
+    async fn done(&self, operation: &Operation, call: &Call) -> Response<Bytes> {
+        answered(operation, self.do_it(operation, call).await)
+    }
+
+    async fn do_it(&self, operation: &Operation, call: &Call) -> Result<String, Refusal> {
+        if call.body.len() > BODY_BYTES_MAX {
+            let message = format!("The request body is larger than {BODY_BYTES_MAX} bytes.");
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+        }
+        let mut database = self.database().await;
+        if !operation.writes {
+            return (operation.handler)(call, &mut database).await;
+        }
+        let mut transaction = database.begin().await?;
+        let body = (operation.handler)(call, &mut transaction).await?;
+        transaction.commit().await?;
+        Ok(body)
+    }
+
+    /// The one connection; whoever asks waits for its turn.
+    pub(crate) async fn database(&self) -> MutexGuard<'_, SqliteConnection> {
+        self.database.lock().await
+    }
+}
+
+/// The response of an operation; the quantity update's 400 has a body of its own.
+fn answered(operation: &Operation, outcome: Result<String, Refusal>) -> Response<Bytes> {
+    match outcome {
+        Ok(body) => json_response(StatusCode::OK, body),
+        Err(refused) if operation.judges_keys_itself && refused.status == StatusCode::BAD_REQUEST => {
+            refused.response_with_exception()
+        }
+        Err(refused) => refused.response(),
+    }
+}
+
+fn cut(response: Response<Bytes>, fault: &Fault) -> Answer {
+    match fault.truncate.and_then(|truncate| truncate.keep(response.body().len())) {
+        Some(keep) => Answer::Cut { response, keep },
+        None => Answer::Full(response),
+    }
+}

@@ -1,0 +1,171 @@
+//! The wire of one connection, with a switch that cuts it: how the faults `Drop` and `Truncate` reach the
+//! caller.
+//!
+//! An HTTP server always answers, so a connection that closes without an answer, or in the middle of a body
+//! whose length was promised, has to be made below it. The switch limits what is still let through and fails
+//! the write after it; the server then gives the connection up as it would any broken one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Pause after a failed accept (out of file descriptors, mostly), so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a connection still lets through.
+#[derive(Debug, Clone, Copy, Default)]
+enum Passing {
+    #[default]
+    Everything,
+    /// The head of the next answer and so many bytes of its body.
+    HeadAndBody(usize),
+    /// So many bytes.
+    Bytes(usize),
+}
+
+/// The switch of one connection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Switch(Arc<Mutex<Passing>>);
+
+impl Switch {
+    /// Lets nothing more through.
+    pub(crate) fn cut(&self) {
+        self.set(Passing::Bytes(0));
+    }
+
+    /// Lets the next answer's head and `keep` bytes of its body through.
+    pub(crate) fn cut_in_body(&self, keep: usize) {
+        self.set(Passing::HeadAndBody(keep));
+    }
+
+    fn set(&self, passing: Passing) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = passing;
+    }
+
+    /// How many bytes of what is about to be written may pass; `None` for all.
+    fn allowance(&self, about_to_write: &[u8]) -> Option<usize> {
+        let mut passing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Passing::HeadAndBody(keep) = *passing {
+            let head = about_to_write.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
+            *passing = Passing::Bytes(head + keep);
+        }
+        match *passing {
+            Passing::Bytes(left) => Some(left),
+            Passing::Everything | Passing::HeadAndBody(_) => None,
+        }
+    }
+
+    fn passed(&self, bytes: usize) {
+        if let Passing::Bytes(left) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            *left -= bytes.min(*left);
+        }
+    }
+}
+
+impl Connected<IncomingStream<'_, Lines>> for Switch {
+    fn connect_info(stream: IncomingStream<'_, Lines>) -> Self {
+        stream.io().switch.clone()
+    }
+}
+
+/// A listener whose connections have a switch.
+#[derive(Debug)]
+pub(crate) struct Lines(pub(crate) TcpListener);
+
+impl Listener for Lines {
+    type Io = Line;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Line, SocketAddr) {
+        loop {
+            match self.0.accept().await {
+                Ok((stream, caller)) => {
+                    // Without it a small answer waits for the caller's delayed acknowledgement, 40 ms.
+                    if let Err(cause) = stream.set_nodelay(true) {
+                        tracing::debug!(%cause, "a connection keeps its delay of small writes");
+                    }
+                    return (Line { stream, switch: Switch::default() }, caller);
+                }
+                Err(cause) => {
+                    tracing::warn!(%cause, "the sandbox cannot accept a connection; it tries again");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Line {
+    stream: TcpStream,
+    switch: Switch,
+}
+
+impl AsyncRead for Line {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let part = match self.switch.allowance(buf) {
+            None => buf,
+            Some(0) => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
+            Some(left) => &buf[..left.min(buf.len())],
+        };
+        let written = Pin::new(&mut self.stream).poll_write(cx, part);
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.switch.passed(bytes);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_switch_lets_the_head_and_the_promised_part_of_the_body_pass() {
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbody";
+        let switch = Switch::default();
+        assert_eq!(switch.allowance(answer), None);
+        switch.cut_in_body(1);
+        assert_eq!(switch.allowance(answer), Some(answer.len() - 3));
+        switch.passed(answer.len() - 3);
+        assert_eq!(switch.allowance(b"ody"), Some(0));
+    }
+
+    #[test]
+    fn a_cut_line_lets_nothing_pass() {
+        let switch = Switch::default();
+        switch.cut();
+        assert_eq!(switch.allowance(b"HTTP/1.1 200 OK\r\n\r\n"), Some(0));
+    }
+}

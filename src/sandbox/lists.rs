@@ -1,0 +1,41 @@
+//! The plain lists of service-interface.md: "List warehouses", "List suppliers" and "List storefronts".
+//!
+//! All are paged in the order of their ids, so that a list read page by page is complete while records are
+//! added.
+
+use sqlx::SqliteConnection;
+
+use super::answer::Refusal;
+use super::page::{Page, page_of};
+use super::request::Call;
+
+const WAREHOUSES: &str = page_of!("wire_warehouse" where "company_id = ?1" order by "id");
+const SUPPLIERS: &str = page_of!("wire_supplier" where "company_id = ?1" order by "id");
+/// Active ones only, as the document says.
+const STOREFRONTS: &str = page_of!("wire_storefront" where "company_id = ?1 AND is_active = 1" order by "id");
+
+/// "List warehouses".
+pub(crate) async fn warehouses(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+    list(call, db, WAREHOUSES).await
+}
+
+/// "List suppliers".
+pub(crate) async fn suppliers(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+    list(call, db, SUPPLIERS).await
+}
+
+/// "List storefronts".
+pub(crate) async fn storefronts(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+    list(call, db, STOREFRONTS).await
+}
+
+async fn list(call: &Call, db: &mut SqliteConnection, statement: &'static str) -> Result<String, Refusal> {
+    let page = Page::from_query(&call.query()?)?;
+    let (total, records): (i64, String) = sqlx::query_as(statement)
+        .bind(call.company_id)
+        .bind(page.size)
+        .bind(page.offset())
+        .fetch_one(db)
+        .await?;
+    Ok(page.envelope(total, &records))
+}

@@ -1,0 +1,81 @@
+//! The sandbox's randomness: SplitMix64, so that one seed is one shop and one sequence of faults, on every
+//! machine.
+//!
+//! Not for secrets. A crate would be the alternative, but their streams change between versions, and a seed
+//! that is written down in a bug report must still give the same shop next year.
+
+/// A stream of pseudo-random numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// The stream of one seed; `purpose` keeps the streams of one sandbox apart.
+    pub(crate) fn new(seed: u64, purpose: &str) -> Self {
+        let salt = purpose.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        Self(seed ^ salt)
+    }
+
+    /// The next 64 bits.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number in `0..bound`, 0 when the bound is 0. Its bias is below 2^-32 for the bounds used here.
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
+        let scaled = (self.next() >> 32) * u64::from(bound);
+        u32::try_from(scaled >> 32).unwrap_or(0)
+    }
+
+    /// A number in `from..=to`.
+    pub(crate) fn between(&mut self, from: u32, to: u32) -> u32 {
+        from + self.below(to.saturating_sub(from) + 1)
+    }
+
+    /// True with the given probability (0 never, 1 always).
+    pub(crate) fn chance(&mut self, probability: f64) -> bool {
+        f64::from(self.below(u32::MAX)) / f64::from(u32::MAX) < probability
+    }
+
+    /// One of the choices, which must not be empty.
+    pub(crate) fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
+        let last = u32::try_from(choices.len() - 1).unwrap_or(u32::MAX);
+        choices[self.between(0, last) as usize]
+    }
+
+    /// A key as the service's keys look: 32 hexadecimal digits.
+    pub(crate) fn key(&mut self) -> String {
+        format!("{:016x}{:016x}", self.next(), self.next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_seed_and_purpose_is_one_stream() {
+        let mut first = Random::new(7, "shop");
+        let mut again = Random::new(7, "shop");
+        let mut other = Random::new(7, "faults");
+        let key = first.key();
+        assert_eq!(key, again.key());
+        assert_ne!(key, other.key());
+        assert_eq!(key.len(), 32);
+    }
+
+    #[test]
+    fn numbers_stay_in_their_bounds_and_reach_both_ends() {
+        let mut random = Random::new(1, "bounds");
+        let seen: Vec<u32> = (0..1_000).map(|_| random.between(3, 5)).collect();
+        assert!(seen.iter().all(|n| (3..=5).contains(n)));
+        assert!(seen.contains(&3) && seen.contains(&5));
+        assert_eq!(random.below(0), 0);
+        assert!((0..1_000).all(|_| !random.chance(0.0)));
+        assert!((0..1_000).all(|_| random.chance(1.0)));
+    }
+}

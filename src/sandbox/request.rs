@@ -1,0 +1,239 @@
+//! What a caller sent, read strictly: one operation's call, its ids, its query and its JSON body.
+//!
+//! A body that is no JSON, of the wrong shape, nested too deep (serde_json stops at 128) or not UTF-8 is a
+//! 400 with a message that names the place; nothing a caller sends may become a 500.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use axum::body::Bytes;
+use axum::extract::Query;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::answer::Refusal;
+
+/// The largest body that is read. No documented body comes near it; 50 MB would only fill memory.
+pub(crate) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Most entries of one call that creates shipments or submits tracking: the document names none, but each
+/// entry is echoed, so an answer must have a bound.
+pub(crate) const ENTRIES_MAX: usize = 1_000;
+
+/// Largest int32: the document's numbers are int32 where it says so.
+pub(crate) const INT32_MAX: i64 = i32::MAX as i64;
+
+/// One call of an operation, for the company its key belongs to.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) company_id: i64,
+    pub(crate) multi_warehousing: bool,
+    /// The sandbox's time at arrival, ms.
+    pub(crate) now_ms: i64,
+    /// The path's ids, in order of their braces; `None` where what stood there is no id.
+    pub(crate) ids: Vec<Option<i64>>,
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Call {
+    /// The id in the `index`th braces of the path; 0, which no record has, where none can be read.
+    pub(crate) fn id(&self, index: usize) -> i64 {
+        self.ids.get(index).copied().flatten().unwrap_or(0)
+    }
+
+    /// The query's parameters; of one that is given twice the last counts.
+    pub(crate) fn query(&self) -> Result<HashMap<String, String>, Refusal> {
+        Query::try_from_uri(&self.uri)
+            .map(|Query(parameters)| parameters)
+            .map_err(|cause| Refusal::bad_request(format!("The query cannot be read: {cause}.")))
+    }
+
+    /// The JSON body, an object, as `T`.
+    pub(crate) fn object<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        self.json().map(|Object(body)| body)
+    }
+
+    /// The JSON body as `T`.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        check_media_type(&self.headers)?;
+        parse(&self.body)
+    }
+
+    /// A JSON body that is an array, entry by entry, at most [`ENTRIES_MAX`] of them.
+    pub(crate) fn entries(&self) -> Result<Vec<serde_json::Value>, Refusal> {
+        let entries: Vec<serde_json::Value> = self.json()?;
+        if entries.len() > ENTRIES_MAX {
+            let sent = entries.len();
+            return Err(Refusal::bad_request(format!(
+                "The request has {sent} entries; at most {ENTRIES_MAX} are taken."
+            )));
+        }
+        Ok(entries)
+    }
+}
+
+/// A body as `T`, or the 400 that says where it is wrong.
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body)
+        .map_err(|cause| Refusal::bad_request(format!("The request body is not valid: {cause}.")))
+}
+
+/// A body is JSON; a caller that says nothing is believed, one that says otherwise is not.
+fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let named = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let is_json = named.is_empty()
+        || named.eq_ignore_ascii_case("application/json")
+        || named.eq_ignore_ascii_case("text/json")
+        || named.to_ascii_lowercase().ends_with("+json");
+    if is_json {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        format!("The media type '{named}' is not supported; send application/json."),
+    ))
+}
+
+/// A whole number, written `28` or `28.0`: the service's own ids come in both forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct Whole(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WholeVisitor)
+    }
+}
+
+struct WholeVisitor;
+
+impl Visitor<'_> for WholeVisitor {
+    type Value = Whole;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number")
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Whole, E> {
+        Ok(Whole(value))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Whole, E> {
+        i64::try_from(value).map(Whole).map_err(|_| E::custom("the number is too large"))
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "the bounds are checked; both are exact in f64")]
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Whole, E> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        if value.fract() == 0.0 && value.abs() <= EXACT {
+            return Ok(Whole(value as i64));
+        }
+        Err(E::custom(format!("{value} is not a whole number")))
+    }
+}
+
+/// A JSON object as `T`. Without it serde also takes an array, field by field in the order of the struct, and
+/// a caller that sends nonsense would be believed.
+#[derive(Debug)]
+pub(crate) struct Object<T>(pub(crate) T);
+
+impl<T> Deref for Object<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Object<T>, M::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+/// A whole number within `0..=INT32_MAX`, for quantities.
+pub(crate) fn quantity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    match Option::<Whole>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(Whole(value)) if (0..=INT32_MAX).contains(&value) => Ok(Some(value)),
+        Some(Whole(value)) => Err(D::Error::custom(format!("{value} is not a quantity (0 to {INT32_MAX})"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_come_with_and_without_a_point() {
+        for (text, expected) in [
+            ("28", Some(28)),
+            ("28.0", Some(28)),
+            ("-3", Some(-3)),
+            ("2.8e1", Some(28)),
+            ("28.5", None),
+            ("\"28\"", None),
+            ("1e300", None),
+            ("18446744073709551615", None),
+            ("true", None),
+        ] {
+            assert_eq!(parse::<Whole>(text.as_bytes()).ok(), expected.map(Whole), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_no_array_of_its_fields() {
+        #[derive(Debug, Deserialize)]
+        struct Wanted {
+            skus: Vec<String>,
+        }
+        let Object(taken) = parse::<Object<Wanted>>(br#"{"skus":["A"]}"#).expect("an object");
+        assert_eq!(taken.skus, ["A"]);
+        assert!(parse::<Wanted>(br#"[["A"]]"#).is_ok(), "what serde itself would take");
+        assert!(parse::<Object<Wanted>>(br#"[["A"]]"#).is_err());
+    }
+
+    #[test]
+    fn a_senseless_body_is_a_400() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        for body in [deep.as_bytes(), b"", b"{", b"\xff\xfe", b"\"\\ud800\"", b"1e999", b"[] []"] {
+            let refused = parse::<serde_json::Value>(body).expect_err("senseless");
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+        }
+    }
+
+    #[test]
+    fn only_json_media_types_are_taken() {
+        for (value, taken) in [
+            ("application/json", true),
+            ("Application/JSON; charset=utf-8", true),
+            ("text/json", true),
+            ("application/vnd.api+json", true),
+            ("text/plain", false),
+            ("application/x-www-form-urlencoded", false),
+        ] {
+            let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, value.parse().unwrap())]);
+            assert_eq!(check_media_type(&headers).is_ok(), taken, "{value}");
+        }
+    }
+}

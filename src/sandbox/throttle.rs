@@ -1,0 +1,181 @@
+//! The service's three limits, as it keeps them per company account ("Limits" of service-interface.md).
+//!
+//! - rate: a sliding window of 60 s over the calls that arrived; one that is refused for the rate takes no
+//!   place, so that somebody who waits as told gets in, one that is refused for concurrency does;
+//! - concurrency: calls of one operation that are being handled; a [`Slot`] is held until the answer is
+//!   ready;
+//! - bad requests: answers of 400 in a sliding window of 24 h, after which everything is refused until enough
+//!   have aged.
+//!
+//! The three are kept in memory: a sandbox that starts again has forgotten them. A limit of 0 is switched
+//! off.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use axum::http::StatusCode;
+
+use super::answer::Refusal;
+
+const MINUTE_MS: i64 = 60_000;
+const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
+
+/// What an account may do; 0 switches a limit off.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) calls_per_minute: usize,
+    pub(crate) concurrency: usize,
+    pub(crate) bad_requests_per_day: usize,
+}
+
+/// The limits and what every account has spent of them.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    limits: Limits,
+    accounts: Mutex<HashMap<i64, Spent>>,
+}
+
+#[derive(Debug, Default)]
+struct Spent {
+    /// Arrival of each call of the last minute, oldest first.
+    calls: VecDeque<i64>,
+    /// Time of each answer of 400 of the last day, oldest first.
+    bad_requests: VecDeque<i64>,
+    /// Calls being handled, by operation.
+    running: HashMap<&'static str, usize>,
+}
+
+/// A call's place among those of its operation; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Slot<'a> {
+    throttle: &'a Throttle,
+    company_id: i64,
+    operation: &'static str,
+}
+
+impl Throttle {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { limits, accounts: Mutex::default() }
+    }
+
+    /// Lets a call in, or says which limit it breaks. The longest wait is named first: a day's block before a
+    /// minute's, a minute's before that of a running call.
+    pub(crate) fn admit(
+        &self,
+        company_id: i64,
+        operation: &'static str,
+        now_ms: i64,
+    ) -> Result<Slot<'_>, Refusal> {
+        let mut accounts = self.lock();
+        let spent = accounts.entry(company_id).or_default();
+        if let Some(wait) =
+            wait_seconds(&mut spent.bad_requests, self.limits.bad_requests_per_day, DAY_MS, now_ms)
+        {
+            let message = "Too many bad requests: calls of this account are refused until they have aged.";
+            return Err(Refusal::forbidden(message).retry_after(wait));
+        }
+        if let Some(wait) = wait_seconds(&mut spent.calls, self.limits.calls_per_minute, MINUTE_MS, now_ms) {
+            let message = format!("Rate limit is exceeded. Try again in {wait} seconds.");
+            return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(wait));
+        }
+        spent.calls.push_back(now_ms);
+        let running = spent.running.entry(operation).or_default();
+        if self.limits.concurrency > 0 && *running >= self.limits.concurrency {
+            let message = "Too many simultaneous calls of this operation. Try again when one has completed.";
+            return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, message));
+        }
+        *running += 1;
+        Ok(Slot { throttle: self, company_id, operation })
+    }
+
+    /// Counts an answer of 400.
+    pub(crate) fn bad_request(&self, company_id: i64, now_ms: i64) {
+        self.lock().entry(company_id).or_default().bad_requests.push_back(now_ms);
+    }
+
+    /// A poisoned lock is taken as it is: no statement under it can leave the counts half changed.
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Spent>> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if let Some(running) = self
+            .throttle
+            .lock()
+            .get_mut(&self.company_id)
+            .and_then(|spent| spent.running.get_mut(self.operation))
+        {
+            *running = running.saturating_sub(1);
+        }
+    }
+}
+
+/// Forgets what has left the window; whole seconds (at least 1) until one more fits, if none does now.
+fn wait_seconds(times: &mut VecDeque<i64>, limit: usize, window_ms: i64, now_ms: i64) -> Option<i64> {
+    while times.front().is_some_and(|at| *at <= now_ms - window_ms) {
+        times.pop_front();
+    }
+    if limit == 0 || times.len() < limit {
+        return None;
+    }
+    let leaves_ms = times[times.len() - limit] + window_ms;
+    Some((leaves_ms - now_ms + 999) / 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { calls_per_minute: 3, concurrency: 2, bad_requests_per_day: 2 };
+
+    fn status_and_wait(refused: &Refusal) -> (u16, Option<&str>) {
+        (refused.status.as_u16(), refused.retry_after.as_deref())
+    }
+
+    #[test]
+    fn a_place_in_the_minute_is_free_exactly_after_the_wait_that_was_named() {
+        let throttle = Throttle::new(LIMITS);
+        for at in [0, 400, 800] {
+            drop(throttle.admit(1, "a", at).expect("within the minute's three"));
+        }
+        let refused = throttle.admit(1, "a", 1_000).expect_err("the fourth");
+        assert_eq!(status_and_wait(&refused), (429, Some("59")));
+        assert!(throttle.admit(1, "a", 59_999).is_err());
+        assert!(throttle.admit(1, "a", 60_000).is_ok());
+        assert!(throttle.admit(1, "a", 60_000).is_err(), "only the oldest has left the window");
+    }
+
+    #[test]
+    fn a_refused_call_takes_no_place_in_the_minute() {
+        let throttle = Throttle::new(LIMITS);
+        (0..3).for_each(|at| drop(throttle.admit(1, "a", at)));
+        (10..1_000).for_each(|at| assert!(throttle.admit(1, "a", at).is_err()));
+        assert!(throttle.admit(1, "a", 60_002).is_ok());
+    }
+
+    #[test]
+    fn slots_are_counted_per_company_and_operation_and_given_back() {
+        let throttle = Throttle::new(Limits { calls_per_minute: 0, ..LIMITS });
+        let held = [throttle.admit(1, "a", 0), throttle.admit(1, "a", 0)];
+        let refused = throttle.admit(1, "a", 0).expect_err("the third at once");
+        assert_eq!(status_and_wait(&refused), (429, None));
+        assert!(throttle.admit(1, "b", 0).is_ok());
+        assert!(throttle.admit(2, "a", 0).is_ok());
+        drop(held);
+        assert!(throttle.admit(1, "a", 0).is_ok());
+    }
+
+    #[test]
+    fn bad_requests_block_everything_until_the_day_has_passed() {
+        let throttle = Throttle::new(LIMITS);
+        throttle.bad_request(1, 0);
+        assert!(throttle.admit(1, "a", 10).is_ok());
+        throttle.bad_request(1, 5_000);
+        let refused = throttle.admit(1, "b", 6_000).expect_err("two in a day");
+        assert_eq!(status_and_wait(&refused), (403, Some("86394")));
+        assert!(throttle.admit(2, "a", 6_000).is_ok());
+        assert!(throttle.admit(1, "a", DAY_MS).is_ok());
+    }
+}

@@ -1,0 +1,141 @@
+//! What a test or a demonstration asks of the sandbox beside the interface: the shop's own books, and things
+//! happening in it. It is the control plane (control.rs) for callers in the same process; both share the code
+//! of sales.rs.
+
+use sqlx::Connection;
+
+use super::answer::Refusal;
+use super::contact::{Address, Contact};
+use super::core::Core;
+use super::request::Whole;
+use super::sales::{self, Line, Order};
+use super::{Error, kits};
+
+/// One cell of the default company: a product that is no kit, in one warehouse.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow)]
+pub struct StockRow {
+    /// The product's SKU.
+    pub sku: String,
+    /// The warehouse's id.
+    pub warehouse_id: i64,
+    /// Pieces on hand.
+    pub quantity: i64,
+}
+
+impl Core {
+    /// All cells of the default company, by SKU and warehouse; kits are left out, as they hold nothing
+    /// themselves.
+    ///
+    /// # Errors When the database fails.
+    pub async fn stock(&self) -> Result<Vec<StockRow>, Error> {
+        let rows = sqlx::query_as(
+            "SELECT p.sku, l.warehouse_id, l.quantity
+               FROM link l JOIN product p ON p.id = l.product_id JOIN company c ON c.id = p.company_id
+              WHERE c.is_default AND p.type <> 'Kit' ORDER BY p.sku, l.warehouse_id",
+        );
+        Ok(rows.fetch_all(&mut *self.database().await).await?)
+    }
+
+    /// All SKUs of the default company, kits too, in the order they were made.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn skus(&self) -> Result<Vec<String>, Error> {
+        let rows = sqlx::query_scalar(
+            "SELECT p.sku FROM product p JOIN company c ON c.id = p.company_id WHERE c.is_default ORDER BY p.id",
+        );
+        Ok(rows.fetch_all(&mut *self.database().await).await?)
+    }
+
+    /// All orders of the default company, in the order they were placed.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn orders(&self) -> Result<Vec<i64>, Error> {
+        let rows = sqlx::query_scalar(
+            "SELECT o.id FROM sales_order o JOIN company c ON c.id = o.company_id WHERE c.is_default ORDER BY o.id",
+        );
+        Ok(rows.fetch_all(&mut *self.database().await).await?)
+    }
+
+    /// Places an order of the default company; the stock falls. Gives the order's id.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when a SKU is unknown or too little is there; then nothing has moved.
+    pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, Error> {
+        let lines: Vec<Line> = lines.iter().map(|(sku, quantity)| line(sku, *quantity)).collect();
+        let company_id = self.default_company()?;
+        Ok(self.order_placed(company_id, &lines).await?)
+    }
+
+    /// Sells from one cell of the default company behind everyone's back; gives what is left there.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when the cell is unknown or holds too little.
+    pub async fn sale(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, Error> {
+        let company_id = self.default_company()?;
+        Ok(self.sold(company_id, &line(sku, quantity), warehouse_id).await?)
+    }
+
+    fn default_company(&self) -> Result<i64, Error> {
+        let account = self.accounts.of_key(self.integration_key());
+        account.map(|account| account.id).ok_or(Error::Database(sqlx::Error::RowNotFound))
+    }
+
+    pub(crate) async fn order_placed(&self, company_id: i64, lines: &[Line]) -> Result<i64, Refusal> {
+        let customer = walk_in_customer();
+        let order = Order {
+            company_id,
+            lines,
+            customer: &customer,
+            state: "ReadyToShip",
+            placed_at_ms: self.clock.now_ms(),
+        };
+        let mut database = self.database().await;
+        let mut transaction = database.begin().await?;
+        let order_id = sales::place_order(&mut transaction, &order).await?;
+        transaction.commit().await?;
+        Ok(order_id)
+    }
+
+    pub(crate) async fn sold(&self, company_id: i64, line: &Line, warehouse_id: i64) -> Result<i64, Refusal> {
+        let now_ms = self.clock.now_ms();
+        let mut database = self.database().await;
+        let mut transaction = database.begin().await?;
+        let left = sales::sell(&mut transaction, company_id, line, warehouse_id, now_ms).await?;
+        transaction.commit().await?;
+        Ok(left)
+    }
+
+    pub(crate) async fn kit_created(&self, company_id: i64, kit: &kits::Kit) -> Result<i64, Refusal> {
+        let mut database = self.database().await;
+        let mut transaction = database.begin().await?;
+        let kit_id = kits::create(&mut transaction, company_id, kit).await?;
+        transaction.commit().await?;
+        Ok(kit_id)
+    }
+}
+
+fn line(sku: &str, quantity: i64) -> Line {
+    Line { sku: sku.to_owned(), quantity: Whole(quantity) }
+}
+
+fn walk_in_customer() -> Contact {
+    let word = |text: &str| Some(text.to_owned());
+    Contact {
+        full_name: word("Robin Walker"),
+        first_name: word("Robin"),
+        last_name: word("Walker"),
+        email_address: word("robin.walker@example.com"),
+        phone: word("+1 555 0100"),
+        address: Some(Address {
+            street1: word("1 Harbour Road"),
+            city: word("Portland"),
+            state: word("ME"),
+            country: word("US"),
+            zip_code: word("04101"),
+            ..Address::default()
+        }),
+        ..Contact::default()
+    }
+}
