@@ -1,0 +1,168 @@
+//! The command line: one file per command, and the only room that prints, reads the environment and the files people
+//! hand in.
+//!
+//! A command answers with text and an exit code: 0 done, 1 it failed, 2 wrong usage or configuration, 3 unhealthy.
+//! Commands that read take `--json`; the fields they print are a contract.
+
+mod check;
+mod csv;
+mod demo;
+mod job;
+mod order;
+mod outbox;
+mod packaging;
+mod place;
+mod plan;
+mod print;
+mod quantity;
+mod run;
+mod sandbox;
+mod shop;
+mod sku;
+mod status;
+mod stock;
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Keeps a warehouse's stock book and a selling platform's stock book the same.
+#[derive(Debug, Parser)]
+#[command(name = "tallyd", version, max_term_width = 100, subcommand_required = true)]
+struct Cli {
+    /// The configuration [default: /etc/tallyd/tallyd.toml, then ./config/tallyd.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Shows it all at work: a sandbox with a living shop, and the daemon against it
+    Demo(demo::Demo),
+    /// Runs the daemon in the foreground
+    Run(run::Run),
+    /// Validates the configuration and says what is in force
+    Check(check::Check),
+    /// Says how the daemon is and what needs a person
+    Status(Reading),
+    /// Which SKUs are tracked
+    #[command(subcommand)]
+    Sku(sku::Command),
+    /// Which orders are tracked
+    #[command(subcommand)]
+    Order(order::Command),
+    /// Quantities per warehouse, what is pending, and how old the fact is
+    Stock(stock::Stock),
+    /// Wishes for stock: counts and adjustments
+    #[command(subcommand)]
+    Quantity(quantity::Command),
+    /// What the next push would send, byte for byte; makes no call
+    Plan(Reading),
+    /// The wishes and what became of them
+    #[command(subcommand)]
+    Outbox(outbox::Command),
+    /// The journal of runs
+    #[command(subcommand)]
+    Job(job::Command),
+    /// Serves the sandbox: a complete implementation of the service
+    Sandbox(sandbox::Serve),
+    /// Prints completions for a shell
+    Completions(packaging::Completions),
+    /// Prints the manual page
+    Man,
+}
+
+/// What every reading command takes.
+#[derive(Clone, Copy, Debug, Args)]
+struct Reading {
+    /// Print JSON for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a command has to say at its end.
+struct Answer {
+    text: String,
+    code: u8,
+}
+
+impl From<String> for Answer {
+    fn from(text: String) -> Self {
+        Self { text, code: 0 }
+    }
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// It failed: exit code 1.
+    fn failed(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: 1 }
+    }
+
+    /// Wrong usage or configuration: exit code 2.
+    fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: 2 }
+    }
+}
+
+impl From<crate::store::StoreError> for Failure {
+    fn from(error: crate::store::StoreError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+impl From<crate::store::LockError> for Failure {
+    fn from(error: crate::store::LockError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+/// Parses the command line, does what it says and answers with the exit code.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            print::complain(&format!("tallyd: cannot start its threads: {error}"));
+            return ExitCode::from(1);
+        }
+    };
+    match runtime.block_on(dispatch(cli)) {
+        Ok(answer) => {
+            print::out(&answer.text);
+            ExitCode::from(answer.code)
+        }
+        Err(failure) => {
+            print::complain(&format!("tallyd: {}", failure.message));
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
+    let place = place::Place::new(cli.config);
+    match cli.command {
+        Command::Demo(demo) => demo::demo(demo).await,
+        Command::Run(run) => run::run(&place, run).await,
+        Command::Check(check) => check::check(&place, check).await,
+        Command::Status(reading) => status::status(&place, reading).await,
+        Command::Sku(command) => sku::sku(&place, command).await,
+        Command::Order(command) => order::order(&place, command).await,
+        Command::Stock(stock) => stock::stock(&place, stock).await,
+        Command::Quantity(command) => quantity::quantity(&place, command).await,
+        Command::Plan(reading) => plan::plan(&place, reading).await,
+        Command::Outbox(command) => outbox::outbox(&place, command).await,
+        Command::Job(command) => job::job(&place, command).await,
+        Command::Sandbox(serve) => sandbox::serve(serve).await,
+        Command::Completions(shell) => Ok(packaging::completions(&shell).into()),
+        Command::Man => packaging::man(),
+    }
+}

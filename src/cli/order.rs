@@ -1,0 +1,150 @@
+//! `order`: which orders are tracked, and what is known of them.
+
+use super::place::Place;
+use super::print::{Table, dash, json};
+use super::{Answer, Failure, Reading, csv};
+use crate::model::{OrderId, Timestamp};
+use crate::store::Durability;
+use clap::{Args, Subcommand};
+use serde_json::json as value;
+use std::path::PathBuf;
+
+/// Which orders are tracked.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Track orders by their ids at the service
+    Track(Named),
+    /// Track the orders of a CSV file with a column `order_id`
+    Import(Import),
+    /// List the tracked orders
+    List(Reading),
+    /// Show one order with its lines
+    Show(Show),
+    /// Stop tracking orders
+    Untrack(Named),
+}
+
+/// Orders by id.
+#[derive(Debug, Args)]
+pub(super) struct Named {
+    /// The service's order ids
+    #[arg(required = true, value_name = "ID", value_parser = clap::value_parser!(i64).range(1..))]
+    ids: Vec<i64>,
+}
+
+/// A CSV file.
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    /// The file; its first line names the columns
+    #[arg(value_name = "FILE.csv")]
+    file: PathBuf,
+    /// Take the good lines of a file that has bad ones
+    #[arg(long)]
+    partial: bool,
+}
+
+/// One order.
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// The service's order id
+    id: i64,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+pub(super) async fn order(place: &Place, command: Command) -> Result<Answer, Failure> {
+    match command {
+        Command::Track(named) => track(place, &ids(&named.ids), &[]).await,
+        Command::Import(import) => {
+            let read = |line: &csv::Line| match line.number("order_id")? {
+                id if id > 0 => Ok(OrderId(id)),
+                id => Err(format!("`order_id` is {id}; ids are above 0")),
+            };
+            let (orders, problems) = csv::import(&import.file, &["order_id"], import.partial, read)?;
+            track(place, &orders, &problems).await
+        }
+        Command::List(reading) => list(place, reading).await,
+        Command::Show(args) => show(place, &args).await,
+        Command::Untrack(named) => untrack(place, &ids(&named.ids)).await,
+    }
+}
+
+fn ids(ids: &[i64]) -> Vec<OrderId> {
+    ids.iter().copied().map(OrderId).collect()
+}
+
+async fn track(place: &Place, orders: &[OrderId], problems: &[String]) -> Result<Answer, Failure> {
+    let store = place.store_or_new().await?;
+    let mut write = store.begin(Durability::Full).await?;
+    let new = write.tracked_order_add(orders).await?;
+    write.commit().await?;
+    let known = orders.len() as u64 - new;
+    let mut text = format!("{new} order(s) tracked from now on, {known} were tracked before\n");
+    for problem in problems {
+        text.push_str(&format!("left out: {problem}\n"));
+    }
+    Ok(text.into())
+}
+
+async fn list(place: &Place, reading: Reading) -> Result<Answer, Failure> {
+    let rows = place.store().await?.tracked_order_list().await?;
+    let time = |ms: Option<i64>| ms.map(|ms| Timestamp(ms).rfc3339());
+    if reading.json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| {
+                value!({"order_id": row.order_id, "observed_at": time(row.observed_ms),
+                        "closed_at": time(row.closed_ms), "lines": row.lines, "quantity_sold": row.sold,
+                        "quantity_left": row.left})
+            })
+            .collect();
+        return Ok(json(&rows).into());
+    }
+    let mut table = Table::new(&["order", "lines", "sold", "left", "closed", "observed"]);
+    for row in rows {
+        let cells = [
+            row.order_id.to_string(),
+            row.lines.to_string(),
+            dash(row.sold),
+            dash(row.left),
+            dash(time(row.closed_ms)),
+            dash(time(row.observed_ms)),
+        ];
+        table.row(cells);
+    }
+    Ok(table.render("no order is tracked; begin with: tallyd order track ID…").into())
+}
+
+async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
+    let lines = place.store().await?.order_lines(OrderId(args.id)).await?;
+    if args.reading.json {
+        return Ok(json(&lines).into());
+    }
+    let mut table = Table::new(&["line", "sku", "sold", "left", "price", "warehouse", "observed"]);
+    for line in lines {
+        let cell = |name: &str| match &line[name] {
+            serde_json::Value::Null => "-".to_owned(),
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let names = [
+            "line_item_id",
+            "sku",
+            "quantity_sold",
+            "quantity_left",
+            "unit_price",
+            "warehouse_id",
+            "observed_at",
+        ];
+        table.row(names.map(cell));
+    }
+    Ok(table.render("nothing is known of this order yet; is it tracked?").into())
+}
+
+async fn untrack(place: &Place, orders: &[OrderId]) -> Result<Answer, Failure> {
+    let store = place.store().await?;
+    let mut write = store.begin(Durability::Full).await?;
+    let removed = write.tracked_order_remove(orders).await?;
+    write.commit().await?;
+    Ok(format!("{removed} order(s) no longer tracked\n").into())
+}

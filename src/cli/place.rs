@@ -1,0 +1,71 @@
+//! Where a command works: the configuration, the database it names, the clock.
+
+use super::Failure;
+use crate::config::Config;
+use crate::daemon::SystemClock;
+use crate::model::Clock;
+use crate::store::{Lock, LockError, Store};
+use std::path::{Path, PathBuf};
+
+/// Looked for in this order when `--config` is not given.
+const DEFAULTS: [&str; 2] = ["/etc/tallyd/tallyd.toml", "config/tallyd.toml"];
+
+/// Where a command works.
+pub(super) struct Place {
+    config: Option<PathBuf>,
+}
+
+impl Place {
+    pub(super) fn new(config: Option<PathBuf>) -> Self {
+        Self { config }
+    }
+
+    pub(super) fn clock(&self) -> SystemClock {
+        SystemClock
+    }
+
+    /// The file of the configuration: the one named, or the first of the defaults that is there.
+    pub(super) fn config_file(&self) -> Result<PathBuf, Failure> {
+        if let Some(file) = &self.config {
+            return Ok(file.clone());
+        }
+        let found = DEFAULTS.iter().map(PathBuf::from).find(|file| file.exists());
+        found.ok_or_else(|| {
+            Failure::usage(format!(
+                "there is no configuration: none of {} is there; name one with --config FILE",
+                DEFAULTS.join(", ")
+            ))
+        })
+    }
+
+    /// The configuration in force.
+    pub(super) fn config(&self) -> Result<Config, Failure> {
+        let file = self.config_file()?;
+        Config::load(&file, std::env::vars()).map_err(|error| Failure::usage(error.to_string()))
+    }
+
+    /// The database, beside whoever holds its lock.
+    pub(super) async fn store(&self) -> Result<Store, Failure> {
+        Ok(Store::open_beside(&self.config()?.database.path).await?)
+    }
+
+    /// The database, made or brought up to date first if nobody else holds its lock.
+    pub(super) async fn store_or_new(&self) -> Result<Store, Failure> {
+        let path = self.config()?.database.path;
+        make(&path).await?;
+        Ok(Store::open_beside(&path).await?)
+    }
+
+    /// A key no wish has: the time, and which of this process's wishes it is.
+    pub(super) fn new_key(&self) -> String {
+        format!("cli-{}-{}", self.clock().now().rfc3339(), std::process::id())
+    }
+}
+
+async fn make(path: &Path) -> Result<(), Failure> {
+    match Lock::take(path) {
+        Ok(lock) => Ok(Store::open(path, &lock).await?.close().await?),
+        Err(LockError::Held { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

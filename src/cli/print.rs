@@ -1,0 +1,120 @@
+//! What commands print: columns for people, JSON for programs. The only place that writes to standard output.
+
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// Writes lines to standard output. A reader that went away (`tallyd stock | head`) is no failure.
+pub(super) fn out(text: &str) {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| {
+        if text.ends_with('\n') || text.is_empty() { Ok(()) } else { stdout.write_all(b"\n") }
+    });
+    // Nobody is left to tell when standard output itself is gone.
+    drop(written.and_then(|()| stdout.flush()));
+}
+
+/// Writes a line to standard error.
+pub(super) fn complain(text: &str) {
+    drop(writeln!(io::stderr().lock(), "{text}"));
+}
+
+/// A value as indented JSON.
+pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> String {
+    let mut text =
+        serde_json::to_string_pretty(value).expect("our own values have text keys, which JSON can write");
+    text.push('\n');
+    text
+}
+
+/// Columns of text under a heading; numbers stand to the right.
+pub(super) struct Table {
+    head: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(super) fn new(head: &[&'static str]) -> Self {
+        Self { head: head.to_vec(), rows: Vec::new() }
+    }
+
+    pub(super) fn row<I, S>(&mut self, cells: I)
+    where
+        I: IntoIterator<Item = S>,
+        S: Into<String>,
+    {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// The table as text; `nothing` where it has no row.
+    pub(super) fn render(&self, nothing: &str) -> String {
+        if self.rows.is_empty() {
+            return format!("{nothing}\n");
+        }
+        let widths: Vec<usize> = (0..self.head.len()).map(|column| self.width(column)).collect();
+        let mut text = String::new();
+        let head: Vec<String> = self.head.iter().map(ToString::to_string).collect();
+        for row in std::iter::once(&head).chain(&self.rows) {
+            text.push_str(line(row, &widths).trim_end());
+            text.push('\n');
+        }
+        text
+    }
+
+    fn width(&self, column: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.max().unwrap_or(0).max(self.head[column].len())
+    }
+}
+
+fn line(row: &[String], widths: &[usize]) -> String {
+    let mut text = String::new();
+    for (cell, width) in row.iter().zip(widths) {
+        let blanks = " ".repeat(width - cell.chars().count().min(*width));
+        let is_number =
+            !cell.is_empty() && cell.trim_start_matches(['-', '+']).chars().all(|c| c.is_ascii_digit());
+        let (before, after) = if is_number { (blanks.as_str(), "") } else { ("", blanks.as_str()) };
+        text.push_str(before);
+        text.push_str(cell);
+        text.push_str(after);
+        text.push_str("  ");
+    }
+    text
+}
+
+/// An optional value for a column: a dash where there is none.
+pub(super) fn dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".into(), |value| value.to_string())
+}
+
+/// An age for people: the two largest units.
+pub(super) fn age(seconds: i64) -> String {
+    let s = seconds.max(0);
+    match s {
+        0..=119 => format!("{s} s"),
+        120..=7_199 => format!("{} min", s / 60),
+        7_200..=172_799 => format!("{} h {} min", s / 3_600, s % 3_600 / 60),
+        _ => format!("{} d {} h", s / 86_400, s % 86_400 / 3_600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_numbers_stand_right() {
+        let mut table = Table::new(&["sku", "quantity"]);
+        table.row(["Ä-1", "5"]);
+        table.row(["LONG-SKU", "-12"]);
+        assert_eq!(table.render("none"), "sku       quantity\nÄ-1              5\nLONG-SKU       -12\n");
+        assert_eq!(Table::new(&["sku"]).render("none"), "none\n");
+    }
+
+    #[test]
+    fn ages_read_naturally() {
+        let cases = [(5, "5 s"), (300, "5 min"), (9_000, "2 h 30 min"), (200_000, "2 d 7 h"), (-4, "0 s")];
+        for (seconds, expected) in cases {
+            assert_eq!(age(seconds), expected);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `run`: the daemon in the foreground, or each job once.
+
+use super::place::Place;
+use super::print::Table;
+use super::{Answer, Failure, print};
+use crate::config::{Config, LogFormat};
+use crate::daemon::{Daemon, StartError, SystemClock};
+use crate::telemetry::{self, event};
+use clap::Args;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// The daemon in the foreground.
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// Each enabled job once, the outbox drained, then exit
+    #[arg(long)]
+    once: bool,
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        let code = match error {
+            StartError::Key(_) | StartError::Transport(_) => 2,
+            StartError::Lock(_) | StartError::Store(_) | StartError::Schedule(_) => 1,
+        };
+        Self { message: error.to_string(), code }
+    }
+}
+
+pub(super) async fn run(place: &Place, args: Run) -> Result<Answer, Failure> {
+    let file = place.config_file()?;
+    let config = place.config()?;
+    let format = match config.log.format {
+        LogFormat::Json => telemetry::Format::Json,
+        LogFormat::Text => telemetry::Format::Text,
+    };
+    let logging = telemetry::init(format, config.log.level, std::io::stderr().is_terminal());
+    logging.map_err(|error| Failure::failed(error.to_string()))?;
+    let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
+    if args.once {
+        return once(daemon).await;
+    }
+    let stop = CancellationToken::new();
+    let (changed, reload) = mpsc::channel(1);
+    let signals = Signals::register()?;
+    tokio::spawn(signals.listen(stop.clone(), file, changed));
+    daemon.run(stop, reload).await?;
+    Ok(String::new().into())
+}
+
+async fn once(daemon: Daemon) -> Result<Answer, Failure> {
+    let once = daemon.once().await?;
+    let mut table = Table::new(&["job", "outcome", "summary"]);
+    for run in &once.runs {
+        table.row([run.kind.as_str(), run.outcome.as_str(), &run.summary]);
+    }
+    let code = u8::from(!once.is_good());
+    Ok(Answer { text: table.render("no job is enabled"), code })
+}
+
+/// Waits for SIGINT or SIGTERM.
+pub(super) async fn interrupted() -> Result<(), Failure> {
+    let mut signals = Signals::register()?;
+    tokio::select! {
+        _ = signals.interrupt.recv() => {}
+        _ = signals.terminate.recv() => {}
+    }
+    Ok(())
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Once, before the daemon says that it is ready: a dropped stream does not bring the default action back.
+    fn register() -> Result<Self, Failure> {
+        let register = |kind| {
+            signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
+        };
+        Ok(Self {
+            terminate: register(SignalKind::terminate())?,
+            interrupt: register(SignalKind::interrupt())?,
+            hangup: register(SignalKind::hangup())?,
+        })
+    }
+
+    /// The first TERM or INT drains, the second ends at once; HUP reads the configuration again.
+    async fn listen(mut self, stop: CancellationToken, file: PathBuf, changed: mpsc::Sender<Config>) {
+        loop {
+            tokio::select! {
+                _ = self.hangup.recv() => {
+                    if let Some(config) = reread(&file) {
+                        drop(changed.send(config).await);
+                    }
+                    continue;
+                }
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            if stop.is_cancelled() {
+                print::complain("tallyd: told twice, ending at once; what was in flight is in doubt");
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "the operator asked twice: nothing is left to drain"
+                )]
+                std::process::exit(1);
+            }
+            stop.cancel();
+        }
+    }
+}
+
+/// The configuration as it is now; a bad one leaves the running one in force and says so.
+fn reread(file: &std::path::Path) -> Option<Config> {
+    match Config::load(file, std::env::vars()) {
+        Ok(config) => Some(config),
+        Err(error) => {
+            tracing::error!(
+                event = event::CONFIG_REFUSED,
+                "the running configuration stays in force: {error}"
+            );
+            None
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `sku`: which SKUs are tracked. The interface has no product list, so people and programs name them.
+
+use super::place::Place;
+use super::print::{Table, json};
+use super::{Answer, Failure, Reading, csv};
+use crate::model::Sku;
+use crate::store::Durability;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// Which SKUs are tracked.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Track SKUs
+    Add(Named),
+    /// Track the SKUs of a CSV file with a column `sku`
+    Import(Import),
+    /// List the tracked SKUs
+    List(Reading),
+    /// Stop tracking SKUs; what is learnt later does not bring them back
+    Remove(Named),
+}
+
+/// SKUs by name.
+#[derive(Debug, Args)]
+pub(super) struct Named {
+    /// The SKUs, spelled as the service spells them
+    #[arg(required = true, value_name = "SKU")]
+    skus: Vec<String>,
+}
+
+/// A CSV file.
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    /// The file; its first line names the columns
+    #[arg(value_name = "FILE.csv")]
+    file: PathBuf,
+    /// Take the good lines of a file that has bad ones
+    #[arg(long)]
+    partial: bool,
+}
+
+pub(super) async fn sku(place: &Place, command: Command) -> Result<Answer, Failure> {
+    match command {
+        Command::Add(named) => add(place, &parse(&named.skus)?, &[]).await,
+        Command::Import(import) => {
+            let read = |line: &csv::Line| Sku::new(line.need("sku")?).map_err(|error| error.to_string());
+            let (skus, problems) = csv::import(&import.file, &["sku"], import.partial, read)?;
+            add(place, &skus, &problems).await
+        }
+        Command::List(reading) => list(place, reading).await,
+        Command::Remove(named) => remove(place, &parse(&named.skus)?).await,
+    }
+}
+
+fn parse(texts: &[String]) -> Result<Vec<Sku>, Failure> {
+    let parse =
+        |text: &String| Sku::new(text.as_str()).map_err(|error| Failure::usage(format!("`{text}`: {error}")));
+    texts.iter().map(parse).collect()
+}
+
+async fn add(place: &Place, skus: &[Sku], problems: &[String]) -> Result<Answer, Failure> {
+    let store = place.store_or_new().await?;
+    let mut write = store.begin(Durability::Full).await?;
+    let new = write.tracked_sku_add(skus).await?;
+    write.commit().await?;
+    let known = skus.len() as u64 - new;
+    let mut text = format!("{new} SKU(s) tracked from now on, {known} were tracked before\n");
+    for problem in problems {
+        text.push_str(&format!("left out: {problem}\n"));
+    }
+    Ok(text.into())
+}
+
+async fn list(place: &Place, reading: Reading) -> Result<Answer, Failure> {
+    let rows = place.store().await?.tracked_sku_list().await?;
+    if reading.json {
+        let rows: Vec<_> =
+            rows.iter().map(|(sku, origin)| serde_json::json!({"sku": sku, "origin": origin})).collect();
+        return Ok(json(&rows).into());
+    }
+    let mut table = Table::new(&["sku", "origin"]);
+    for (sku, origin) in rows {
+        table.row([sku, origin]);
+    }
+    Ok(table.render("no SKU is tracked; begin with: tallyd sku add SKU…").into())
+}
+
+async fn remove(place: &Place, skus: &[Sku]) -> Result<Answer, Failure> {
+    let store = place.store().await?;
+    let mut write = store.begin(Durability::Full).await?;
+    let removed = write.tracked_sku_remove(skus).await?;
+    write.commit().await?;
+    Ok(format!("{removed} SKU(s) no longer tracked\n").into())
+}

@@ -1,0 +1,105 @@
+//! `status`: the first line says well or what is wrong; exit 3 when something is stale or stuck.
+
+use super::place::Place;
+use super::print::{Table, age, dash, json};
+use super::{Answer, Failure, Reading};
+use crate::model::Clock;
+use crate::store::{HealthRow, StateCount};
+use serde_json::json as value;
+use std::time::Duration;
+
+/// Everything `status` knows.
+struct Status {
+    health: Vec<HealthRow>,
+    wishes: Vec<(String, i64)>,
+    used: Vec<(String, i64, i64)>,
+    counts: StateCount,
+    limit: u32,
+}
+
+impl Status {
+    async fn read(place: &Place) -> Result<Self, Failure> {
+        let config = place.config()?;
+        let store = place.store().await?;
+        let since = place.clock().now().minus(Duration::from_secs(60));
+        Ok(Self {
+            health: store.job_health().await?,
+            wishes: store.outbox_counts().await?,
+            used: store.budget_used(since.0).await?,
+            counts: store.state_count().await?,
+            limit: config.limits.ours_per_minute(),
+        })
+    }
+
+    fn wishes_in(&self, state: &str) -> i64 {
+        self.wishes.iter().find(|(name, _)| name == state).map_or(0, |(_, count)| *count)
+    }
+
+    /// What is wrong, each with what to do; nothing if all is well.
+    fn troubles(&self) -> Vec<String> {
+        let stale = self.health.iter().filter(|row| row.stale).map(|row| {
+            let how_old = row.age_seconds.map_or_else(|| "never read".into(), |s| format!("{} old", age(s)));
+            format!("{} is stale ({how_old}); see: tallyd job list --kind {}", row.job, row.job)
+        });
+        let held = Some(self.wishes_in("held")).filter(|count| *count > 0);
+        let held =
+            held.map(|count| format!("{count} wish(es) are held; see: tallyd outbox list --state held"));
+        let doubt = Some(self.wishes_in("in_doubt")).filter(|count| *count > 0);
+        let doubt = doubt
+            .map(|count| format!("{count} wish(es) are in doubt; see: tallyd outbox list --state in_doubt"));
+        stale.chain(held).chain(doubt).collect()
+    }
+
+    fn text(&self, troubles: &[String]) -> String {
+        let mut text = match troubles {
+            [] => "all is well\n".to_owned(),
+            [first, ..] => format!("{first}\n"),
+        };
+        for trouble in troubles.iter().skip(1) {
+            text.push_str(&format!("{trouble}\n"));
+        }
+        let calls: i64 = self.used.iter().map(|(_, calls, _)| calls).sum();
+        let throttled: i64 = self.used.iter().map(|(_, _, throttled)| throttled).sum();
+        let counts = &self.counts;
+        text.push_str(&format!(
+            "\nmirror  {} SKU(s), {} cell(s), {} order(s) followed; {} SKU(s) missing, {} record(s) parked\n\
+             budget  {calls} of {} calls in the last 60 s, {throttled} answered 429\n",
+            counts.skus, counts.cells, counts.orders, counts.missing_skus, counts.parked, self.limit
+        ));
+        let states: Vec<String> =
+            self.wishes.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
+        text.push_str(&format!("outbox  {states}\n\n"));
+        let mut table = Table::new(&["job", "last good run", "age", "next due", "last outcome"]);
+        for row in &self.health {
+            let cells = [
+                row.job.clone(),
+                dash(row.last_good_at.as_ref()),
+                dash(row.age_seconds.map(age)),
+                dash(row.next_due_at.as_ref()),
+                dash(row.last_outcome.as_ref()),
+            ];
+            table.row(cells);
+        }
+        text.push_str(&table.render("no job is enabled, or the daemon never ran"));
+        text
+    }
+}
+
+pub(super) async fn status(place: &Place, reading: Reading) -> Result<Answer, Failure> {
+    let status = Status::read(place).await?;
+    let troubles = status.troubles();
+    let code = if troubles.is_empty() { 0 } else { 3 };
+    if !reading.json {
+        return Ok(Answer { text: status.text(&troubles), code });
+    }
+    let wishes: serde_json::Map<String, serde_json::Value> =
+        status.wishes.iter().map(|(state, count)| (state.clone(), (*count).into())).collect();
+    let lane = |(lane, calls, throttled): &(String, i64, i64)| value!({"lane": lane, "calls": calls, "throttled": throttled});
+    let all = value!({
+        "well": troubles.is_empty(), "troubles": troubles, "jobs": status.health, "outbox": wishes,
+        "mirror": status.counts,
+        "budget": {"limit": status.limit, "last_60_s": status.used.iter().map(lane).collect::<Vec<_>>()},
+    });
+    Ok(Answer { text: json(&all), code })
+}

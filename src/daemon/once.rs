@@ -1,0 +1,51 @@
+//! `run --once`: each enabled job once, the outbox drained, then the end. For tests, for a first fill, for cron.
+
+use super::settings;
+use super::start::{Daemon, StartError};
+use crate::job::{self, Finished};
+use crate::journal::RunOutcome;
+use crate::model::{JobKind, Trigger};
+use crate::store::Durability;
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Once {
+    /// The runs, in order.
+    pub runs: Vec<Finished>,
+}
+
+impl Once {
+    /// Whether every run did all it set out to do.
+    pub fn is_good(&self) -> bool {
+        self.runs.iter().all(|run| run.outcome == RunOutcome::Ok)
+    }
+}
+
+/// Facts that others build on come first: orders teach SKUs, balances are what a push is decided on.
+const ORDER: [JobKind; 4] = [JobKind::Warehouses, JobKind::OrderLines, JobKind::Balances, JobKind::WorkQueue];
+
+impl Daemon {
+    /// Runs each enabled job once, then the push until nothing is left to send, and closes.
+    pub async fn once(self) -> Result<Once, StartError> {
+        self.warn_of_unbuilt();
+        let enabled: Vec<JobKind> =
+            settings::schedules(&self.config).into_iter().map(|(kind, _)| kind).collect();
+        let first = ORDER.into_iter().filter(|kind| enabled.contains(kind));
+        let others = enabled.iter().copied().filter(|kind| !ORDER.contains(kind));
+        let mut once = Once { runs: Vec::new() };
+        for kind in first.chain(others).chain([JobKind::Push]) {
+            let finished = job::run(&self.context, kind, Trigger::Once).await?;
+            let refused = finished.refused;
+            once.runs.push(finished);
+            if refused {
+                break;
+            }
+        }
+        let (now, moment) = (self.context.now(), self.context.clock.moment());
+        let mut write = self.context.store.begin(Durability::Full).await?;
+        write.session_end(self.context.session_id, now, moment).await?;
+        write.commit().await?;
+        self.context.store.close().await?;
+        Ok(once)
+    }
+}

@@ -1,0 +1,250 @@
+//! The loop that owns all runs.
+//!
+//! It registers for the wake-up, then looks, then waits: a due schedule, a wish another program wrote, a run that
+//! ended, a retry that is due, the watchdog, a signal. One slot per kind of job; a trigger for a running job is
+//! remembered once. Nothing polls: between wake-ups it sleeps.
+
+use super::keys::Prober;
+use super::notify;
+use crate::config::{Config, KeySource};
+use crate::job::{self, Context, Finished};
+use crate::journal::RunOutcome;
+use crate::model::{JobKind, Timestamp, Trigger, WishId};
+use crate::outbox::Delays;
+use crate::schedule::Schedule;
+use crate::store::{Durability, StoreError, Watch};
+use crate::telemetry::event;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// Wishes written one by one arrive within this time of each other and share their calls.
+const GATHER: Duration = Duration::from_millis(40);
+/// What is unanswered after this time at a stop is in doubt; systemd and the operator wait no longer than 10 s.
+const DRAIN: Duration = Duration::from_secs(8);
+/// How often the age of the data is looked at.
+const STALE_LOOK: Duration = Duration::from_secs(60);
+
+/// What a changed configuration means for the loop.
+pub(super) struct Reload {
+    /// The schedules from now on.
+    pub(super) schedules: Vec<(JobKind, Schedule)>,
+}
+
+/// The loop's state.
+pub(super) struct Supervisor {
+    pub(super) context: Context,
+    pub(super) schedules: BTreeMap<JobKind, Schedule>,
+    pub(super) due: mpsc::Receiver<(JobKind, Timestamp)>,
+    pub(super) watch: Watch,
+    pub(super) prober: Prober,
+    runs: JoinSet<Result<Finished, StoreError>>,
+    /// Running jobs, and the trigger to run them again with.
+    slots: BTreeMap<JobKind, Option<Trigger>>,
+    seen: WishId,
+    push_at: Option<Instant>,
+    retry_at: Option<Instant>,
+    retries: Delays,
+    caught_up: bool,
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        context: Context,
+        schedules: Vec<(JobKind, Schedule)>,
+        due: mpsc::Receiver<(JobKind, Timestamp)>,
+        watch: Watch,
+        prober: Prober,
+    ) -> Self {
+        Self {
+            context,
+            schedules: schedules.into_iter().collect(),
+            due,
+            watch,
+            prober,
+            runs: JoinSet::new(),
+            slots: BTreeMap::new(),
+            seen: WishId(0),
+            push_at: None,
+            retry_at: None,
+            retries: Delays::concurrency(),
+            caught_up: false,
+        }
+    }
+
+    /// Works until told to stop, or until a changed configuration comes, which is returned.
+    pub(super) async fn work(
+        &mut self,
+        stop: &CancellationToken,
+        reload: &mut mpsc::Receiver<Config>,
+    ) -> Result<Option<Config>, StoreError> {
+        if !std::mem::replace(&mut self.caught_up, true) {
+            self.catch_up().await?;
+        }
+        let watchdog = notify::watchdog().unwrap_or(STALE_LOOK);
+        let mut feed = Instant::now() + watchdog;
+        let mut stale_look = Instant::now() + STALE_LOOK;
+        while !stop.is_cancelled() {
+            let next = [Some(feed), Some(stale_look), self.push_at, self.retry_at, self.prober.due()];
+            let wake = next.into_iter().flatten().min().unwrap_or(feed);
+            tokio::select! {
+                () = stop.cancelled() => {}
+                Some(config) = reload.recv() => return Ok(Some(config)),
+                Some((kind, at)) = self.due.recv() => self.fired(kind, at).await?,
+                Some(ended) = self.runs.join_next() => self.ended(ended).await?,
+                () = self.watch.changed() => self.look_for_wishes().await?,
+                () = sleep_until(wake) => {}
+            }
+            let now = Instant::now();
+            if now >= feed {
+                notify::alive();
+                feed = now + watchdog;
+            }
+            if now >= stale_look {
+                self.shout_if_stale().await?;
+                stale_look = now + STALE_LOOK;
+            }
+            self.begin_due(now);
+            self.prober.look(&self.context).await?;
+            if self.prober.healed() {
+                self.begin(JobKind::Push, Trigger::Retry);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts changed schedules and keys in force.
+    pub(super) fn reload(&mut self, reload: Reload, keys: KeySource) {
+        self.schedules = reload.schedules.into_iter().collect();
+        self.prober.take(keys);
+    }
+
+    /// What passed while nobody could run it, and the wishes that wait.
+    async fn catch_up(&mut self) -> Result<(), StoreError> {
+        let now = self.context.now();
+        for (kind, schedule) in self.schedules.clone() {
+            let last = self.context.store.job_last_fired(kind).await?;
+            if let Some(due) = schedule.catch_up(kind, last, now) {
+                self.note_fired(kind, due).await?;
+                self.begin(kind, Trigger::Missed);
+            }
+        }
+        self.seen = self.context.store.outbox_newest().await?;
+        self.begin(JobKind::Push, Trigger::Outbox);
+        Ok(())
+    }
+
+    async fn fired(&mut self, kind: JobKind, due: Timestamp) -> Result<(), StoreError> {
+        self.note_fired(kind, due).await?;
+        self.begin(kind, Trigger::Schedule);
+        Ok(())
+    }
+
+    async fn note_fired(&self, kind: JobKind, due: Timestamp) -> Result<(), StoreError> {
+        let next =
+            self.schedules.get(&kind).and_then(|schedule| schedule.next_start(kind, self.context.now()));
+        let mut write = self.context.store.begin(Durability::Normal).await?;
+        write.job_fired(kind, due, next).await?;
+        write.commit().await
+    }
+
+    fn begin(&mut self, kind: JobKind, trigger: Trigger) {
+        if let Some(again) = self.slots.get_mut(&kind) {
+            *again = Some(trigger);
+            return;
+        }
+        self.slots.insert(kind, None);
+        let context = self.context.clone();
+        self.runs.spawn(async move { job::run(&context, kind, trigger).await });
+    }
+
+    fn begin_due(&mut self, now: Instant) {
+        if self.push_at.is_some_and(|at| now >= at) {
+            self.push_at = None;
+            self.begin(JobKind::Push, Trigger::Outbox);
+        }
+        if self.retry_at.is_some_and(|at| now >= at) {
+            self.retry_at = None;
+            self.begin(JobKind::Push, Trigger::Retry);
+        }
+    }
+
+    async fn ended(
+        &mut self,
+        ended: Result<Result<Finished, StoreError>, tokio::task::JoinError>,
+    ) -> Result<(), StoreError> {
+        let finished = match ended {
+            Ok(finished) => finished?,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        };
+        if finished.refused {
+            self.prober.refused();
+        }
+        if finished.kind == JobKind::Push {
+            self.pushed(&finished);
+        }
+        notify::status(&format!("{}: {}", finished.kind, finished.summary));
+        if let Some(Some(trigger)) = self.slots.remove(&finished.kind) {
+            self.begin(finished.kind, trigger);
+        }
+        Ok(())
+    }
+
+    /// A push that failed is tried again, slower each time; nobody else would wake it.
+    fn pushed(&mut self, finished: &Finished) {
+        match finished.outcome {
+            RunOutcome::Ok | RunOutcome::Interrupted => self.retries = Delays::concurrency(),
+            RunOutcome::Partial | RunOutcome::Failed if finished.refused => {}
+            RunOutcome::Partial | RunOutcome::Failed => {
+                self.retry_at = self.retries.next().map(|delay| Instant::now() + delay);
+            }
+        }
+    }
+
+    async fn look_for_wishes(&mut self) -> Result<(), StoreError> {
+        let newest = self.context.store.outbox_newest().await?;
+        if newest > self.seen {
+            self.seen = newest;
+            self.push_at.get_or_insert_with(|| Instant::now() + GATHER);
+        }
+        Ok(())
+    }
+
+    /// Shouts where data is older than twice its interval, by the age of the data.
+    async fn shout_if_stale(&self) -> Result<(), StoreError> {
+        for row in self.context.store.job_health().await?.into_iter().filter(|row| row.stale) {
+            let age = row.age_seconds.map_or_else(|| "never read".into(), |age| format!("{age} s old"));
+            let outcome = row.last_outcome.unwrap_or_else(|| "not run yet".into());
+            tracing::warn!(
+                event = event::STALE,
+                job = row.job,
+                age_seconds = row.age_seconds,
+                "the data of {} is {age}; its last run: {outcome}; see `tallyd job list --kind {}`",
+                row.job,
+                row.job
+            );
+        }
+        Ok(())
+    }
+
+    /// Nothing new starts; what is in flight concludes, or is in doubt.
+    pub(super) async fn drain(&mut self) -> Result<(), StoreError> {
+        notify::stopping();
+        self.context.stop();
+        let all = async { while self.runs.join_next().await.is_some() {} };
+        if timeout(DRAIN, all).await.is_err() {
+            self.runs.shutdown().await;
+            tracing::warn!(
+                event = event::DAEMON_STOPPING,
+                "calls were unanswered after {} s; their wishes are in doubt",
+                DRAIN.as_secs()
+            );
+        }
+        let mut write = self.context.store.begin(Durability::Full).await?;
+        write.session_end(self.context.session_id, self.context.now(), self.context.clock.moment()).await?;
+        write.commit().await
+    }
+}

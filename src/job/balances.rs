@@ -1,0 +1,136 @@
+//! `balances`: the balances of every tracked SKU, stalest first.
+//!
+//! Each page is committed as it arrives, and the stalest SKU is always the next to be read: a crash or a spent budget
+//! loses nothing and needs no cursor. A page that is too much for the service is halved, down to 25, and grows back to
+//! `skus_per_call` as pages succeed.
+
+use super::{Context, JobError, Report, call, record};
+use crate::client::{Verdict, wire};
+use crate::model::{Lane, Position, RunId, Sku};
+use crate::outbox::Delays;
+
+/// The smallest page: what the service returns of so few SKUs is trusted to be whole.
+const PAGE_MIN: usize = 25;
+/// Failed attempts in a row after which the run ends; the next run goes on where this one stopped.
+const FAILURES_MAX: usize = 24;
+
+pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
+    let mut reading = Reading::begin(context, run).await?;
+    while let Some(page) = reading.next_page().await? {
+        if let Some(gave_up) = reading.read(&page).await? {
+            return reading.report(Some(gave_up));
+        }
+    }
+    reading.report(None)
+}
+
+/// One pass over the tracked SKUs.
+struct Reading<'a> {
+    context: &'a Context,
+    run: RunId,
+    /// What was read before this is due.
+    before: Position,
+    /// The last SKU taken among those never read.
+    after: String,
+    size: usize,
+    failures: usize,
+    delays: Delays,
+    asked: usize,
+    absent: usize,
+    changed: u64,
+    known_before: i64,
+}
+
+impl<'a> Reading<'a> {
+    async fn begin(context: &'a Context, run: RunId) -> Result<Self, JobError> {
+        Ok(Self {
+            context,
+            run,
+            before: context.store.position().await?,
+            after: String::new(),
+            size: context.settings().skus_per_call,
+            failures: 0,
+            delays: Delays::page_retry(),
+            asked: 0,
+            absent: 0,
+            changed: 0,
+            known_before: context.store.state_count().await?.skus,
+        })
+    }
+
+    async fn next_page(&self) -> Result<Option<Vec<Sku>>, JobError> {
+        let limit = u32::try_from(self.size).unwrap_or(u32::MAX);
+        let page = self.context.store.tracked_sku_stalest(self.before, &self.after, limit).await?;
+        let page: Vec<Sku> = page.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
+        Ok((!page.is_empty()).then_some(page))
+    }
+
+    /// Reads one page; the reason is returned when it is time to give up.
+    async fn read(&mut self, page: &[Sku]) -> Result<Option<String>, JobError> {
+        let request =
+            wire::get_product_balances(page).map_err(|why| JobError::Implausible(why.to_string()))?;
+        let answer = self.context.read_once(self.run, Lane::Poll, request).await?;
+        if answer.reply.verdict == Verdict::Accepted {
+            let recorded = record::balances_page(self.context, &answer, page).await?;
+            self.asked += page.len();
+            self.absent += recorded.absent.len();
+            self.changed += recorded.cells_changed;
+            self.after = page.iter().map(Sku::as_str).max().unwrap_or_default().max(&self.after).to_owned();
+            self.size = (self.size * 2).min(self.context.settings().skus_per_call);
+            self.failures = 0;
+            self.delays = Delays::page_retry();
+            return Ok(None);
+        }
+        self.context.end_alone(&answer).await?;
+        self.failed(&answer).await
+    }
+
+    async fn failed(&mut self, answer: &call::Answer) -> Result<Option<String>, JobError> {
+        let reply = &answer.reply;
+        match reply.verdict {
+            Verdict::Throttled(_) => return Ok(None),
+            Verdict::Refused { .. } => {
+                self.context.refuse_key(reply);
+                return Err(JobError::Refused(call::words(reply)));
+            }
+            Verdict::Rejected { .. } if !reply.wants_smaller_page() => return Ok(Some(call::words(reply))),
+            Verdict::Accepted
+            | Verdict::Rejected { .. }
+            | Verdict::Transient
+            | Verdict::NotSent
+            | Verdict::InDoubt => {}
+        }
+        if reply.wants_smaller_page() {
+            self.size = (self.size / 2).max(PAGE_MIN.min(self.size));
+        }
+        self.failures += 1;
+        if self.failures >= FAILURES_MAX {
+            return Ok(Some(call::words(reply)));
+        }
+        if let Some(delay) = self.delays.next() {
+            self.context.pause(delay).await?;
+        }
+        Ok(None)
+    }
+
+    fn report(&self, gave_up: Option<String>) -> Result<Report, JobError> {
+        if self.asked > 0 && self.absent == self.asked && self.known_before > 0 {
+            let why = format!(
+                "the service returned none of {} SKUs, but {} were known; the mirror keeps its facts",
+                self.asked, self.known_before
+            );
+            return Err(JobError::Implausible(why));
+        }
+        let mut summary = format!("{} SKU(s) read, {} cell(s) new or changed", self.asked, self.changed);
+        if self.absent > 0 {
+            summary.push_str(&format!(", {} not returned by the service", self.absent));
+        }
+        match gave_up {
+            None => Ok(Report::ok(summary)),
+            Some(why) if self.asked == 0 => Err(JobError::GivenUp { what: "balances".into(), why }),
+            Some(why) => {
+                Ok(Report::partial(format!("{summary}; then it failed: {why}; the next run goes on")))
+            }
+        }
+    }
+}

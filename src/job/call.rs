@@ -1,0 +1,328 @@
+//! The only way to the service: a place in the quota, the exchange written down, one send, the limiter told.
+//!
+//! Waiting for a place is not failing and costs no attempt. A read is tried again within its run; a write never is: a
+//! retry of a write is a new plan.
+
+use super::{Context, JobError};
+use crate::client::wire::Malformed;
+use crate::client::{Reply, Request, Throttle, Verdict};
+use crate::journal::{Begun, Ended, Outcome};
+use crate::limiter::{self, Notice, Pace, Permit, Scope};
+use crate::model::{ExchangeId, Lane, Moment, Operation, Position, RunId, Timestamp};
+use crate::outbox::Delays;
+use crate::store::{Durability, StoreError, Write};
+use crate::telemetry::event;
+
+/// Attempts at one read within a run. With three answers of four broken, one read in thirty is given up, and then
+/// the next run reads it first.
+pub(super) const ATTEMPTS: usize = 12;
+
+/// An exchange that came back and is not written down yet.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The exchange.
+    pub(super) id: ExchangeId,
+    /// When its request was sent: the age of every fact it brings.
+    pub(super) sent_at: Timestamp,
+    /// What came of it.
+    pub(super) reply: Reply,
+    answered_at: Timestamp,
+    answered_moment: Moment,
+    notices: bool,
+}
+
+impl Context {
+    /// Waits for a place in the quota. Fails at once while the key is refused: nothing but a probe is sent then.
+    pub(super) async fn place(
+        &self,
+        operation: Operation,
+        lane: Lane,
+        pace: Pace,
+    ) -> Result<Permit, JobError> {
+        if lane != Lane::Probe && self.limiter.is_refused() {
+            return Err(JobError::Refused("it was refused before and no probe succeeded since".into()));
+        }
+        self.limiter.acquire(operation, lane, pace).await.map_err(|_| JobError::Stopped)
+    }
+
+    /// Writes an exchange down before it is sent.
+    pub(super) async fn exchange_begin(
+        &self,
+        write: &mut Write,
+        run: RunId,
+        lane: Lane,
+        request: &Request,
+    ) -> Result<(ExchangeId, Timestamp), StoreError> {
+        let sent_at = self.clock.now();
+        let begun = Begun {
+            run_id: run,
+            operation: request.operation,
+            target: target(request),
+            lane,
+            body: request.body.as_deref(),
+            sent_at,
+            sent_moment: self.clock.moment(),
+        };
+        Ok((write.exchange_begin(self.session_id, &begun).await?, sent_at))
+    }
+
+    /// Sends a request that was written down, once, and tells the limiter what came of it.
+    pub(super) async fn send(
+        &self,
+        permit: Permit,
+        (id, sent_at): (ExchangeId, Timestamp),
+        request: Request,
+    ) -> Answer {
+        let reply = self.client.send(request).await;
+        let (answered_at, answered_moment) = (self.clock.now(), self.clock.moment());
+        let notices = permit.conclude(concluded(&reply));
+        for notice in &notices {
+            tell(notice);
+        }
+        Answer { id, sent_at, reply, answered_at, answered_moment, notices: !notices.is_empty() }
+    }
+
+    /// Writes down what came of an exchange, and what the limiter must not forget of it.
+    pub(super) async fn exchange_end(
+        &self,
+        write: &mut Write,
+        answer: &Answer,
+    ) -> Result<Position, StoreError> {
+        let reply = &answer.reply;
+        let ended = Ended {
+            outcome: outcome(reply.verdict),
+            status: reply.status,
+            body: (!reply.body.is_empty()).then_some(reply.body.as_slice()),
+            message: reply.message.as_deref(),
+            answered_at: answer.answered_at,
+            answered_moment: answer.answered_moment,
+        };
+        if answer.notices {
+            self.limiter_remember(write).await?;
+        }
+        write.exchange_end(answer.id, &ended).await
+    }
+
+    /// Keeps what the limiter must not forget and the journal does not tell.
+    async fn limiter_remember(&self, write: &mut Write) -> Result<(), StoreError> {
+        let kept = serde_json::to_string(&self.limiter.memory().kept);
+        let kept = kept.expect("what is kept has text keys, which JSON can write");
+        write.limiter_remember(&kept).await
+    }
+
+    /// What a decoder made of an accepted answer; one that it cannot read at all is written down and is an error.
+    pub(super) async fn decoded<T>(
+        &self,
+        answer: &Answer,
+        decoded: Result<T, Malformed>,
+    ) -> Result<T, JobError> {
+        match decoded {
+            Ok(decoded) => Ok(decoded),
+            Err(why) => {
+                self.end_alone(answer).await?;
+                Err(JobError::Implausible(why.to_string()))
+            }
+        }
+    }
+
+    /// One read, sent once. The caller writes it down together with its facts.
+    pub(super) async fn read_once(
+        &self,
+        run: RunId,
+        lane: Lane,
+        request: Request,
+    ) -> Result<Answer, JobError> {
+        let permit = self.place(request.operation, lane, Pace::Paced).await?;
+        let mut write = self.store.begin(Durability::Normal).await?;
+        let begun = self.exchange_begin(&mut write, run, lane, &request).await?;
+        write.commit().await?;
+        Ok(self.send(permit, begun, request).await)
+    }
+
+    /// One read, tried again while that may help. An answer that is returned was accepted and is not written down
+    /// yet; all others are.
+    pub(super) async fn read(
+        &self,
+        run: RunId,
+        lane: Lane,
+        what: &str,
+        request: &Request,
+    ) -> Result<Answer, JobError> {
+        let mut delays = Delays::page_retry().take(ATTEMPTS);
+        loop {
+            let answer = self.read_once(run, lane, request.clone()).await?;
+            if answer.reply.verdict == Verdict::Accepted {
+                return Ok(answer);
+            }
+            self.end_alone(&answer).await?;
+            if let Some(error) = self.hopeless(run, what, &answer.reply).await? {
+                return Err(error);
+            }
+            if matches!(answer.reply.verdict, Verdict::Throttled(_)) {
+                continue;
+            }
+            match delays.next() {
+                Some(delay) => self.pause(delay).await?,
+                None => return Err(JobError::GivenUp { what: what.into(), why: words(&answer.reply) }),
+            }
+        }
+    }
+
+    /// Writes down an answer that brings no facts.
+    pub(super) async fn end_alone(&self, answer: &Answer) -> Result<(), StoreError> {
+        let mut write = self.store.begin(Durability::Normal).await?;
+        self.exchange_end(&mut write, answer).await?;
+        write.commit().await
+    }
+
+    /// Waits, unless the daemon stops meanwhile.
+    pub(super) async fn pause(&self, delay: std::time::Duration) -> Result<(), JobError> {
+        tokio::select! {
+            () = tokio::time::sleep(delay) => Ok(()),
+            () = self.stopped() => Err(JobError::Stopped),
+        }
+    }
+
+    /// Why sending the same again cannot help, if it cannot.
+    async fn hopeless(&self, run: RunId, what: &str, reply: &Reply) -> Result<Option<JobError>, JobError> {
+        Ok(match reply.verdict {
+            Verdict::Accepted
+            | Verdict::Throttled(_)
+            | Verdict::Transient
+            | Verdict::NotSent
+            | Verdict::InDoubt => None,
+            Verdict::Rejected { status } => {
+                Some(JobError::Rejected { what: what.into(), why: words(reply), status: Some(status) })
+            }
+            Verdict::Refused { may_be_id } => {
+                if may_be_id && super::key_works(self, run).await? {
+                    let why = words(reply);
+                    Some(JobError::Rejected { what: what.into(), why, status: reply.status })
+                } else {
+                    self.refuse_key(reply);
+                    Some(JobError::Refused(words(reply)))
+                }
+            }
+        })
+    }
+
+    /// Fails where sending the same again cannot help.
+    pub(super) async fn give_up_if_hopeless(
+        &self,
+        run: RunId,
+        what: &str,
+        reply: &Reply,
+    ) -> Result<(), JobError> {
+        if reply.wants_smaller_page() {
+            return Ok(());
+        }
+        self.hopeless(run, what, reply).await?.map_or(Ok(()), Err)
+    }
+
+    /// Stops sending until a probe says that the key works again.
+    pub(super) fn refuse_key(&self, reply: &Reply) {
+        let why = words(reply);
+        // The limiter knows already where the verdict itself said so.
+        drop(self.limiter.refuse_key(&why));
+        tracing::error!(
+            event = event::AUTH_REFUSED,
+            operation = reply.operation.as_str(),
+            status = reply.status,
+            "the service refuses the key: {why}; nothing is sent until a probe succeeds; put the right key into its file"
+        );
+    }
+}
+
+/// Path and query, for the journal.
+fn target(request: &Request) -> String {
+    let query: Vec<String> = request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if query.is_empty() { request.path.clone() } else { format!("{}?{}", request.path, query.join("&")) }
+}
+
+/// The service's words, or what kept them from coming.
+pub(super) fn words(reply: &Reply) -> String {
+    reply.message.clone().unwrap_or_else(|| "it gave no reason".into())
+}
+
+/// What the limiter is told.
+fn concluded(reply: &Reply) -> limiter::Outcome {
+    match reply.verdict {
+        Verdict::Throttled(Throttle::Rate { wait }) => limiter::Outcome::RateThrottled(wait),
+        Verdict::Throttled(Throttle::Concurrency) => limiter::Outcome::ConcurrencyThrottled,
+        Verdict::Throttled(Throttle::BadRequests { wait }) => limiter::Outcome::BadRequestThrottled(wait),
+        Verdict::Rejected { status: 400 } => limiter::Outcome::BadRequest,
+        Verdict::NotSent => limiter::Outcome::NotSent,
+        Verdict::Transient | Verdict::InDoubt if reply.status.is_none() => limiter::Outcome::TimedOut,
+        Verdict::Refused { may_be_id: false } => limiter::Outcome::RefusedKey,
+        Verdict::Accepted
+        | Verdict::Rejected { .. }
+        | Verdict::Refused { may_be_id: true }
+        | Verdict::Transient
+        | Verdict::InDoubt => limiter::Outcome::Answered,
+    }
+}
+
+/// The journal's word for a verdict.
+fn outcome(verdict: Verdict) -> Outcome {
+    match verdict {
+        Verdict::Accepted => Outcome::Accepted,
+        Verdict::Rejected { .. } => Outcome::Rejected,
+        Verdict::Throttled(_) => Outcome::Throttled,
+        Verdict::Refused { .. } => Outcome::Refused,
+        Verdict::Transient => Outcome::Transient,
+        Verdict::NotSent => Outcome::NotSent,
+        Verdict::InDoubt => Outcome::InDoubt,
+    }
+}
+
+/// Logs what changed in the account's budget. A refused key is shouted about by [`Context::refuse_key`].
+fn tell(notice: &Notice) {
+    match notice {
+        Notice::HoldStarted(hold) if hold.scope == Scope::Key => {}
+        Notice::HoldStarted(hold) => tracing::warn!(
+            event = event::QUOTA_HOLD,
+            reason = hold.reason.as_str(),
+            hold_ms = hold.duration_ms,
+            "{} waits{}: {} {}",
+            held(hold.scope),
+            hold.duration_ms.map_or(String::new(), |ms| format!(" {} s", ms.div_ceil(1000))),
+            hold.reason.as_str(),
+            hold.why
+        ),
+        Notice::ShareShrunk { permille, limit } => tracing::warn!(
+            event = event::QUOTA_SHARE,
+            permille,
+            limit,
+            "other software uses the account: at most {limit} calls a minute are ours for now"
+        ),
+        Notice::ShareRecovered => {
+            tracing::info!(
+                event = event::QUOTA_SHARE,
+                permille = 1000,
+                "our share of the quota is whole again"
+            );
+        }
+        Notice::SoftLine { count } => tracing::warn!(
+            event = event::BAD_REQUESTS,
+            count,
+            "{count} answers of 400 in 24 h: bulk pushes stop; see `tallyd job list --kind push`"
+        ),
+        Notice::HardLine { count } => tracing::error!(
+            event = event::BAD_REQUESTS,
+            count,
+            "{count} answers of 400 in 24 h: every operation that had one stops"
+        ),
+        Notice::LedgerFull { until } => tracing::error!(
+            event = event::BAD_REQUESTS,
+            "the service throttles this account for bad requests: only reads go until {until}"
+        ),
+    }
+}
+
+fn held(scope: Scope) -> String {
+    match scope {
+        Scope::Account => "the whole account".into(),
+        Scope::Key => "everything but the probe".into(),
+        Scope::Operation(operation) => operation.to_string(),
+    }
+}

@@ -1,0 +1,100 @@
+//! What every job works with: the rooms at the edges, and plain settings.
+
+use crate::client::Client;
+use crate::limiter::Limiter;
+use crate::model::{Clock, Timestamp, WarehouseId};
+use crate::reconcile::Policy;
+use crate::store::Store;
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// What every job works with.
+#[derive(Clone)]
+pub struct Context {
+    /// The database.
+    pub store: Store,
+    /// The service.
+    pub client: Client,
+    /// The account's budget, shared by all.
+    pub limiter: Limiter,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// This start of the daemon.
+    pub session_id: i64,
+    settings: Arc<RwLock<Arc<Settings>>>,
+    stopping: CancellationToken,
+}
+
+/// The settings of the jobs, as plain values.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// SKUs in a balances call.
+    pub skus_per_call: usize,
+    /// The rules for quantities.
+    pub quantities: QuantitySettings,
+    /// Calls of one operation in flight at a time.
+    pub calls_in_flight: usize,
+}
+
+/// The rules for quantities.
+#[derive(Clone, Debug)]
+pub struct QuantitySettings {
+    /// Where both sides moved.
+    pub policy: Policy,
+    /// The same for single warehouses.
+    pub by_warehouse: BTreeMap<WarehouseId, Policy>,
+    /// A cell is read again before it is written when its fact is older.
+    pub max_fact_age: Duration,
+    /// A count made against an older fact waits for the next read as its base.
+    pub max_base_age: Duration,
+}
+
+impl QuantitySettings {
+    /// The policy of a warehouse.
+    pub fn policy_of(&self, warehouse: WarehouseId) -> Policy {
+        self.by_warehouse.get(&warehouse).copied().unwrap_or(self.policy)
+    }
+}
+
+impl Context {
+    /// Puts the rooms together.
+    pub fn new(
+        store: Store,
+        client: Client,
+        limiter: Limiter,
+        clock: Arc<dyn Clock>,
+        session_id: i64,
+        settings: Settings,
+    ) -> Self {
+        let settings = Arc::new(RwLock::new(Arc::new(settings)));
+        Self { store, client, limiter, clock, session_id, settings, stopping: CancellationToken::new() }
+    }
+
+    /// The settings in force now.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().expect("nobody panics while holding the settings"))
+    }
+
+    /// Puts other settings in force, from the next look on.
+    pub fn reconfigure(&self, settings: Settings) {
+        *self.settings.write().expect("nobody panics while holding the settings") = Arc::new(settings);
+    }
+
+    /// Lets nothing new begin: calls that wait for a place and pauses between attempts end at once.
+    pub fn stop(&self) {
+        self.limiter.close();
+        self.stopping.cancel();
+    }
+
+    /// Until nothing new may begin.
+    pub(super) async fn stopped(&self) {
+        self.stopping.cancelled().await;
+    }
+
+    /// The calendar's now.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}

@@ -1,0 +1,86 @@
+//! Jobs: one file per kind, and the only room where the client and the store meet.
+//!
+//! A job takes no input it could remember wrongly: a trigger only says *now*, and the job reads its work from the
+//! store, so the way after a crash and the daily way are one. A run is always *read* (store) → *fetch* (client, through
+//! the limiter) → *plan* (pure) → *commit* (one transaction a page) → *report*. A push is *claim* (commit) → *send* →
+//! *conclude* (commit). No call is made inside a write transaction.
+//!
+//! [`call`] is the only way to the service: it takes the place in the quota, writes the exchange down, sends once and
+//! tells the limiter what came of it. [`record`] folds an accepted answer into the mirror; the live path and a replay
+//! call the same functions.
+
+mod balances;
+mod call;
+mod context;
+mod order_lines;
+mod plan;
+mod probe;
+mod push;
+mod record;
+mod runner;
+mod warehouses;
+mod work_queue;
+
+pub use context::{Context, QuantitySettings, Settings};
+pub use plan::{Preview, preview};
+pub use probe::key_works;
+pub use runner::{Finished, is_built, run};
+
+use crate::journal::RunOutcome;
+use crate::store::StoreError;
+
+/// What a run did.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// What it did, in a line for the log and `job list`.
+    pub summary: String,
+}
+
+impl Report {
+    fn ok(summary: impl Into<String>) -> Self {
+        Self { outcome: RunOutcome::Ok, summary: summary.into() }
+    }
+
+    fn partial(summary: impl Into<String>) -> Self {
+        Self { outcome: RunOutcome::Partial, summary: summary.into() }
+    }
+}
+
+/// Why a run could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The daemon is stopping: what was not begun stays due.
+    #[error("tallyd is stopping")]
+    Stopped,
+    /// The service refuses the key.
+    #[error(
+        "the service refuses the key: {0}; check both key files, the right key is taken without a restart"
+    )]
+    Refused(String),
+    /// The service refused this content for good.
+    #[error("the service refused {what}: {why}")]
+    Rejected {
+        /// What was asked for.
+        what: String,
+        /// Its words.
+        why: String,
+        /// The HTTP status.
+        status: Option<u16>,
+    },
+    /// It failed again and again.
+    #[error("cannot read {what}: {why}; it is tried again at the next run")]
+    GivenUp {
+        /// What was asked for.
+        what: String,
+        /// Why the last attempt failed.
+        why: String,
+    },
+    /// An answer that may not be trusted.
+    #[error("{0}")]
+    Implausible(String),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

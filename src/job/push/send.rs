@@ -1,0 +1,306 @@
+//! One update call: place → fresh look → plan → claim (commit) → send → conclude (commit).
+//!
+//! Only the wishes of the call's own claim are concluded; one that was inserted meanwhile waits for the next.
+
+use super::work::{Look, Work, gather};
+use crate::client::wire::{self, UpdateStatus};
+use crate::client::{Request, Verdict as Answered};
+use crate::job::call::{Answer, words};
+use crate::job::{Context, JobError, key_works};
+use crate::limiter::Pace;
+use crate::model::{Cell, ExchangeId, Lane, Operation, Quantity, RunId, Sku, Timestamp, WishId};
+use crate::outbox::{Reason, State};
+use crate::reconcile::{Outcome, Step};
+use crate::store::{CellWrite, Claim, Durability, Verdict};
+use crate::telemetry::event;
+
+/// What came of one call.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// Nothing had to be sent any more, or the facts aged while it waited: the next batch looks again.
+    Nothing,
+    /// Answered, and every wish of it moved.
+    Concluded {
+        /// Its cells.
+        cells: Vec<Cell>,
+        /// Wishes applied.
+        applied: u64,
+        /// Wishes the service refused.
+        rejected: u64,
+        /// Wishes of unknown outcome.
+        in_doubt: u64,
+    },
+    /// Refused as a whole: to be sent again in halves.
+    Halved(Vec<Vec<Cell>>),
+    /// Proved not done; its wishes are pending again. The reason is given where trying again at once is no use.
+    Waits(Option<String>),
+}
+
+/// One entry of the call.
+struct Line {
+    work: Work,
+    write: CellWrite,
+    settles: Vec<(WishId, String)>,
+}
+
+/// A call to be sent.
+pub(super) struct Call {
+    pub(super) run: RunId,
+    pub(super) lane: Lane,
+    pub(super) pace: Pace,
+    pub(super) own_read: Option<ExchangeId>,
+    pub(super) cells: Vec<Cell>,
+}
+
+/// Sends the cells as one call, decided anew.
+pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError> {
+    let permit = context.place(Operation::UpdateQuantityOnHand, call.lane, call.pace).await?;
+    let lines = lines(&context, &call).await?;
+    if lines.is_empty() {
+        permit.give_back();
+        return Ok(Sent::Nothing);
+    }
+    let entries: Vec<wire::QuantityUpdate> = lines.iter().map(Line::entry).collect();
+    let request = match wire::update_quantity_on_hand(&entries) {
+        Ok(request) => request,
+        Err(why) => {
+            permit.give_back();
+            return Err(JobError::Implausible(format!(
+                "tallyd packed a call that the service would refuse: {why}"
+            )));
+        }
+    };
+    let Some(begun) = claim(&context, &call, &request, &lines).await? else {
+        permit.give_back();
+        return Ok(Sent::Nothing);
+    };
+    let answer = context.send(permit, begun, request).await;
+    conclude(&context, call.run, lines, answer).await
+}
+
+/// The entries that are still to be written; none where a fact aged while the call waited for its place.
+async fn lines(context: &Context, call: &Call) -> Result<Vec<Line>, JobError> {
+    let settings = context.settings();
+    let look = Look { settings: &settings.quantities, now: context.now(), own_read: call.own_read };
+    let works = gather(&context.store, look, Some(&call.cells)).await?.works;
+    if works.iter().any(|work| work.plan.step == Step::Read) {
+        return Ok(Vec::new());
+    }
+    Ok(works.into_iter().filter_map(Line::of).collect())
+}
+
+impl Line {
+    fn of(work: Work) -> Option<Self> {
+        let (Step::Write { from, to }, Some(product)) = (work.plan.step, work.product) else { return None };
+        let write = CellWrite { product, warehouse_id: work.cell.warehouse_id.0, before: from, written: to };
+        let settles = work.plan.decisions.iter().filter_map(|decision| match &decision.outcome {
+            Outcome::Settles { how } => Some((decision.id, how.clone())),
+            Outcome::Held { .. } | Outcome::Rejected { .. } | Outcome::Cancelled { .. } => None,
+        });
+        Some(Self { settles: settles.collect(), write, work })
+    }
+
+    fn entry(&self) -> wire::QuantityUpdate {
+        self.work.update(self.write.written)
+    }
+
+    fn claims(&self) -> impl Iterator<Item = Claim> + '_ {
+        let written = Some(self.write.written.0);
+        self.settles.iter().map(move |(id, _)| Claim { id: *id, written })
+    }
+
+    /// The same move for every wish of the entry.
+    fn all(&self, to: State, reason: Reason, detail: &str) -> impl Iterator<Item = Verdict> {
+        self.settles.iter().map(move |(id, _)| Verdict::new(*id, to, Some(reason.as_str()), detail))
+    }
+
+    fn applied(&self) -> impl Iterator<Item = Verdict> {
+        self.settles.iter().map(|(id, how)| Verdict::new(*id, State::Applied, None, how))
+    }
+}
+
+/// Commits the claim. None where a wish was moved by somebody else meanwhile: then nothing is sent.
+async fn claim(
+    context: &Context,
+    call: &Call,
+    request: &Request,
+    lines: &[Line],
+) -> Result<Option<(ExchangeId, Timestamp)>, JobError> {
+    let mut write = context.store.begin(Durability::Full).await?;
+    let begun = context.exchange_begin(&mut write, call.run, call.lane, request).await?;
+    let claims: Vec<Claim> = lines.iter().flat_map(Line::claims).collect();
+    let claimed = write.outbox_claim(begun.0, &claims, context.now()).await?;
+    if claimed != claims.len() as u64 {
+        return Ok(None);
+    }
+    let writes: Vec<CellWrite> = lines.iter().map(|line| line.write.clone()).collect();
+    write.cell_claim(begun.0, &writes).await?;
+    write.commit().await?;
+    Ok(Some(begun))
+}
+
+async fn conclude(context: &Context, run: RunId, lines: Vec<Line>, answer: Answer) -> Result<Sent, JobError> {
+    let why = words(&answer.reply);
+    match answer.reply.verdict {
+        Answered::Accepted => accepted(context, lines, &answer).await,
+        Answered::Transient | Answered::InDoubt => {
+            let detail = format!("sent, but no answer tells what became of it: {why}");
+            let moves: Vec<Verdict> =
+                lines.iter().flat_map(|line| line.all(State::InDoubt, Reason::NoAnswer, &detail)).collect();
+            let in_doubt = moves.len() as u64;
+            finish(context, &answer, &moves, Ending::Open).await?;
+            Ok(Sent::Concluded { cells: cells(&lines), applied: 0, rejected: 0, in_doubt })
+        }
+        Answered::Throttled(_) => {
+            not_done(context, &lines, &answer, &why).await?;
+            Ok(Sent::Waits(None))
+        }
+        Answered::NotSent => {
+            not_done(context, &lines, &answer, &why).await?;
+            Ok(Sent::Waits(Some(why)))
+        }
+        Answered::Refused { .. } => {
+            not_done(context, &lines, &answer, &why).await?;
+            context.refuse_key(&answer.reply);
+            Err(JobError::Refused(why))
+        }
+        Answered::Rejected { status } => {
+            not_done(context, &lines, &answer, &why).await?;
+            if status == 400 {
+                refused_whole(context, run, &lines, &answer, &why).await
+            } else {
+                Ok(Sent::Waits(Some(why)))
+            }
+        }
+    }
+}
+
+/// A 400 may mean the key as well as the content (*Authentication*, rule 4): the key is judged first, and only then
+/// the call is cut in two to find the culprit.
+async fn refused_whole(
+    context: &Context,
+    run: RunId,
+    lines: &[Line],
+    answer: &Answer,
+    why: &str,
+) -> Result<Sent, JobError> {
+    // Held already by another call that was answered so: one judgement serves both.
+    drop(
+        context.limiter.hold_operation(Operation::UpdateQuantityOnHand, "a quantity update was answered 400"),
+    );
+    let works = key_works(context, run).await;
+    context.limiter.release_operation(Operation::UpdateQuantityOnHand);
+    if !works? {
+        context.refuse_key(&answer.reply);
+        return Err(JobError::Refused(why.into()));
+    }
+    let cells = cells(lines);
+    if cells.len() > 1 {
+        let (left, right) = cells.split_at(cells.len() / 2);
+        return Ok(Sent::Halved(vec![left.to_vec(), right.to_vec()]));
+    }
+    let detail = format!("the service refused it: {why}");
+    let moves: Vec<Verdict> =
+        lines.iter().flat_map(|line| line.all(State::Rejected, Reason::ServiceRefused, &detail)).collect();
+    let mut write = context.store.begin(Durability::Full).await?;
+    let rejected = write.outbox_move(State::Pending, &moves, context.now()).await?;
+    write.commit().await?;
+    Ok(Sent::Concluded { cells, applied: 0, rejected, in_doubt: 0 })
+}
+
+/// Settles each entry alone by the answer's status and messages.
+async fn accepted(context: &Context, lines: Vec<Line>, answer: &Answer) -> Result<Sent, JobError> {
+    let skus: Vec<Sku> = lines.iter().map(|line| line.work.sku.clone()).collect();
+    let (refused, unclear) = match wire::decode_update(&answer.reply.body) {
+        Ok(update) if update.status == UpdateStatus::Success => (Vec::new(), false),
+        Ok(update) => {
+            let attribution = wire::attribute(&update, &skus);
+            (attribution.refused, attribution.read_back)
+        }
+        Err(_) => (Vec::new(), true),
+    };
+    let (mut moves, mut applied) = (Vec::new(), Vec::new());
+    for (index, line) in lines.iter().enumerate() {
+        match refused.iter().find(|(refused, _)| *refused == index) {
+            _ if unclear => moves.extend(line.all(
+                State::InDoubt,
+                Reason::Unmatched,
+                "the answer does not say which entries it means",
+            )),
+            Some((_, why)) => {
+                let detail = format!("the service refused it: {why}");
+                moves.extend(line.all(State::Rejected, Reason::ServiceRefused, &detail));
+            }
+            None => {
+                moves.extend(line.applied());
+                applied.push(line.write.clone());
+            }
+        }
+    }
+    let ending = if unclear { Ending::Open } else { Ending::Applied(&applied) };
+    finish(context, answer, &moves, ending).await?;
+    tell(context, &lines, &moves, answer);
+    let tally = |state: State| moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64;
+    Ok(Sent::Concluded {
+        cells: cells(&lines),
+        applied: tally(State::Applied),
+        rejected: tally(State::Rejected),
+        in_doubt: tally(State::InDoubt),
+    })
+}
+
+/// What becomes of the cells of a call.
+enum Ending<'a> {
+    /// Nobody knows: the cells stay claimed until a look at the service.
+    Open,
+    /// These hold what was written; the others hold what they held.
+    Applied(&'a [CellWrite]),
+}
+
+async fn not_done(context: &Context, lines: &[Line], answer: &Answer, why: &str) -> Result<(), JobError> {
+    let detail = format!("not done: {why}");
+    let moves: Vec<Verdict> =
+        lines.iter().flat_map(|line| line.all(State::Pending, Reason::NotSent, &detail)).collect();
+    finish(context, answer, &moves, Ending::Applied(&[])).await
+}
+
+/// Commits what came of the call: the exchange, the wishes' states, the cells.
+async fn finish(
+    context: &Context,
+    answer: &Answer,
+    moves: &[Verdict],
+    ending: Ending<'_>,
+) -> Result<(), JobError> {
+    let mut write = context.store.begin(Durability::Full).await?;
+    let position = context.exchange_end(&mut write, answer).await?;
+    write.outbox_move(State::Sending, moves, context.now()).await?;
+    if let Ending::Applied(applied) = ending {
+        write.cell_conclude(answer.id, position, answer.sent_at, applied).await?;
+    }
+    write.commit().await?;
+    Ok(())
+}
+
+fn cells(lines: &[Line]) -> Vec<Cell> {
+    lines.iter().map(|line| line.work.cell.clone()).collect()
+}
+
+/// One log line a call: what moved, and the window in which a sale at the service could not be seen.
+fn tell(context: &Context, lines: &[Line], moves: &[Verdict], answer: &Answer) {
+    let oldest = lines.iter().filter_map(|line| line.work.fact_at).min();
+    let window_ms = oldest.map(|at| u64::try_from(context.now().since(at).as_millis()).unwrap_or(u64::MAX));
+    let written: i64 = lines
+        .iter()
+        .map(|line| (line.write.written.0 - line.write.before.unwrap_or(Quantity(0)).0).abs())
+        .sum();
+    tracing::info!(
+        event = event::OUTBOX_SETTLED,
+        exchange = answer.id.0,
+        entries = lines.len(),
+        wishes = moves.len(),
+        units_moved = written,
+        window_ms,
+        "{} entries answered",
+        lines.len()
+    );
+}

@@ -1,0 +1,281 @@
+//! Gathering: the open wishes of each cell, what is known of the cell, and what is decided from both.
+//!
+//! The plan is made here for the batch and again for every call at its send; `tallyd plan` shows it without sending.
+
+use crate::client::wire::QuantityUpdate;
+use crate::job::QuantitySettings;
+use crate::model::{Cell, ExchangeId, Quantity, Sku, Timestamp, WarehouseId, WishId};
+use crate::outbox::{self, Body, State};
+use crate::reconcile::packing::Entry;
+use crate::reconcile::{
+    Base, CellFact, CellInput, CellPlan, CellWish, Change, Count, CountMark, Decision, Outcome, Pair,
+    Standing, decide,
+};
+use crate::store::{CellRow, Store, StoreError, Verdict, WishRow};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// So long a read that a push made for its own writes serves them, however short `max_fact_age` is.
+const OWN_READ_SERVES: Duration = Duration::from_secs(5);
+
+/// What every cell of one look is judged by.
+#[derive(Clone, Copy)]
+pub(in crate::job) struct Look<'a> {
+    /// The rules in force.
+    pub(in crate::job) settings: &'a QuantitySettings,
+    /// The time of the look.
+    pub(in crate::job) now: Timestamp,
+    /// The first read that this push made for the writes at hand.
+    pub(in crate::job) own_read: Option<ExchangeId>,
+}
+
+/// One cell, its wishes, and what is decided.
+#[derive(Clone, Debug)]
+pub(in crate::job) struct Work {
+    /// The cell as the wishes spell it.
+    pub(in crate::job) cell: Cell,
+    /// The service's spelling, which is what is sent.
+    pub(super) sku: Sku,
+    /// The product's row, once the service was asked.
+    pub(super) product: Option<i64>,
+    /// What is decided.
+    pub(in crate::job) plan: CellPlan,
+    /// The pending wishes, in order.
+    pub(super) pending: Vec<WishId>,
+    /// Whether an operator's wish is among them.
+    pub(super) urgent: bool,
+    /// An earlier answer lacked the SKU.
+    pub(super) was_absent: bool,
+    /// Where the fact is from.
+    pub(super) fact_exchange: ExchangeId,
+    /// When the fact's request was sent.
+    pub(super) fact_at: Option<Timestamp>,
+}
+
+/// What stands in the outbox now.
+#[derive(Debug)]
+pub(in crate::job) struct Gathered {
+    /// Cells with wishes, operators' first, then the oldest.
+    pub(in crate::job) works: Vec<Work>,
+    /// Wishes that make no sense.
+    pub(in crate::job) rejected: Vec<Verdict>,
+    /// The newest wish that was looked at.
+    pub(super) newest: WishId,
+}
+
+impl Default for Gathered {
+    fn default() -> Self {
+        Self { works: Vec::new(), rejected: Vec::new(), newest: WishId(0) }
+    }
+}
+
+impl Work {
+    /// The entry that sets the cell to `quantity`.
+    pub(in crate::job) fn update(&self, quantity: Quantity) -> QuantityUpdate {
+        QuantityUpdate { sku: self.sku.clone(), warehouse_id: self.cell.warehouse_id, quantity }
+    }
+
+    /// The cell as packing sees it.
+    pub(in crate::job) fn entry(&self) -> Entry<'_> {
+        Entry { sku: &self.sku, urgent: self.urgent }
+    }
+
+    /// The move a decision asks for.
+    pub(super) fn verdict(&self, decision: &Decision) -> Verdict {
+        let id = decision.id;
+        match &decision.outcome {
+            Outcome::Settles { how } => Verdict::new(id, State::Applied, None, how),
+            Outcome::Held { reason, detail, mine, theirs } => Verdict {
+                mine: mine.map(|n| n.to_string()),
+                theirs: theirs.map(|n| n.to_string()),
+                ..Verdict::new(id, State::Held, Some(reason.as_str()), detail)
+            },
+            Outcome::Rejected { reason, detail } => {
+                Verdict::new(id, State::Rejected, Some(reason.as_str()), detail)
+            }
+            Outcome::Cancelled { reason, detail } => {
+                Verdict::new(id, State::Cancelled, Some(reason.as_str()), detail)
+            }
+        }
+    }
+}
+
+/// Gathers the pending wishes for stock, of all cells or of `only` these, and decides each cell.
+pub(in crate::job) async fn gather(
+    store: &Store,
+    look: Look<'_>,
+    only: Option<&[Cell]>,
+) -> Result<Gathered, StoreError> {
+    let mut gathered = Gathered::default();
+    let order = match only {
+        Some(cells) => cells.to_vec(),
+        None => gathered.validate(store.outbox_pending().await?),
+    };
+    let mut wishes = open_wishes(store, &order).await?;
+    let rows = store.cell_rows(&order).await?;
+    let listed: BTreeSet<WarehouseId> = store.warehouse_ids().await?.into_iter().collect();
+    for (cell, row) in order.into_iter().zip(rows) {
+        let open = wishes.remove(&(row.asked.clone(), row.warehouse_id)).unwrap_or_default();
+        let is_listed = listed.is_empty() || listed.contains(&cell.warehouse_id);
+        gathered.works.extend(look.work(cell, &row, &open, is_listed));
+    }
+    Ok(gathered)
+}
+
+impl Gathered {
+    /// Reads every body; the cells of those that make sense are returned, in order and once.
+    fn validate(&mut self, wishes: Vec<WishRow>) -> Vec<Cell> {
+        let (mut seen, mut order) = (BTreeSet::new(), Vec::new());
+        for wish in wishes {
+            let id = WishId(wish.id);
+            self.newest = self.newest.max(id);
+            match outbox::parse(&wish.kind, &wish.body) {
+                Ok(body) => order.extend(body.cell().filter(|cell| seen.insert((*cell).clone())).cloned()),
+                Err(why) => {
+                    self.rejected.push(Verdict::new(
+                        id,
+                        State::Rejected,
+                        Some(why.reason.as_str()),
+                        why.detail,
+                    ));
+                }
+            }
+        }
+        order
+    }
+}
+
+async fn open_wishes(
+    store: &Store,
+    cells: &[Cell],
+) -> Result<BTreeMap<(String, i64), Vec<WishRow>>, StoreError> {
+    let names: Vec<(&str, i64)> = cells.iter().map(|c| (c.sku.as_str(), c.warehouse_id.0)).collect();
+    let mut open: BTreeMap<(String, i64), Vec<WishRow>> = BTreeMap::new();
+    for wish in store.outbox_open_of(&names).await? {
+        if let (Some(sku), Some(warehouse)) = (wish.sku.clone(), wish.warehouse_id) {
+            open.entry((sku, warehouse)).or_default().push(wish);
+        }
+    }
+    Ok(open)
+}
+
+impl Look<'_> {
+    /// The cell with its decision; none while a write of it is under way or in doubt.
+    fn work(&self, cell: Cell, row: &CellRow, open: &[WishRow], is_listed: bool) -> Option<Work> {
+        if row.is_busy {
+            return None;
+        }
+        let applied: Vec<(i64, i64)> = serde_json::from_str(&row.applied_adjusts).unwrap_or_default();
+        let wishes: Vec<CellWish> = open.iter().filter_map(|wish| self.wish(wish, row, &applied)).collect();
+        let created = row.last_set_at.as_deref().and_then(Timestamp::parse);
+        let last_set = row.last_set_id.map(|id| CountMark {
+            id: WishId(id),
+            created_at: created.unwrap_or(self.now),
+            counted_at: None,
+        });
+        let input = CellInput {
+            cell: &cell,
+            fact: self.fact(row, is_listed),
+            last_set,
+            wishes: &wishes,
+            policy: self.settings.policy_of(cell.warehouse_id),
+        };
+        let plan = decide(&input);
+        let pending = open.iter().filter(|wish| wish.state == State::Pending.as_str());
+        Some(Work {
+            sku: row.sku.as_deref().and_then(|sku| Sku::new(sku).ok()).unwrap_or_else(|| cell.sku.clone()),
+            product: row.product,
+            plan,
+            urgent: pending.clone().any(|wish| wish.priority > 0),
+            pending: pending.map(|wish| WishId(wish.id)).collect(),
+            was_absent: row.was_asked && row.product_id.is_none(),
+            fact_exchange: ExchangeId(row.fact_exchange_id.unwrap_or(0)),
+            fact_at: row.fact_ms.map(Timestamp),
+            cell,
+        })
+    }
+
+    /// What is known of the cell, as far as a write may depend on it.
+    fn fact(&self, row: &CellRow, is_listed: bool) -> CellFact {
+        if !row.was_asked {
+            return CellFact::Unread;
+        }
+        if row.product_id.is_none() && row.twins > 1 {
+            return CellFact::AmbiguousSku(twins(row));
+        }
+        if row.is_missing {
+            return CellFact::UnknownSku;
+        }
+        if row.product_id.is_none() {
+            return CellFact::Unread;
+        }
+        if row.kind.as_deref() == Some("Kit") {
+            return CellFact::Kit;
+        }
+        match (row.quantity.filter(|_| !row.vanished), row.ours) {
+            (Some(quantity), Some(ours)) if self.is_fresh(row.fact_ms, row.fact_exchange_id) => {
+                CellFact::Known(Pair { quantity: Quantity(quantity), ours })
+            }
+            (None, _) if self.is_fresh(row.asked_ms, row.asked_position) => {
+                if is_listed {
+                    CellFact::Unlinked
+                } else {
+                    CellFact::UnknownWarehouse
+                }
+            }
+            _ => CellFact::Unread,
+        }
+    }
+
+    /// Young enough to write on, or read for this very write. A fact from the future was observed before a clock
+    /// step: nobody knows its age.
+    fn is_fresh(&self, observed_ms: Option<i64>, exchange: Option<i64>) -> bool {
+        let Some(observed_at) = observed_ms.map(Timestamp).filter(|at| *at <= self.now) else { return false };
+        let age = self.now.since(observed_at);
+        let is_own = exchange.zip(self.own_read).is_some_and(|(exchange, own)| exchange >= own.0);
+        age <= self.settings.max_fact_age || (is_own && age <= OWN_READ_SERVES)
+    }
+
+    fn wish(&self, wish: &WishRow, row: &CellRow, applied: &[(i64, i64)]) -> Option<CellWish> {
+        let change = match outbox::parse(&wish.kind, &wish.body).ok()? {
+            Body::QuantitySet(set) => Change::Set(Count {
+                quantity: set.quantity,
+                counted_at: set.counted_at,
+                base: self.base(wish, set.seen.is_some(), row),
+                applied_after: applied.iter().filter(|(id, _)| *id > wish.id).map(|(_, delta)| delta).sum(),
+                word: None,
+            }),
+            Body::QuantityAdjust(adjust) => Change::Adjust(adjust.delta),
+            Body::ShipmentCreate(_)
+            | Body::TrackingSubmit(_)
+            | Body::ProductCreate(_)
+            | Body::ProductUpdate(_)
+            | Body::WarehouseCreate(_)
+            | Body::ListingTemplateCreate(_) => return None,
+        };
+        let standing = if wish.state == State::Pending.as_str() { Standing::Pending } else { Standing::Held };
+        Some(CellWish { id: WishId(wish.id), created_at: created_at(wish, self.now), standing, change })
+    }
+
+    /// What a count is measured against. The database stored the pair at the insertion, or with the first read after
+    /// it; a pair that was too old at the insertion is none (rules.md 3).
+    fn base(&self, wish: &WishRow, was_seen: bool, row: &CellRow) -> Base {
+        if let (Some(quantity), Some(ours)) = (wish.base_quantity, wish.base_ours) {
+            let age = wish.base_ms.map(|ms| created_at(wish, self.now).since(Timestamp(ms)));
+            if was_seen || age.is_some_and(|age| age <= self.settings.max_base_age) {
+                return Base::Known(Pair { quantity: Quantity(quantity), ours });
+            }
+        }
+        let was_read_since = row.fact_exchange_id.zip(wish.position).is_some_and(|(fact, then)| fact > then);
+        if was_read_since { Base::Missed } else { Base::Awaited }
+    }
+}
+
+fn created_at(wish: &WishRow, now: Timestamp) -> Timestamp {
+    Timestamp::parse(&wish.created_at).unwrap_or(now)
+}
+
+fn twins(row: &CellRow) -> Vec<Sku> {
+    let names: Vec<String> = serde_json::from_str(&row.twin_skus).unwrap_or_default();
+    names.into_iter().filter_map(|name| Sku::new(name).ok()).collect()
+}

@@ -1,0 +1,143 @@
+//! Folding an accepted answer into the mirror: one function per operation. The live path and a replay call the same.
+//!
+//! They read no configuration, clock or wish; times come from the exchange. Records that made no sense are parked with
+//! their exchange, alone, and counted.
+
+use super::call::Answer;
+use super::{Context, JobError};
+use crate::client::wire::{self, Decoded, OrderLineItem, ProductBalance, Warehouse, WorkQueue};
+use crate::model::{ExchangeId, OrderId, OrderLine, Quantity, Sku, Timestamp, WarehouseId, time};
+use crate::store::{
+    BalanceFact, BalancePage, BalancesRecorded, CellBalance, Durability, OrderPage, StoreError,
+    WarehouseFact, WorkQueueCounts, Write,
+};
+use crate::telemetry::event;
+
+/// Records a page of balances, and fixes with it the base of counts that waited for a read (rules.md 3).
+pub(super) async fn balances_page(
+    context: &Context,
+    answer: &Answer,
+    asked: &[Sku],
+) -> Result<BalancesRecorded, JobError> {
+    let decoded = context.decoded(answer, wire::decode_balances(&answer.reply.body)).await?;
+    let max_base_age = time::millis(context.settings().quantities.max_base_age);
+    let mut write = context.store.begin(Durability::Normal).await?;
+    context.exchange_end(&mut write, answer).await?;
+    let recorded = balances(&mut write, answer.id, answer.sent_at, asked, &decoded).await?;
+    write.outbox_fix_bases(answer.id, answer.sent_at, max_base_age).await?;
+    write.commit().await?;
+    Ok(recorded)
+}
+
+/// *Get product balances*.
+pub(super) async fn balances(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    observed_at: Timestamp,
+    asked: &[Sku],
+    decoded: &Decoded<ProductBalance<'_>>,
+) -> Result<BalancesRecorded, StoreError> {
+    park(write, exchange_id, decoded).await?;
+    let products: Vec<BalanceFact> = decoded.records.iter().map(product).collect();
+    write.mirror_balances(&BalancePage { exchange_id, observed_at, asked, products: &products }).await
+}
+
+fn product(balance: &ProductBalance<'_>) -> BalanceFact {
+    let cells = balance.warehouses.iter().map(|cell| CellBalance {
+        warehouse_id: cell.warehouse_id,
+        quantity: Quantity(cell.quantity_on_hand),
+        warehouse_sku: cell.warehouse_sku.as_deref().map(str::to_owned),
+        is_active: cell.is_active,
+        include_in_sync: cell.include_in_sync,
+    });
+    BalanceFact {
+        sku: balance.sku.clone(),
+        product_id: balance.id.map(|id| id.0),
+        upc: balance.upc.as_deref().map(str::to_owned),
+        total: balance.quantity_on_hand,
+        cells: cells.collect(),
+        is_whole: balance.warehouses_parked == 0,
+    }
+}
+
+/// *Get line items of a sales order*; how many lines are new or changed is returned. Their SKUs are learnt.
+pub(super) async fn order_lines(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    observed_at: Timestamp,
+    order_id: OrderId,
+    decoded: &Decoded<OrderLineItem>,
+) -> Result<u64, StoreError> {
+    park(write, exchange_id, decoded).await?;
+    let lines: Vec<OrderLine> = decoded.records.iter().map(|item| item.line(order_id)).collect();
+    let is_complete = !decoded.has_more() && decoded.parked.is_empty();
+    let skus: Vec<Sku> = lines.iter().filter_map(|line| line.sku.clone()).collect();
+    write.learnt_sku_add(exchange_id, &skus).await?;
+    write.mirror_order(&OrderPage { exchange_id, observed_at, order_id, lines: &lines, is_complete }).await
+}
+
+/// *List warehouses*, one page; the ids it lists and how many changed are returned.
+pub(super) async fn warehouses(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    decoded: &Decoded<Warehouse>,
+) -> Result<(Vec<WarehouseId>, u64), StoreError> {
+    park(write, exchange_id, decoded).await?;
+    let facts: Vec<WarehouseFact> = decoded.records.iter().map(warehouse).collect();
+    let changed = write.mirror_warehouses(exchange_id, &facts).await?;
+    Ok((facts.iter().map(|fact| fact.id).collect(), changed))
+}
+
+fn warehouse(warehouse: &Warehouse) -> WarehouseFact {
+    WarehouseFact {
+        id: warehouse.id,
+        name: warehouse.name.clone().unwrap_or_default(),
+        is_active: warehouse.is_active,
+        account_number: warehouse.account_number.clone(),
+        is_system_generated: warehouse.is_system_generated,
+        kind: warehouse.kind.clone(),
+        contact: warehouse.contact.clone(),
+    }
+}
+
+/// *Work queue*; whether a count moved is returned.
+pub(super) async fn work_queue(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    observed_at: Timestamp,
+    queue: &WorkQueue,
+) -> Result<bool, StoreError> {
+    let counts: WorkQueueCounts = [
+        queue.new_purchase_orders,
+        queue.submitted_purchase_orders,
+        queue.partially_received_purchase_orders,
+        queue.open_work_orders,
+        queue.awaiting_payment_sales_orders,
+        queue.paid_in_process_sales_orders,
+        queue.cancelled_sales_orders,
+        queue.paid_ready_to_ship_sales_orders,
+        queue.low_inventory_products,
+        queue.unshipped_sales_orders,
+        queue.unshipped_drop_ship_orders,
+        queue.queued_listings,
+    ];
+    write.mirror_work_queue(exchange_id, observed_at, &counts).await
+}
+
+/// Keeps aside what made no sense.
+async fn park<T>(write: &mut Write, exchange: ExchangeId, decoded: &Decoded<T>) -> Result<(), StoreError> {
+    for record in &decoded.parked {
+        write.exchange_park(exchange, record.index, &record.why, &record.raw).await?;
+    }
+    if let Some(first) = decoded.parked.first() {
+        tracing::warn!(
+            event = event::RECORD_PARKED,
+            exchange = exchange.0,
+            records = decoded.parked.len(),
+            "{} record(s) of an answer made no sense and were kept aside; the first: {}",
+            decoded.parked.len(),
+            first.why
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The runner: opens a run in the journal, does the job, closes the run and says so in one log line.
+
+use super::{Context, JobError, Report};
+use super::{balances, order_lines, push, warehouses, work_queue};
+use crate::journal::RunOutcome;
+use crate::model::{JobKind, RunId, Trigger};
+use crate::store::{Durability, StoreError};
+use crate::telemetry::event;
+
+/// A run that is over.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The job.
+    pub kind: JobKind,
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// What it did, or why it did not.
+    pub summary: String,
+    /// The service refuses the key: no use to run again before a probe succeeds.
+    pub refused: bool,
+}
+
+/// Whether this version does the job.
+pub fn is_built(kind: JobKind) -> bool {
+    match kind {
+        JobKind::Balances
+        | JobKind::OrderLines
+        | JobKind::Warehouses
+        | JobKind::WorkQueue
+        | JobKind::Push => true,
+        JobKind::Shipments
+        | JobKind::Suppliers
+        | JobKind::Storefronts
+        | JobKind::ListingTemplates
+        | JobKind::KitComponents
+        | JobKind::TopSelling
+        | JobKind::BusinessHealth
+        | JobKind::Settle
+        | JobKind::Prune
+        | JobKind::Backup => false,
+    }
+}
+
+/// Runs a job once. Whatever goes wrong in it is in what is returned; only a database that cannot even note the run
+/// is an error.
+pub async fn run(context: &Context, kind: JobKind, trigger: Trigger) -> Result<Finished, StoreError> {
+    let started = context.now();
+    let mut write = context.store.begin(Durability::Normal).await?;
+    let run = write.run_begin(context.session_id, kind, trigger, started).await?;
+    write.commit().await?;
+
+    let result = work(context, kind, run).await;
+    let refused = matches!(result, Err(JobError::Refused(_)));
+    let report = result.unwrap_or_else(|error| failed(&error));
+
+    let ended = context.now();
+    let mut write = context.store.begin(Durability::Normal).await?;
+    write.run_end(run, kind, report.outcome, &report.summary, ended).await?;
+    write.commit().await?;
+    say(kind, run, trigger, &report, ended.since(started).as_millis());
+    Ok(Finished { kind, outcome: report.outcome, summary: report.summary, refused })
+}
+
+async fn work(context: &Context, kind: JobKind, run: RunId) -> Result<Report, JobError> {
+    match kind {
+        JobKind::Balances => balances::run(context, run).await,
+        JobKind::OrderLines => order_lines::run(context, run).await,
+        JobKind::Warehouses => warehouses::run(context, run).await,
+        JobKind::WorkQueue => work_queue::run(context, run).await,
+        JobKind::Push => push::run(context, run).await,
+        JobKind::Shipments
+        | JobKind::Suppliers
+        | JobKind::Storefronts
+        | JobKind::ListingTemplates
+        | JobKind::KitComponents
+        | JobKind::TopSelling
+        | JobKind::BusinessHealth
+        | JobKind::Settle
+        | JobKind::Prune
+        | JobKind::Backup => Ok(Report::partial("this version does not do this job yet")),
+    }
+}
+
+fn failed(error: &JobError) -> Report {
+    let outcome = match error {
+        JobError::Stopped => RunOutcome::Interrupted,
+        JobError::Refused(_)
+        | JobError::Rejected { .. }
+        | JobError::GivenUp { .. }
+        | JobError::Implausible(_)
+        | JobError::Store(_) => RunOutcome::Failed,
+    };
+    Report { outcome, summary: error.to_string() }
+}
+
+fn say(kind: JobKind, run: RunId, trigger: Trigger, report: &Report, elapsed_ms: u128) {
+    let (job, trigger, outcome) = (kind.as_str(), trigger.as_str(), report.outcome.as_str());
+    let elapsed_ms = u64::try_from(elapsed_ms).unwrap_or(u64::MAX);
+    let summary = &report.summary;
+    match report.outcome {
+        RunOutcome::Ok | RunOutcome::Interrupted => {
+            tracing::info!(
+                event = event::JOB_FINISHED,
+                job,
+                run = run.0,
+                trigger,
+                outcome,
+                elapsed_ms,
+                "{summary}"
+            );
+        }
+        RunOutcome::Partial | RunOutcome::Failed => {
+            tracing::warn!(
+                event = event::JOB_FINISHED,
+                job,
+                run = run.0,
+                trigger,
+                outcome,
+                elapsed_ms,
+                "{summary}"
+            );
+        }
+    }
+}

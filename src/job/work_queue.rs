@@ -1,0 +1,16 @@
+//! `work_queue`: the account's counts, read each minute; a time series.
+
+use super::{Context, JobError, Report, record};
+use crate::client::wire;
+use crate::model::{Lane, RunId};
+use crate::store::Durability;
+
+pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
+    let answer = context.read(run, Lane::Poll, "the work queue", &wire::work_queue()).await?;
+    let queue = context.decoded(&answer, wire::decode_work_queue(&answer.reply.body)).await?;
+    let mut write = context.store.begin(Durability::Normal).await?;
+    context.exchange_end(&mut write, &answer).await?;
+    let moved = record::work_queue(&mut write, answer.id, answer.sent_at, &queue).await?;
+    write.commit().await?;
+    Ok(Report::ok(if moved { "the counts moved" } else { "no count moved" }))
+}

@@ -1,0 +1,430 @@
+//! Keeps the house as it is drawn: who may import whom, which file may name which crate, how large things may grow.
+//!
+//! It reads the sources as text, with comments and literals blanked, and judges roughly: it wants no compiler and is
+//! wrong only about code nobody here would write. [`ROOMS`] is the map; a newcomer may read it instead of the design.
+//! Each rule is tried on a planted violation too, because a check that finds nothing may also be one that does not look.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
+
+use std::path::{Path, PathBuf};
+
+/// Each room, and the rooms it may import. Nouns and pure rooms first, then the edges, then those who join them.
+/// `telemetry::event` (names only) is open to all. `client` and `store` meet in no room below `job`; nobody below
+/// `daemon` sees `config`; the sandbox is an island.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("outbox", &["model"]),
+    ("reconcile", &["model", "outbox"]),
+    ("journal", &["model"]),
+    ("schedule", &["model"]),
+    ("telemetry", &[]),
+    ("limiter", &["model"]),
+    ("client", &["model"]),
+    ("store", &["model", "outbox", "journal", "reconcile"]),
+    ("config", &["model", "schedule"]),
+    ("job", &["model", "outbox", "reconcile", "journal", "schedule", "limiter", "client", "store"]),
+    (
+        "daemon",
+        &[
+            "model",
+            "outbox",
+            "reconcile",
+            "journal",
+            "schedule",
+            "limiter",
+            "client",
+            "store",
+            "config",
+            "job",
+            "telemetry",
+        ],
+    ),
+    ("cli", &["*"]),
+    ("sandbox", &[]),
+];
+
+/// Crates that stay behind one door, and the files or folders that may name them.
+const CRATES: &[(&str, &[&str])] = &[
+    ("governor", &["src/limiter/pace.rs"]),
+    ("backoff", &["src/outbox/backoff.rs", "src/outbox/mod.rs"]), // the latter names its own module of that name
+    ("tokio_cron_scheduler", &["src/schedule/driver.rs"]),
+    ("croner", &["src/schedule/rule.rs"]),
+    ("reqwest", &["src/client/"]),
+    ("sqlx", &["src/store/", "src/sandbox/"]),
+    ("axum", &["src/sandbox/"]),
+    ("tracing_subscriber", &["src/telemetry.rs"]),
+    ("clap", &["src/cli/", "src/main.rs"]),
+    ("indicatif", &["src/cli/"]),
+    ("sd_notify", &["src/daemon/"]),
+];
+
+const FILE_LINES: usize = 500;
+const FUNCTION_LINES: usize = 70;
+/// Fields the JSON log writer uses itself: one of ours of that name would be written twice.
+const BANNED_FIELDS: [&str; 5] = ["level", "target", "timestamp", "message", "span"];
+
+struct Source {
+    path: String,
+    text: String,
+    /// The text with comments and literals blanked, line by line the same.
+    code: String,
+}
+
+impl Source {
+    fn new(path: &str, text: &str) -> Self {
+        Self { path: path.into(), text: text.into(), code: blank(text) }
+    }
+
+    /// `src/store/pool.rs` and `src/store.rs` belong to `store`, `src/main.rs` and `src/lib.rs` to nobody.
+    fn room(&self) -> Option<&str> {
+        let inner = self.path.strip_prefix("src/")?;
+        let room = inner.split('/').next()?.trim_end_matches(".rs");
+        ROOMS.iter().map(|(name, _)| *name).find(|name| *name == room)
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.ends_with("tests.rs") || self.path.contains("/tests/")
+    }
+
+    /// The code before the file's unit tests.
+    fn without_tests(&self) -> &str {
+        if self.is_test() { "" } else { self.code.split("#[cfg(test)]").next().unwrap_or("") }
+    }
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources() -> Vec<Source> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(root()).unwrap().to_str().unwrap();
+                found.push(Source::new(name, &read(&path)));
+            }
+        }
+    }
+    assert!(found.len() > 10, "the sources were not found");
+    found
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// Replaces comments and the insides of literals by spaces; lines stay where they are.
+fn blank(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let skipped = literal_or_comment(rest);
+        let taken = if skipped > 0 { skipped } else { first.len_utf8() };
+        let (token, after) = rest.split_at(taken);
+        let keep = |c: char| if skipped == 0 || c == '\n' { c } else { ' ' };
+        out.extend(token.chars().map(keep));
+        rest = after;
+    }
+    out
+}
+
+/// How long the comment, string or character literal is that `rest` begins with; 0 if it begins with none.
+fn literal_or_comment(rest: &str) -> usize {
+    let until =
+        |from: usize, end: &str| rest[from..].find(end).map_or(rest.len(), |at| from + at + end.len());
+    if rest.starts_with("//") {
+        return rest.find('\n').unwrap_or(rest.len());
+    }
+    if rest.starts_with("/*") {
+        return until(2, "*/");
+    }
+    if let Some(raw) = rest.strip_prefix('r') {
+        let hashes = raw.len() - raw.trim_start_matches('#').len();
+        if raw[hashes..].starts_with('"') {
+            return until(hashes + 2, &format!("\"{}", "#".repeat(hashes)));
+        }
+    }
+    match rest.as_bytes() {
+        [b'"', ..] => quoted(rest, '"'),
+        [b'\'', b'\\', ..] => quoted(rest, '\''),
+        [b'\'', ..] if rest.chars().nth(2) == Some('\'') => {
+            rest.char_indices().nth(3).map_or(rest.len(), |(at, _)| at)
+        }
+        _ => 0,
+    }
+}
+
+fn quoted(rest: &str, end: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in rest.char_indices().skip(1) {
+        match c {
+            '\\' if !escaped => escaped = true,
+            c if c == end && !escaped => return at + 1,
+            _ => escaped = false,
+        }
+    }
+    rest.len()
+}
+
+/// The first names that follow `prefix` (`crate::`), groups in braces included.
+fn names_after(code: &str, prefix: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (at, _) in code.match_indices(prefix) {
+        if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') {
+            continue;
+        }
+        let rest = &code[at + prefix.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => names.extend(members(group)),
+            None => names.push(path_head(rest)),
+        }
+    }
+    names
+}
+
+/// The members of a group up to its closing brace, each with its second segment: `model::time`.
+fn members(group: &str) -> Vec<String> {
+    let mut depth = 1;
+    let mut members = vec![String::new()];
+    for c in group.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 1 => members.push(String::new()),
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+        if let Some(last) = members.last_mut().filter(|_| c != ',') {
+            last.push(c);
+        }
+    }
+    members.iter().map(|member| path_head(member.trim())).filter(|name| !name.is_empty()).collect()
+}
+
+/// `event` names of telemetry are open to all, so the second segment counts.
+fn path_head(path: &str) -> String {
+    let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(path.len());
+    path[..end].split("::").take(2).collect::<Vec<_>>().join("::").trim_end_matches(':').to_owned()
+}
+
+fn check_imports(source: &Source) -> Vec<String> {
+    let Some(room) = source.room() else { return Vec::new() };
+    let allowed = ROOMS.iter().find(|(name, _)| *name == room).map_or(&[][..], |(_, allowed)| *allowed);
+    let mut imported = names_after(&source.code, "crate::");
+    imported.extend(names_after(&source.code, "tallyd::"));
+    if !source.is_test() {
+        imported.extend(names_after(source.without_tests(), &"super::".repeat(depth(&source.path))));
+    }
+    let forbidden = |name: &&String| {
+        let head = name.split("::").next().unwrap_or("");
+        let is_room = ROOMS.iter().any(|(room, _)| *room == head);
+        is_room && head != room && allowed != ["*"] && !allowed.contains(&head) && *name != "telemetry::event"
+    };
+    imported
+        .iter()
+        .filter(forbidden)
+        .map(|name| format!("{}: `{room}` may not import `{name}`", source.path))
+        .collect()
+}
+
+/// How many modules stand above the file's own contents, the crate's root included.
+fn depth(path: &str) -> usize {
+    let inner = path.trim_start_matches("src/").trim_end_matches("/mod.rs");
+    inner.split('/').count()
+}
+
+fn check_crates(source: &Source) -> Vec<String> {
+    let named = |name: &str| {
+        let used = source.code.match_indices(&format!("{name}::")).any(|(at, _)| {
+            !source.code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
+        });
+        used || source.code.contains(&format!("use {name} as "))
+    };
+    let strays = CRATES
+        .iter()
+        .filter(|(name, doors)| named(name) && !doors.iter().any(|door| source.path.starts_with(door)));
+    strays
+        .map(|(name, doors)| format!("{}: names `{name}`, which stays behind {}", source.path, doors[0]))
+        .collect()
+}
+
+fn check_shape(source: &Source) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if !source.text.starts_with("//!") {
+        wrong.push(format!("{}: does not open with what it is (`//!`)", source.path));
+    }
+    let lines = source.text.lines().count();
+    if lines > FILE_LINES {
+        wrong.push(format!("{}: {lines} lines, at most {FILE_LINES}", source.path));
+    }
+    for (name, lines) in functions(source.without_tests()) {
+        if lines > FUNCTION_LINES {
+            wrong.push(format!("{}: `{name}` has {lines} lines, at most {FUNCTION_LINES}", source.path));
+        }
+    }
+    wrong
+}
+
+/// Every function with a body, and its lines from signature to closing brace.
+fn functions(code: &str) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("fn ") {
+        if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+            continue;
+        }
+        let name: String = code[at + 3..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        if let Some(body) = body(&code[at..]).filter(|_| !name.is_empty()) {
+            found.push((name, body.lines().count()));
+        }
+    }
+    found
+}
+
+/// From a signature to the brace that closes its body; a declaration without a body has none.
+fn body(from: &str) -> Option<&str> {
+    let (mut depth, mut parens) = (0usize, 0usize);
+    for (at, c) in from.char_indices() {
+        match c {
+            '(' | '[' => parens += 1,
+            ')' | ']' => parens = parens.saturating_sub(1),
+            ';' if depth == 0 && parens == 0 => return None,
+            '{' => depth += 1,
+            '}' if depth <= 1 => return Some(&from[..=at]),
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn check_log_fields(source: &Source) -> Vec<String> {
+    let macros = ["trace!(", "debug!(", "info!(", "warn!(", "error!("];
+    let mut wrong = Vec::new();
+    for (at, name) in macros.iter().flat_map(|name| source.code.match_indices(name)) {
+        let arguments = source.code[at + name.len()..].split(';').next().unwrap_or("");
+        for field in BANNED_FIELDS {
+            let named = |part: &str| {
+                part.split('=').next().is_some_and(|left| left.trim() == field) && part.contains('=')
+            };
+            if arguments.split(',').any(named) {
+                wrong.push(format!("{}: a log field named `{field}`", source.path));
+            }
+        }
+    }
+    wrong
+}
+
+/// Each dependency stands in a group that a comment opens.
+fn check_reasons(manifest: &str) -> Vec<String> {
+    let (mut in_dependencies, mut reasoned) = (false, false);
+    let mut wrong = Vec::new();
+    for line in manifest.lines() {
+        match line.trim() {
+            "" => reasoned = false,
+            line if line.starts_with('[') => {
+                (in_dependencies, reasoned) = (line.ends_with("dependencies]"), false)
+            }
+            line if line.starts_with('#') => reasoned = true,
+            line if in_dependencies && !reasoned => {
+                wrong.push(format!("Cargo.toml: no reason beside `{line}`"))
+            }
+            _ => {}
+        }
+    }
+    wrong
+}
+
+/// One rule over all sources.
+fn over_all(check: impl Fn(&Source) -> Vec<String>) {
+    let wrong: Vec<_> = sources().iter().flat_map(check).collect();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn rooms_import_only_what_the_map_allows() {
+    over_all(check_imports);
+}
+
+#[test]
+fn crates_stay_behind_their_doors() {
+    over_all(check_crates);
+}
+
+#[test]
+fn files_say_what_they_are_and_stay_small() {
+    over_all(check_shape);
+}
+
+#[test]
+fn log_fields_do_not_collide_with_the_writers_own() {
+    over_all(check_log_fields);
+}
+
+#[test]
+fn every_room_is_on_the_map_and_the_map_has_no_circles() {
+    for source in sources() {
+        let known = source.room().is_some() || ["src/lib.rs", "src/main.rs"].contains(&source.path.as_str());
+        assert!(known, "{} is in a room that is not on the map", source.path);
+    }
+    for (at, (room, allowed)) in ROOMS.iter().enumerate() {
+        let above = |name: &&&str| !ROOMS[..at].iter().any(|(earlier, _)| earlier == *name) && **name != "*";
+        assert_eq!(allowed.iter().find(above), None, "`{room}` may only import what stands above it");
+    }
+}
+
+#[test]
+fn every_dependency_has_its_reason() {
+    assert_eq!(check_reasons(&read(&root().join("Cargo.toml"))), Vec::<String>::new());
+}
+
+#[test]
+fn the_unit_of_one_account_and_of_several_differ_in_paths_only() {
+    let body = |name: &str| {
+        let text = read(&root().join("systemd").join(name));
+        text.split_once("\n\n").unwrap().1.to_owned()
+    };
+    let several = body("tallyd@.service").replace("tallyd/%i", "tallyd").replace(" (%i)", "");
+    assert_eq!(several, body("tallyd.service"));
+}
+
+#[test]
+fn planted_violations_are_found() {
+    let imports = |path: &str, text: &str| check_imports(&Source::new(path, text)).len();
+    assert_eq!(imports("src/store/pool.rs", "use crate::client::Verdict;"), 1);
+    assert_eq!(imports("src/client/http.rs", "use crate::{model::Sku, store::{Writer, Reader}};"), 1);
+    assert_eq!(imports("src/limiter/mod.rs", "fn f() { crate::config::Config::load(); }"), 1);
+    assert_eq!(imports("src/job/push.rs", "use crate::sandbox::Sandbox;"), 1);
+    assert_eq!(imports("src/store/pool.rs", "use super::super::client::Verdict;"), 1);
+    assert_eq!(imports("src/sandbox/shop.rs", "use crate::model::Sku;"), 1);
+    assert_eq!(imports("src/store/pool.rs", "use crate::telemetry;"), 1);
+    let fine = "use crate::{model::{Sku, time}, telemetry::event};\nuse super::client;\n// crate::client\nconst S: &str = \"crate::client\";";
+    assert_eq!(imports("src/store/pool.rs", fine), 0);
+    assert_eq!(imports("src/cli/demo.rs", "use crate::sandbox::Sandbox;"), 0);
+
+    let crates = |path: &str, text: &str| check_crates(&Source::new(path, text)).len();
+    assert_eq!(crates("src/job/mod.rs", "let pool: sqlx::Pool<Sqlite>;"), 1);
+    assert_eq!(crates("src/limiter/wait.rs", "use governor::Quota;"), 1);
+    assert_eq!(crates("src/limiter/pace.rs", "use governor::Quota;\nuse my_sqlx::X;"), 0);
+
+    let shape = |text: &str| check_shape(&Source::new("src/model/x.rs", text)).len();
+    let long = format!("//! x\nfn long() {{\n{}}}\n", "    step();\n".repeat(FUNCTION_LINES));
+    assert_eq!(shape("fn f() {}"), 1);
+    assert_eq!(shape(&long), 1);
+    assert_eq!(shape(&format!("//! x\n#[cfg(test)]\n{}", &long[6..])), 0);
+    assert_eq!(shape(&"//! x\n".repeat(FILE_LINES + 1)), 1);
+    assert_eq!(shape("//! x\nfn f(a: [u8; 2]) -> char { '\"' }\nfn g() { let _ = '{'; }\n"), 0);
+
+    let fields = |text: &str| check_log_fields(&Source::new("src/job/x.rs", text)).len();
+    assert_eq!(fields("info!(event = event::STALE, level = 3, \"old\");"), 1);
+    assert_eq!(fields("info!(target: \"x\", event = event::STALE, age_s, \"level = {level}\");"), 0);
+
+    assert_eq!(check_reasons("[dependencies]\nserde = \"1\"\n").len(), 1);
+    assert_eq!(check_reasons("[dependencies]\n# Wire types.\nserde = \"1\"\nserde_json = \"1\"\n").len(), 0);
+}
