@@ -6,7 +6,7 @@ use super::{boot_id, notify, settings};
 use crate::client::{Client, HttpTransport, SetupError, Transport};
 use crate::config::{Config, KeyError};
 use crate::job::Context;
-use crate::limiter::{Limiter, Memory, Place};
+use crate::limiter::{Kept, Limiter, Memory, Place, Reason};
 use crate::model::{Clock, JobKind, Moment, Timestamp};
 use crate::schedule::{Driver, DriverError};
 use crate::store::{Durability, Lock, LockError, Store, StoreError, UsedPlace};
@@ -166,10 +166,13 @@ async fn limiter(store: &Store, config: &Config, clock: &Arc<dyn Clock>) -> Resu
     let (now, moment) = (clock.now(), clock.moment());
     let used = store.exchange_places(&boot_id(&**clock), limits.calls_per_minute).await?;
     let kept = store.limiter_memory().await?;
+    let mut kept: Kept = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    // A refused key may be another by now and the first call shows it; whoever judged an operation is gone.
+    kept.holds.retain(|hold| !matches!(hold.reason, Reason::RefusedKey | Reason::Judging));
     let memory = Memory {
         places: used.iter().map(|place| held(place, moment)).collect(),
         bad_requests: store.exchange_bad_requests(now.minus(DAY)).await?,
-        kept: kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+        kept,
     };
     Ok(Limiter::new(limits, Arc::clone(clock), memory))
 }

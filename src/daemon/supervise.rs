@@ -23,6 +23,11 @@ use tokio_util::sync::CancellationToken;
 
 /// Wishes written one by one arrive within this time of each other and share their calls.
 const GATHER: Duration = Duration::from_millis(40);
+/// When the outbox is looked at after the write-ahead log moved, counted from one look to the next. The log moves when
+/// a commit begins, and what it brings can be read only when it ends: after the disk has synced, however long that
+/// takes.
+const LOOKS: [Duration; 4] =
+    [Duration::from_millis(5), Duration::from_millis(30), Duration::from_millis(200), Duration::from_secs(2)];
 /// What is unanswered after this time at a stop is in doubt; systemd and the operator wait no longer than 10 s.
 const DRAIN: Duration = Duration::from_secs(8);
 /// How often the age of the data is looked at.
@@ -45,6 +50,8 @@ pub(super) struct Supervisor {
     /// Running jobs, and the trigger to run them again with.
     slots: BTreeMap<JobKind, Option<Trigger>>,
     seen: WishId,
+    /// The next look at the outbox, and the looks that follow it.
+    look: Option<(Instant, &'static [Duration])>,
     push_at: Option<Instant>,
     retry_at: Option<Instant>,
     retries: Delays,
@@ -68,6 +75,7 @@ impl Supervisor {
             runs: JoinSet::new(),
             slots: BTreeMap::new(),
             seen: WishId(0),
+            look: None,
             push_at: None,
             retry_at: None,
             retries: Delays::concurrency(),
@@ -88,14 +96,15 @@ impl Supervisor {
         let mut feed = Instant::now() + watchdog;
         let mut stale_look = Instant::now() + STALE_LOOK;
         while !stop.is_cancelled() {
-            let next = [Some(feed), Some(stale_look), self.push_at, self.retry_at, self.prober.due()];
+            let look = self.look.map(|(at, _)| at);
+            let next = [Some(feed), Some(stale_look), look, self.push_at, self.retry_at, self.prober.due()];
             let wake = next.into_iter().flatten().min().unwrap_or(feed);
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(config) = reload.recv() => return Ok(Some(config)),
                 Some((kind, at)) = self.due.recv() => self.fired(kind, at).await?,
                 Some(ended) = self.runs.join_next() => self.ended(ended).await?,
-                () = self.watch.changed() => self.look_for_wishes().await?,
+                () = self.watch.changed() => self.look = after(&LOOKS),
                 () = sleep_until(wake) => {}
             }
             let now = Instant::now();
@@ -106,6 +115,9 @@ impl Supervisor {
             if now >= stale_look {
                 self.shout_if_stale().await?;
                 stale_look = now + STALE_LOOK;
+            }
+            if look.is_some_and(|at| now >= at) {
+                self.look_for_wishes().await?;
             }
             self.begin_due(now);
             self.prober.look(&self.context).await?;
@@ -205,6 +217,7 @@ impl Supervisor {
     }
 
     async fn look_for_wishes(&mut self) -> Result<(), StoreError> {
+        self.look = self.look.and_then(|(_, rest)| after(rest));
         let newest = self.context.store.outbox_newest().await?;
         if newest > self.seen {
             self.seen = newest;
@@ -247,4 +260,10 @@ impl Supervisor {
         write.session_end(self.context.session_id, self.context.now(), self.context.clock.moment()).await?;
         write.commit().await
     }
+}
+
+/// The first of these delays from now, and those after it.
+fn after(delays: &'static [Duration]) -> Option<(Instant, &'static [Duration])> {
+    let (first, rest) = delays.split_first()?;
+    Some((Instant::now() + *first, rest))
 }

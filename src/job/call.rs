@@ -132,11 +132,18 @@ impl Context {
         lane: Lane,
         request: Request,
     ) -> Result<Answer, JobError> {
-        let permit = self.place(request.operation, lane, Pace::Paced).await?;
-        let mut write = self.store.begin(Durability::Normal).await?;
-        let begun = self.exchange_begin(&mut write, run, lane, &request).await?;
-        write.commit().await?;
-        Ok(self.send(permit, begun, request).await)
+        loop {
+            let permit = self.place(request.operation, lane, Pace::Paced).await?;
+            let mut write = self.store.begin(Durability::Normal).await?;
+            // Another call may have been throttled while this one waited for its turn to write.
+            if !permit.may_send() {
+                permit.give_back();
+                continue;
+            }
+            let begun = self.exchange_begin(&mut write, run, lane, &request).await?;
+            write.commit().await?;
+            return Ok(self.send(permit, begun, request).await);
+        }
     }
 
     /// One read, tried again while that may help. An answer that is returned was accepted and is not written down

@@ -52,7 +52,8 @@ pub struct Kept {
     pub shrunk: Option<(u32, Timestamp)>,
     /// The last unexpected 429.
     pub guarded_since: Option<Timestamp>,
-    /// Since when the ledger of bad requests is full, and whether a call has been answered since.
+    /// Since when the ledger of bad requests is full, and whether a call has been answered since; if that is out of
+    /// date, one more call goes alone.
     pub ledger_full: Option<(Timestamp, bool)>,
 }
 

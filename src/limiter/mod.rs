@@ -9,20 +9,20 @@
 //! Three things together, none of which suffices alone. The shares are those of a simulated hour of backlog against a
 //! strict sliding minute of 120 calls, with answers taking 0.1 to 1 s:
 //!
-//! - **[The account of calls](account)** keeps the promise: a call holds its place from before it is sent until 60 s
+//! - **The account of calls** (`account.rs`) keeps the promise: a call holds its place from before it is sent until 60 s
 //!   after its answer, so that jitter, stalls and late answers cannot push two calls into one minute of the service.
 //!   A log of send times used 97 % and drew 181 refusals; this one draws none, also with a tenth of the ways
 //!   stalling for seconds. Alone, though, it sends a backlog in a rush and is then silent: an urgent call waited up
 //!   to 50 s.
-//! - **[The pace](pace)** spreads bulk calls: the urgent call waits 0.6 s at worst, 98.7 % are used. A token bucket
+//! - **The pace** (`pace.rs`) spreads bulk calls: the urgent call waits 0.6 s at worst, 98.7 % are used. A token bucket
 //!   *instead of* the account has to give up its burst from the rate (burst 10 uses 92 %), and even at burst 1 a
 //!   network that stalls makes it late and then too early: some 40 refusals an hour.
 //! - **Two places in reserve** that bulk calls leave free: the urgent call does not wait at all, 97.1 % are used,
 //!   and services that count whole seconds see no rush either.
 //!
-//! Before the window stand [slots](slots) (3 calls of an operation at a time), [holds](holds) (what the service or we
-//! ordered to wait) and the [ledger](ledger) of bad requests; the [share](share) shrinks while other software uses the
-//! account. [Lanes](queue) decide who goes first.
+//! Before the window stand the slots (3 calls of an operation at a time), the holds (what the service or we
+//! ordered to wait) and the ledger of bad requests; the share shrinks while other software uses the
+//! account. Lanes (`queue.rs`) decide who goes first.
 //!
 //! # What it does not promise
 //!

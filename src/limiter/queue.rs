@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Of so many turns one is a bulk call's while an operator's calls wait too. The ten urgent calls that performance
-/// tests send at once pass before it.
+/// Of so many turns one is a bulk call's while an operator's calls wait too: a person does not
+/// notice the tenth, and a poll that waits for hours is stale.
 const BULK_TURN: u32 = 10;
 /// Of so many bulk turns one is a poll's while pushes wait too: facts stay at most a few minutes old in a backlog.
 const POLL_TURN: u32 = 5;

@@ -56,7 +56,8 @@ pub(super) struct Call {
 pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError> {
     let permit = context.place(Operation::UpdateQuantityOnHand, call.lane, call.pace).await?;
     let lines = lines(&context, &call).await?;
-    if lines.is_empty() {
+    // Another call may have been throttled meanwhile; the next batch waits its turn anew.
+    if lines.is_empty() || !permit.may_send() {
         permit.give_back();
         return Ok(Sent::Nothing);
     }

@@ -6,16 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::time::Instant;
 
-/// Moments and timestamps that advance with `tokio::time`; the calendar can be set.
+/// Moments and timestamps that advance with `tokio::time`; the calendar can be set and the machine suspended.
 pub struct TestClock {
     start: Instant,
     calendar: AtomicI64,
+    suspended: AtomicI64,
 }
 
 impl TestClock {
     /// A machine that booted a thousand seconds ago. Must be called inside a runtime.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { start: Instant::now(), calendar: AtomicI64::new(1_700_000_000_000) })
+        Arc::new(Self {
+            start: Instant::now(),
+            calendar: AtomicI64::new(1_700_000_000_000),
+            suspended: AtomicI64::new(0),
+        })
     }
 
     /// Sets the calendar ahead or back; moments do not notice.
@@ -23,8 +28,13 @@ impl TestClock {
         self.calendar.fetch_add(by_ms, Ordering::Relaxed);
     }
 
+    /// Suspends the machine: both clocks go on, Tokio's timers do not.
+    pub fn suspend(&self, for_ms: i64) {
+        self.suspended.fetch_add(for_ms, Ordering::Relaxed);
+    }
+
     fn since_start(&self) -> i64 {
-        millis(self.start.elapsed())
+        millis(self.start.elapsed()) + self.suspended.load(Ordering::Relaxed)
     }
 }
 

@@ -188,3 +188,19 @@ async fn a_share_that_grows_wakes_those_who_wait_for_a_place() {
     }
     assert_eq!(start.elapsed(), seconds(60), "75 are left, one more each minute");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_fell_due_while_the_machine_was_suspended_goes_within_a_minute_of_its_waking() {
+    let clock = TestClock::new();
+    let limiter = Limiter::new(Settings::default(), clock.clone(), Memory::default());
+    drop(urgent(&limiter, READ).await.conclude(Outcome::RateThrottled(seconds(3600))));
+    let start = Instant::now();
+    let waiting = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.acquire(READ, Lane::Operator, Pace::Paced).await.map(Permit::give_back) }
+    });
+    settle().await;
+    clock.suspend(3_600_000);
+    assert_eq!(waiting.await.unwrap(), Ok(()));
+    assert_eq!(start.elapsed(), LONGEST_NAP);
+}

@@ -1,0 +1,198 @@
+//! A daemon and a sandbox beside each other: over real HTTP on loopback, or with a transport in between that does what
+//! a test tells it to.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "each test takes what it needs, and ends at the first surprise"
+)]
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Executor};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tallyd::config::Config;
+use tallyd::daemon::{Daemon, Once, SystemClock};
+use tallyd::sandbox::{self, Options, Sandbox};
+use tallyd::store::{Lock, Store};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Duration, Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// A sandbox with a small shop, and a place for a daemon's database beside it.
+pub struct World {
+    pub sandbox: Sandbox,
+    pub path: PathBuf,
+    extra: String,
+    _dir: tempfile::TempDir,
+}
+
+/// A daemon at work.
+pub struct Working {
+    pub stop: CancellationToken,
+    pub reload: mpsc::Sender<Config>,
+    pub ended: JoinHandle<Result<(), tallyd::daemon::StartError>>,
+}
+
+impl World {
+    /// A shop of 40 SKUs in 3 warehouses; the quota is wide, so that tests of other things do not wait for it.
+    pub async fn new() -> Self {
+        Self::with(Options { skus: 40, orders: 6, calls_per_minute: 0, ..Options::default() }, "").await
+    }
+
+    /// Any shop, and lines for the configuration beside the usual ones.
+    pub async fn with(options: Options, extra: &str) -> Self {
+        let options = Options { listen: ([127, 0, 0, 1], 0).into(), ..options };
+        let sandbox = sandbox::start(options).await.unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("i"), sandbox.integration_key()).unwrap();
+        std::fs::write(dir.path().join("g"), sandbox.gateway_key()).unwrap();
+        let path = dir.path().join("tallyd.db");
+        Self { sandbox, path, extra: extra.into(), _dir: dir }
+    }
+
+    /// The configuration, with more lines where a test wants another one.
+    pub fn config_with(&self, more: &str) -> Config {
+        let dir = self._dir.path();
+        let jobs: String = tallyd::model::JobKind::ALL
+            .iter()
+            .filter(|kind| **kind != tallyd::model::JobKind::Push)
+            .filter(|kind| !["balances", "order_lines", "warehouses", "work_queue"].contains(&kind.as_str()))
+            .map(|kind| format!("[jobs.{kind}]\nenabled = false\n"))
+            .collect();
+        let limits = if self.extra.contains("[limits]") { "" } else { "[limits]\ncalls_per_minute = 6000\n" };
+        let text = format!(
+            "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {:?}\ngateway_key_file = {:?}\n\
+             [database]\npath = {:?}\n{limits}{jobs}{}\n{more}",
+            self.sandbox.addr(),
+            dir.join("i"),
+            dir.join("g"),
+            self.path,
+            self.extra
+        );
+        Config::from_toml(&text).unwrap()
+    }
+
+    pub fn config(&self) -> Config {
+        self.config_with("")
+    }
+
+    /// Overwrites the integration key's file.
+    pub fn write_key(&self, key: &str) {
+        std::fs::write(self._dir.path().join("i"), key).unwrap();
+    }
+
+    pub async fn daemon(&self) -> Daemon {
+        Daemon::start(self.config(), Arc::new(SystemClock)).await.unwrap()
+    }
+
+    pub async fn once(&self) -> Once {
+        self.daemon().await.once().await.unwrap()
+    }
+
+    /// A daemon that works until it is told to stop.
+    pub async fn work(&self) -> Working {
+        let daemon = self.daemon().await;
+        let stop = CancellationToken::new();
+        let (reload, changed) = mpsc::channel(1);
+        let ended = tokio::spawn(daemon.run(stop.clone(), changed));
+        Working { stop, reload, ended }
+    }
+
+    /// Makes the database without doing anything.
+    pub async fn make(&self) {
+        let lock = Lock::take(&self.path).unwrap();
+        Store::open(&self.path, &lock).await.unwrap().close().await.unwrap();
+    }
+
+    /// Somebody else's connection.
+    pub async fn outsider(&self) -> SqliteConnection {
+        let options = SqliteConnectOptions::new().filename(&self.path).busy_timeout(Duration::from_secs(10));
+        options.pragma("wal_autocheckpoint", "0").connect().await.unwrap()
+    }
+
+    pub async fn sql(&self, sql: &str) {
+        self.outsider().await.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
+    }
+
+    /// Tracks every SKU and order of the shop.
+    pub async fn track_all(&self) {
+        self.make().await;
+        let mut other = self.outsider().await;
+        for sku in self.sandbox.skus().await.unwrap() {
+            let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku);
+            other.execute(insert).await.unwrap();
+        }
+        for order in self.sandbox.orders().await.unwrap() {
+            let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(order);
+            other.execute(insert).await.unwrap();
+        }
+    }
+
+    /// Inserts a wish as any program would.
+    pub async fn wish(&self, key: &str, kind: &str, body: &str) {
+        let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
+        let insert = sqlx::query(sql).bind(key).bind(kind).bind(body);
+        self.outsider().await.execute(insert).await.unwrap();
+    }
+
+    /// (state, reason, detail) of a wish.
+    pub async fn fate(&self, key: &str) -> (String, String, String) {
+        let sql = "SELECT state, coalesce(reason, ''), coalesce(detail, '') FROM outbox WHERE key = ?1";
+        sqlx::query_as(sql).bind(key).fetch_one(&mut self.outsider().await).await.unwrap()
+    }
+
+    /// A number the database holds.
+    pub async fn number(&self, sql: &str) -> i64 {
+        sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut self.outsider().await).await.unwrap()
+    }
+
+    /// (sku, warehouse, quantity) of every cell, as the `stock` view has it.
+    pub async fn mirror(&self) -> Vec<(String, i64, i64)> {
+        let sql = "SELECT sku, warehouse_id, quantity FROM stock ORDER BY sku, warehouse_id";
+        sqlx::query_as(sql).fetch_all(&mut self.outsider().await).await.unwrap()
+    }
+
+    /// The same, as the shop has it; kits hold nothing themselves and are left out.
+    pub async fn shop(&self) -> Vec<(String, i64, i64)> {
+        let rows = self.sandbox.stock().await.unwrap();
+        let mut cells: Vec<_> = rows.into_iter().map(|r| (r.sku, r.warehouse_id, r.quantity)).collect();
+        cells.sort();
+        cells
+    }
+
+    /// What the shop holds in one cell.
+    pub async fn shop_cell(&self, sku: &str, warehouse: i64) -> i64 {
+        let cells = self.shop().await;
+        cells.iter().find(|(s, w, _)| s == sku && *w == warehouse).unwrap().2
+    }
+
+    /// The calls of one operation so far.
+    pub fn calls(&self, operation: &str) -> usize {
+        self.sandbox.calls().iter().filter(|call| call.operation == operation).count()
+    }
+
+    /// Waits until `done`, as somebody watching the tables would; fails after 10 s.
+    pub async fn until(&self, what: &str, done: impl AsyncFn(&World) -> bool) {
+        let started = Instant::now();
+        while !done(self).await {
+            assert!(started.elapsed() < Duration::from_secs(10), "waited in vain until {what}");
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Working {
+    /// Stops it and says how long that took.
+    pub async fn stop(self) -> Duration {
+        let started = Instant::now();
+        self.stop.cancel();
+        self.ended.await.unwrap().unwrap();
+        started.elapsed()
+    }
+}
+
+pub const BALANCES: &str = "POST /api/product/getProductBalances";
+pub const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
