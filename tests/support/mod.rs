@@ -53,8 +53,8 @@ impl World {
         Self { sandbox, path, extra: extra.into(), _dir: dir }
     }
 
-    /// The configuration, with more lines where a test wants another one.
-    pub fn config_with(&self, more: &str) -> Config {
+    /// The configuration as text, with more lines where a test wants another one.
+    pub fn toml(&self, more: &str) -> String {
         let dir = self._dir.path();
         let jobs: String = tallyd::model::JobKind::ALL
             .iter()
@@ -62,8 +62,12 @@ impl World {
             .filter(|kind| !["balances", "order_lines", "warehouses", "work_queue"].contains(&kind.as_str()))
             .map(|kind| format!("[jobs.{kind}]\nenabled = false\n"))
             .collect();
-        let limits = if self.extra.contains("[limits]") { "" } else { "[limits]\ncalls_per_minute = 6000\n" };
-        let text = format!(
+        let limits = if self.extra.contains("[limits]") || more.contains("[limits]") {
+            ""
+        } else {
+            "[limits]\ncalls_per_minute = 6000\n"
+        };
+        format!(
             "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {:?}\ngateway_key_file = {:?}\n\
              [database]\npath = {:?}\n{limits}{jobs}{}\n{more}",
             self.sandbox.addr(),
@@ -71,12 +75,11 @@ impl World {
             dir.join("g"),
             self.path,
             self.extra
-        );
-        Config::from_toml(&text).unwrap()
+        )
     }
 
     pub fn config(&self) -> Config {
-        self.config_with("")
+        Config::from_toml(&self.toml("")).unwrap()
     }
 
     /// Overwrites the integration key's file.
