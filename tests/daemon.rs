@@ -166,10 +166,10 @@ async fn nonsense_is_rejected_with_a_reason_and_never_sent() {
         world.wish(&format!("n{n}"), kind, body).await;
     }
     world.once().await;
-    for n in 0..nonsense.len() {
+    for (n, wish) in nonsense.iter().enumerate() {
         let (state, reason, detail) = world.fate(&format!("n{n}")).await;
-        assert_eq!(state, "rejected", "{:?}: {reason} {detail}", nonsense[n]);
-        assert!(!reason.is_empty() && detail.len() > 10, "{:?}: {reason} {detail}", nonsense[n]);
+        assert_eq!(state, "rejected", "{wish:?}: {reason} {detail}");
+        assert!(!reason.is_empty() && detail.len() > 10, "{wish:?}: {reason} {detail}");
     }
     assert!(world.sandbox.calls().iter().all(|call| call.status == Some(200)));
 }
