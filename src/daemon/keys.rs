@@ -12,6 +12,7 @@ use crate::store::{Durability, StoreError};
 use crate::telemetry::event;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// How often the key files are looked at while the key is refused; it costs no call.
@@ -30,6 +31,8 @@ struct Refused {
     delays: Delays,
     probe_at: Instant,
     look_at: Instant,
+    /// The probe under way. The loop does not wait for it: an answer can take as long as a call's time-out.
+    probing: Option<JoinHandle<Result<bool, StoreError>>>,
 }
 
 impl Prober {
@@ -43,7 +46,7 @@ impl Prober {
             let mut delays = Delays::probe();
             let now = Instant::now();
             let probe_at = now + delays.next().unwrap_or(LOOK);
-            self.refused = Some(Refused { delays, probe_at, look_at: now + LOOK });
+            self.refused = Some(Refused { delays, probe_at, look_at: now + LOOK, probing: None });
         }
     }
 
@@ -70,18 +73,30 @@ impl Prober {
             return Ok(());
         }
         refused.look_at = now + LOOK;
-        let is_new = read(&self.source, self.transport.as_deref());
-        if !is_new && now < refused.probe_at {
-            return Ok(());
-        }
-        refused.probe_at = now + refused.delays.next().unwrap_or(LOOK);
-        if probe(context).await? {
-            context.limiter.lift_refusal();
-            self.refused = None;
-            self.healed = true;
-            tracing::info!(event = event::AUTH_RESTORED, "the service accepts the key again; work goes on");
+        match refused.probing.take_if(|probe| probe.is_finished()) {
+            Some(probe) => {
+                // A probe that broke off has decided nothing.
+                if probe.await.unwrap_or(Ok(false))? {
+                    self.heal(context);
+                }
+            }
+            None if refused.probing.is_some() => {}
+            None => {
+                let is_new = read(&self.source, self.transport.as_deref());
+                if is_new || now >= refused.probe_at {
+                    refused.probe_at = now + refused.delays.next().unwrap_or(LOOK);
+                    refused.probing = Some(tokio::spawn(probe(context.clone())));
+                }
+            }
         }
         Ok(())
+    }
+
+    fn heal(&mut self, context: &Context) {
+        context.limiter.lift_refusal();
+        self.refused = None;
+        self.healed = true;
+        tracing::info!(event = event::AUTH_RESTORED, "the service accepts the key again; work goes on");
     }
 }
 
@@ -103,12 +118,12 @@ pub(super) fn read(source: &KeySource, transport: Option<&HttpTransport>) -> boo
 }
 
 /// One call in a run of its own, so that it stands in the journal.
-async fn probe(context: &Context) -> Result<bool, StoreError> {
+async fn probe(context: Context) -> Result<bool, StoreError> {
     let now = context.now();
     let mut write = context.store.begin(Durability::Normal).await?;
     let run = write.run_begin(context.session_id, JobKind::WorkQueue, Trigger::Retry, now).await?;
     write.commit().await?;
-    let works = job::key_works(context, run).await;
+    let works = job::key_works(&context, run).await;
     let (outcome, summary) = match &works {
         Ok(true) => (crate::journal::RunOutcome::Ok, "probe: the key works"),
         Ok(false) => (crate::journal::RunOutcome::Failed, "probe: the key is still refused"),

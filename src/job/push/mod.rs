@@ -231,8 +231,9 @@ impl Push<'_> {
         // The first call goes straight behind the read that made its facts fresh, which paid its pace.
         let mut pace = Pace::Paid;
         let at_once = self.context.settings().calls_in_flight.max(1);
-        let sent = loop {
-            while flying.len() < at_once {
+        let mut broken = None;
+        loop {
+            while broken.is_none() && flying.len() < at_once {
                 let (cells, urgent) = match self.halves.pop_front() {
                     Some(half) => (half, false),
                     None => match self.next_call(&mut calls, newest).await? {
@@ -245,13 +246,18 @@ impl Push<'_> {
                 flying.spawn(send::send(self.context.clone(), call));
                 pace = Pace::Paced;
             }
-            match flying.join_next().await {
-                None => break self.tally.trouble.is_none(),
-                Some(sent) => self.sent(joined(sent)?),
+            // What is in flight concludes, also when another call broke off: left alone it would be in doubt.
+            match flying.join_next().await.map(joined) {
+                None => break,
+                Some(Ok(sent)) => self.sent(sent),
+                Some(Err(error)) => broken = Some(error),
             }
-        };
+        }
+        if let Some(error) = broken {
+            return Err(error);
+        }
         self.own_read = None;
-        Ok(sent)
+        Ok(self.tally.trouble.is_none())
     }
 
     /// The next packed call, unless an operator's wish has arrived or something went wrong.
