@@ -175,6 +175,34 @@ async fn nonsense_is_rejected_with_a_reason_and_never_sent() {
 }
 
 #[tokio::test]
+async fn text_that_is_no_utf_8_spoils_nothing() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let (sku, warehouse, quantity) = well_stocked(&world, 20).await;
+    let mut other = world.outsider().await;
+    for sql in [
+        // A lone surrogate, which SQLite takes for JSON, and Latin-1 in every place a program can write.
+        r#"INSERT INTO outbox (key, kind, body) VALUES ('u', 'quantity.set', '{"sku":"\ud800","warehouse_id":1,"quantity":1}')"#,
+        "INSERT INTO outbox (key, kind, body) VALUES ('l', 'quantity.set', \
+             '{\"sku\":\"' || CAST(x'47f6dfe5' AS TEXT) || '\",\"warehouse_id\":1,\"quantity\":1}')",
+        "INSERT INTO outbox (key, kind, body) VALUES (CAST(x'6bf6' AS TEXT), CAST(x'f6' AS TEXT), '{}')",
+        "INSERT INTO tracked_sku (sku) VALUES (CAST(x'47f6dfe5' AS TEXT))",
+    ] {
+        other.execute(sql).await.unwrap();
+    }
+    let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": 1}).to_string();
+    world.wish("good", "quantity.adjust", &body).await;
+    assert!(world.once().await.is_good());
+    assert_eq!(world.fate("good").await.0, "applied");
+    assert_eq!(world.shop_cell(&sku, warehouse).await, quantity + 1);
+    for key in ["u", "l"] {
+        assert_eq!(world.fate(key).await.0, "rejected");
+    }
+    assert_eq!(world.number("SELECT count(*) FROM outbox WHERE state = 'rejected'").await, 3);
+}
+
+#[tokio::test]
 async fn a_wish_of_another_process_is_on_the_wire_at_once() {
     let world = World::new().await;
     world.track_all().await;

@@ -46,6 +46,10 @@ CREATE INDEX outbox_cell_settled ON outbox (sku, warehouse_id, id) WHERE state =
 
 -- A key is for ever: it stands here when the wish itself was pruned.
 CREATE TABLE wish_key (key TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TRIGGER wish_key_kept BEFORE DELETE ON wish_key
+BEGIN
+    SELECT RAISE(ABORT, 'a key is for ever');
+END;
 
 -- Set and cleared by the pruning transaction alone; without it nothing leaves the outbox.
 CREATE TABLE pruning (id INTEGER PRIMARY KEY CONSTRAINT pruning_single CHECK (id = 1)) STRICT;
@@ -84,6 +88,7 @@ BEGIN
         WHEN NEW.state <> 'pending' OR NEW.reason IS NOT NULL OR NEW.detail IS NOT NULL
              OR NEW.settled_at IS NOT NULL OR NEW.sku IS NOT NULL OR NEW.warehouse_id IS NOT NULL
              OR NEW.base_quantity IS NOT NULL OR NEW.base_ms IS NOT NULL OR NEW.exchange_id IS NOT NULL
+             OR NEW.created_at IS NOT strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
              OR NEW.written IS NOT NULL OR NEW.position IS NOT NULL OR NEW.mine IS NOT NULL OR NEW.theirs IS NOT NULL OR NEW.moved_ms IS NOT NULL
             THEN RAISE(ABORT, 'a wish begins pending: insert key, kind, body and priority only')
     END;

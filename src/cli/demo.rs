@@ -290,7 +290,11 @@ async fn summary(
     let applied = wishes.iter().filter(|wish| wish.state == "applied").count();
     let open = wishes.iter().filter(|wish| !matches!(wish.state.as_str(), "applied" | "cancelled")).count();
     let different = differing(sandbox, store).await?;
-    let seen = store.units_moved_by_others().await?;
+    // A kit's quantity follows from its components, which are counted themselves.
+    let cells = stock_of(sandbox).await?;
+    let moved = store.moved_by_others().await?.into_iter();
+    let seen: i64 =
+        moved.filter(|(sku, w, _)| cells.contains_key(&(sku.clone(), *w))).map(|(_, _, n)| n).sum();
     let calls = sandbox.calls();
     let throttled = calls.iter().filter(|call| call.status == Some(429)).count();
     let counts = store.state_count().await?;

@@ -68,8 +68,9 @@ async fn list(place: &Place, args: List) -> Result<Answer, Failure> {
     }
     let mut table = Table::new(&["key", "kind", "cell", "state", "reason", "detail"]);
     for row in rows {
-        let cell =
-            row.sku.as_ref().zip(row.warehouse_id).map(|(sku, warehouse)| format!("{sku} @{warehouse}"));
+        let body = crate::outbox::parse(&row.kind, &row.body).ok();
+        let cell = body.as_ref().and_then(crate::outbox::Body::cell);
+        let cell = cell.map(|cell| format!("{} @{}", cell.sku, cell.warehouse_id));
         table.row([row.key, row.kind, dash(cell), row.state, dash(row.reason), dash(row.detail)]);
     }
     Ok(table.render("no such wish").into())

@@ -108,6 +108,9 @@ pub fn parse(kind: &str, body: &str) -> Result<Body, Rejection> {
             "the body is {size} bytes long; at most {BODY_MAX_BYTES} are taken, make it shorter"
         )));
     }
+    if body.contains(char::REPLACEMENT_CHARACTER) {
+        return Err(bad("the body holds text that is not UTF-8; write it in UTF-8".into()));
+    }
     let value = json::read(body)
         .map_err(|error| bad(format!("the body is not JSON that can be read: {error}; correct it")))?;
     let Value::Object(map) = value else {

@@ -22,6 +22,7 @@ mod orders;
 mod outbox;
 mod run;
 mod status;
+mod text;
 mod tracked;
 mod warehouses;
 mod watch;

@@ -1,6 +1,7 @@
 //! The outbox: wishes and their moves. Every move names the state it expects, so that nothing is moved twice.
 
 use super::error::Doing;
+use super::text::Text;
 use super::{Store, StoreError, Write};
 use crate::model::{ExchangeId, Timestamp, WishId};
 use crate::outbox::State;
@@ -13,10 +14,13 @@ pub struct WishRow {
     /// Its id; the order of ids is the order of commits.
     pub id: i64,
     /// The caller's own name for it.
+    #[sqlx(try_from = "Text")]
     pub key: String,
     /// What kind of wish.
+    #[sqlx(try_from = "Text")]
     pub kind: String,
     /// Its body as inserted.
+    #[sqlx(try_from = "Text")]
     pub body: String,
     /// 1: an operator's; 0: bulk.
     pub priority: i64,
@@ -30,10 +34,6 @@ pub struct WishRow {
     pub created_at: String,
     /// When it was applied, rejected or cancelled.
     pub settled_at: Option<String>,
-    /// The SKU of a quantity wish.
-    pub sku: Option<String>,
-    /// The warehouse of a quantity wish.
-    pub warehouse_id: Option<i64>,
     /// What the count was made against.
     pub base_quantity: Option<i64>,
     /// Our sum at that time.
@@ -96,8 +96,8 @@ pub struct OutboxFilter {
     pub limit: u32,
 }
 
-const COLUMNS: &str = "SELECT id, key, kind, body, priority, state, reason, detail, created_at, settled_at, sku, \
-    warehouse_id, base_quantity, base_ours, base_ms, position, exchange_id, written, mine, theirs FROM outbox";
+const COLUMNS: &str = "SELECT id, key, kind, body, priority, state, reason, detail, created_at, settled_at, \
+    base_quantity, base_ours, base_ms, position, exchange_id, written, mine, theirs FROM outbox";
 
 impl Store {
     /// The pending wishes, operators' first, then in order.

@@ -90,13 +90,16 @@ impl Store {
         sqlx::query_as(sql).fetch_one(&self.read).await.doing("count what is there")
     }
 
-    /// Units that others added (negative: took) since each cell was first read: R − O now, less R − O then.
-    pub async fn units_moved_by_others(&self) -> Result<i64, StoreError> {
-        let sql = "SELECT coalesce(sum(b.quantity - b.ours - coalesce( \
-                       (SELECT past.quantity - past.ours FROM balance_past past \
-                        WHERE past.product = b.product AND past.warehouse_id = b.warehouse_id \
-                        ORDER BY past.position LIMIT 1), b.quantity - b.ours)), 0) FROM balance b";
-        sqlx::query_scalar(sql).fetch_one(&self.read).await.doing("count what others moved")
+    /// Units that others added to each cell since it was first read, negative if they took some: R − O now, less
+    /// R − O then. Cells that nobody else moved are left out.
+    pub async fn moved_by_others(&self) -> Result<Vec<(String, i64, i64)>, StoreError> {
+        let sql = "SELECT sku, warehouse_id, moved FROM ( \
+                       SELECT p.sku, b.warehouse_id, b.quantity - b.ours - coalesce( \
+                           (SELECT past.quantity - past.ours FROM balance_past past \
+                            WHERE past.product = b.product AND past.warehouse_id = b.warehouse_id \
+                            ORDER BY past.position LIMIT 1), b.quantity - b.ours) AS moved \
+                       FROM balance b JOIN product p ON p.id = b.product) WHERE moved <> 0";
+        sqlx::query_as(sql).fetch_all(&self.read).await.doing("count what others moved")
     }
 
     /// Calls of the last `since_ms` by lane, newest window first: lane, calls, answers 429.

@@ -1,6 +1,7 @@
 //! What is tracked: SKUs and orders. The service lists neither, so people and programs name them.
 
 use super::error::Doing;
+use super::text::Text;
 use super::{Store, StoreError, Write};
 use crate::model::{ExchangeId, OrderId, Position, Sku};
 use sqlx::FromRow;
@@ -46,12 +47,13 @@ impl Store {
     ) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
                    WHERE t.sku > ?1 AND p.reading_id IS NULL ORDER BY t.sku LIMIT ?2";
-        let mut page: Vec<String> = sqlx::query_scalar(sql)
+        let never: Vec<Text> = sqlx::query_scalar(sql)
             .bind(after)
             .bind(limit)
             .fetch_all(&self.read)
             .await
             .doing("find the SKUs that were never read")?;
+        let mut page: Vec<String> = never.into_iter().map(String::from).collect();
         let rest = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
         if rest > 0 {
             let sql = "SELECT p.sku FROM reading r JOIN product p ON p.reading_id = r.id \

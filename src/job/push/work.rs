@@ -115,7 +115,7 @@ pub(in crate::job) async fn gather(
     let rows = store.cell_rows(&order).await?;
     let listed: BTreeSet<WarehouseId> = store.warehouse_ids().await?.into_iter().collect();
     for (cell, row) in order.into_iter().zip(rows) {
-        let open = wishes.remove(&(row.asked.clone(), row.warehouse_id)).unwrap_or_default();
+        let open = wishes.remove(&cell).unwrap_or_default();
         let is_listed = listed.is_empty() || listed.contains(&cell.warehouse_id);
         gathered.works.extend(look.work(cell, &row, &open, is_listed));
     }
@@ -145,15 +145,13 @@ impl Gathered {
     }
 }
 
-async fn open_wishes(
-    store: &Store,
-    cells: &[Cell],
-) -> Result<BTreeMap<(String, i64), Vec<WishRow>>, StoreError> {
+async fn open_wishes(store: &Store, cells: &[Cell]) -> Result<BTreeMap<Cell, Vec<WishRow>>, StoreError> {
     let names: Vec<(&str, i64)> = cells.iter().map(|c| (c.sku.as_str(), c.warehouse_id.0)).collect();
-    let mut open: BTreeMap<(String, i64), Vec<WishRow>> = BTreeMap::new();
+    let mut open: BTreeMap<Cell, Vec<WishRow>> = BTreeMap::new();
     for wish in store.outbox_open_of(&names).await? {
-        if let (Some(sku), Some(warehouse)) = (wish.sku.clone(), wish.warehouse_id) {
-            open.entry((sku, warehouse)).or_default().push(wish);
+        let body = outbox::parse(&wish.kind, &wish.body).ok();
+        if let Some(cell) = body.as_ref().and_then(Body::cell) {
+            open.entry(cell.clone()).or_default().push(wish);
         }
     }
     Ok(open)
