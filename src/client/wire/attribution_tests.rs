@@ -113,6 +113,12 @@ fn a_message_that_names_another_sku_of_the_call_is_not_believed() {
         (&["1", "A"], "1: not active", None),
         (&["1", "A"], "[1] not active", None),
         (&["A", "1"], "1: not active", Some(1)),
+        // A bare number that is both an index and another entry's SKU: the SKU named behind it decides.
+        (&["1", "2"], "1: no product 2", Some(1)),
+        (&["1", "2"], "[1] no product 2", Some(1)),
+        (&["2", "1", "0"], "2: no product 0", Some(2)),
+        (&["1", "2"], "1: no product 1", None),
+        (&["1", "2", "3"], "1: neither 2 nor 3", None),
         (&["0", "1"], "Index 0: no product 0", Some(0)),
         (&["0", "1"], "Index 0: no product 1", None),
         (&["A", "25"], "Index 0: quantity 25 is too large", None),
