@@ -266,6 +266,26 @@ async fn a_page_too_large_is_halved_until_it_passes() {
 }
 
 #[tokio::test]
+async fn a_sku_that_is_gone_is_made_sure_of_and_an_emptied_answer_is_a_failure() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.sql("INSERT INTO tracked_sku (sku) VALUES ('never was')").await;
+    world.once().await;
+    assert_eq!(world.calls(BALANCES), 2, "the page, and the one SKU it lacked alone");
+    let missing = "SELECT count(*) FROM product WHERE missing_since_ms IS NOT NULL";
+    assert_eq!(world.number(missing).await, 1);
+    world.once().await;
+    assert_eq!(world.calls(BALANCES), 3, "what is known to be missing is not asked for twice a run");
+
+    world.make_strangers_of_all_skus().await;
+    let once = world.once().await;
+    let balances = once.runs.iter().find(|run| run.kind.as_str() == "balances").unwrap();
+    assert_eq!(balances.outcome, RunOutcome::Failed);
+    assert!(balances.summary.contains("returned none of 40 known SKUs"), "{}", balances.summary);
+    assert_eq!(world.number(missing).await, 1);
+}
+
+#[tokio::test]
 async fn a_lost_answer_leaves_the_wish_in_doubt_and_the_cell_waits() {
     let world = World::new().await;
     world.track_all().await;

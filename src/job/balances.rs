@@ -3,11 +3,15 @@
 //! Each page is committed as it arrives, and the stalest SKU is always the next to be read: a crash or a spent budget
 //! loses nothing and needs no cursor. A page that is too much for the service is halved, down to 25, and grows back to
 //! `skus_per_call` as pages succeed.
+//!
+//! An answer that lacks much may have been cut silently: what it lacked is asked for again at the end, in pages so small
+//! that their answers are trusted, and only then a SKU is missing (rules.md 29).
 
 use super::{Context, JobError, Report, call, record};
 use crate::client::{Verdict, wire};
 use crate::model::{Lane, Position, RunId, Sku};
 use crate::outbox::Delays;
+use crate::reconcile::brake;
 
 /// The smallest page: what the service returns of so few SKUs is trusted to be whole.
 const PAGE_MIN: usize = 25;
@@ -37,8 +41,11 @@ struct Reading<'a> {
     delays: Delays,
     asked: usize,
     absent: usize,
+    /// Not returned, but not sure to be missing.
+    unsure: Vec<Sku>,
+    /// The pages are of `unsure` now.
+    rereads: bool,
     changed: u64,
-    known_before: i64,
 }
 
 impl<'a> Reading<'a> {
@@ -53,15 +60,21 @@ impl<'a> Reading<'a> {
             delays: Delays::page_retry(),
             asked: 0,
             absent: 0,
+            unsure: Vec::new(),
+            rereads: false,
             changed: 0,
-            known_before: context.store.state_count().await?.skus,
         })
     }
 
-    async fn next_page(&self) -> Result<Option<Vec<Sku>>, JobError> {
+    async fn next_page(&mut self) -> Result<Option<Vec<Sku>>, JobError> {
         let limit = u32::try_from(self.size).unwrap_or(u32::MAX);
         let page = self.context.store.tracked_sku_stalest(self.before, &self.after, limit).await?;
-        let page: Vec<Sku> = page.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
+        let mut page: Vec<Sku> = page.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
+        if page.is_empty() {
+            let first = self.unsure.len().saturating_sub(PAGE_MIN);
+            page = self.unsure.split_off(first);
+            self.rereads = true;
+        }
         Ok((!page.is_empty()).then_some(page))
     }
 
@@ -73,16 +86,28 @@ impl<'a> Reading<'a> {
         if answer.reply.verdict == Verdict::Accepted {
             let recorded = record::balances_page(self.context, &answer, page).await?;
             self.asked += page.len();
-            self.absent += recorded.absent.len();
+            self.absent += recorded.absent.len() - recorded.unsure.len();
             self.changed += recorded.cells_changed;
             self.after = page.iter().map(Sku::as_str).max().unwrap_or_default().max(&self.after).to_owned();
-            self.size = (self.size * 2).min(self.context.settings().skus_per_call);
+            if brake::looks_cut(page.len() as u64, recorded.unsure.len() as u64) {
+                self.shrink();
+            } else {
+                self.size = (self.size * 2).min(self.context.settings().skus_per_call);
+            }
+            self.unsure.extend(recorded.unsure);
             self.failures = 0;
             self.delays = Delays::page_retry();
             return Ok(None);
         }
         self.context.end_alone(&answer).await?;
+        if self.rereads {
+            self.unsure.extend_from_slice(page);
+        }
         self.failed(&answer).await
+    }
+
+    fn shrink(&mut self) {
+        self.size = (self.size / 2).max(PAGE_MIN.min(self.size));
     }
 
     async fn failed(&mut self, answer: &call::Answer) -> Result<Option<String>, JobError> {
@@ -101,7 +126,7 @@ impl<'a> Reading<'a> {
             | Verdict::InDoubt => {}
         }
         if reply.wants_smaller_page() {
-            self.size = (self.size / 2).max(PAGE_MIN.min(self.size));
+            self.shrink();
         }
         self.failures += 1;
         if self.failures >= FAILURES_MAX {
@@ -114,13 +139,6 @@ impl<'a> Reading<'a> {
     }
 
     fn report(&self, gave_up: Option<String>) -> Result<Report, JobError> {
-        if self.asked > 0 && self.absent == self.asked && self.known_before > 0 {
-            let why = format!(
-                "the service returned none of {} SKUs, but {} were known; the mirror keeps its facts",
-                self.asked, self.known_before
-            );
-            return Err(JobError::Implausible(why));
-        }
         let mut summary = format!("{} SKU(s) read, {} cell(s) new or changed", self.asked, self.changed);
         if self.absent > 0 {
             summary.push_str(&format!(", {} not returned by the service", self.absent));

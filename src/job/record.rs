@@ -7,6 +7,7 @@ use super::call::Answer;
 use super::{Context, JobError};
 use crate::client::wire::{self, Decoded, OrderLineItem, ProductBalance, Warehouse, WorkQueue};
 use crate::model::{ExchangeId, OrderId, OrderLine, Quantity, Sku, Timestamp, WarehouseId, time};
+use crate::reconcile::brake;
 use crate::store::{
     BalanceFact, BalancePage, BalancesRecorded, CellBalance, Durability, OrderPage, StoreError,
     WarehouseFact, WorkQueueCounts, Write,
@@ -20,6 +21,17 @@ pub(super) async fn balances_page(
     asked: &[Sku],
 ) -> Result<BalancesRecorded, JobError> {
     let decoded = context.decoded(answer, wire::decode_balances(&answer.reply.body)).await?;
+    if decoded.records.is_empty() && decoded.parked.is_empty() {
+        let known = context.store.product_known(asked).await?;
+        if brake::looks_emptied(known, 0) {
+            context.end_alone(answer).await?;
+            let why = format!(
+                "the service returned none of {known} known SKUs; nothing was changed; \
+                 see whether the account is the right one: tallyd check --online"
+            );
+            return Err(JobError::Implausible(why));
+        }
+    }
     let max_base_age = time::millis(context.settings().quantities.max_base_age);
     let mut write = context.store.begin(Durability::Normal).await?;
     context.exchange_end(&mut write, answer).await?;

@@ -7,7 +7,7 @@
 //! the answer may be from before the write (rules.md 5). Its age stays the older fact's too.
 
 use super::error::Doing;
-use super::{StoreError, Write};
+use super::{Store, StoreError, Write};
 use crate::model::{ExchangeId, Quantity, Sku, Timestamp, WarehouseId};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,10 +66,26 @@ pub struct BalancesRecorded {
     pub cells_overlapped: u64,
     /// SKUs that were asked for and not returned under any spelling.
     pub absent: Vec<Sku>,
+    /// Those of them that are not sure to be missing: a large answer may have been cut.
+    pub unsure: Vec<Sku>,
 }
 
 /// From here on a SKU that is not returned counts as missing: a large answer may have been cut silently.
 const TRUSTED_PAGE: usize = 25;
+
+impl Store {
+    /// How many of these SKUs the service is known to have.
+    pub async fn product_known(&self, skus: &[Sku]) -> Result<u64, StoreError> {
+        let sql = "SELECT count(*) FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
+                   AND sku IN (SELECT value FROM json_each(?1))";
+        let count: i64 = sqlx::query_scalar(sql)
+            .bind(super::cells::json(skus))
+            .fetch_one(&self.read)
+            .await
+            .doing("count the known SKUs of a page")?;
+        Ok(count.unsigned_abs())
+    }
+}
 
 impl Write {
     /// Records a page of balances.
@@ -81,8 +97,9 @@ impl Write {
         self.reading_move(page, &spelled).await?;
         let changed = self.cells_write(page, &rows).await?;
         self.cells_vanish(page, &rows).await?;
-        self.absent_mark(page, &spelled).await?;
-        Ok(BalancesRecorded { cells_changed: changed, cells_overlapped: overlapped, absent: spelled.absent })
+        let unsure = self.absent_mark(page, &spelled).await?;
+        let absent = spelled.absent;
+        Ok(BalancesRecorded { cells_changed: changed, cells_overlapped: overlapped, absent, unsure })
     }
 
     async fn products_write(
@@ -226,22 +243,29 @@ impl Write {
         done.map(drop).doing("mark vanished cells")
     }
 
-    /// Counts the SKUs the service did not return; a small answer that lacks one again makes it missing.
-    async fn absent_mark(&mut self, page: &BalancePage<'_>, spelled: &Spellings) -> Result<(), StoreError> {
+    /// Counts the SKUs the service did not return; a small answer that lacks one again makes it missing. Those that
+    /// are not missing yet are returned.
+    async fn absent_mark(
+        &mut self,
+        page: &BalancePage<'_>,
+        spelled: &Spellings,
+    ) -> Result<Vec<Sku>, StoreError> {
         if spelled.absent.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let sql = "UPDATE product SET absent = absent + 1, \
                        missing_since_ms = iif(?3 AND (absent > 0 OR product_id IS NULL), \
                                               coalesce(missing_since_ms, ?2), missing_since_ms) \
-                   WHERE sku IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql)
+                   WHERE sku IN (SELECT value FROM json_each(?1)) RETURNING sku, missing_since_ms IS NULL";
+        let marked: Vec<(String, bool)> = sqlx::query_as(sql)
             .bind(super::cells::json(&spelled.absent))
             .bind(page.observed_at.0)
             .bind(page.asked.len() <= TRUSTED_PAGE)
-            .execute(&mut *self.tx)
-            .await;
-        done.map(drop).doing("mark the SKUs the service did not return")
+            .fetch_all(&mut *self.tx)
+            .await
+            .doing("mark the SKUs the service did not return")?;
+        let unsure = marked.into_iter().filter(|(_, is_unsure)| *is_unsure);
+        Ok(unsure.filter_map(|(sku, _)| Sku::new(sku).ok()).collect())
     }
 }
 

@@ -147,6 +147,12 @@ impl World {
         sqlx::query_as(sql).bind(key).fetch_one(&mut self.outsider().await).await.unwrap()
     }
 
+    /// Renames all SKUs in the mirror, so that the service seems to have lost them.
+    pub async fn make_strangers_of_all_skus(&self) {
+        self.sql("UPDATE product SET sku = sku || ' (lost)'; UPDATE tracked_sku SET sku = sku || ' (lost)'")
+            .await;
+    }
+
     /// A number the database holds.
     pub async fn number(&self, sql: &str) -> i64 {
         sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut self.outsider().await).await.unwrap()
