@@ -286,6 +286,33 @@ async fn a_sku_that_is_gone_is_made_sure_of_and_an_emptied_answer_is_a_failure()
 }
 
 #[tokio::test]
+async fn a_feed_that_zeroes_the_shop_is_held_released_once_and_then_done() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let before = world.shop().await;
+    for (n, (sku, warehouse, _)) in before.iter().enumerate() {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 0}).to_string();
+        world.wish(&format!("z{n}"), "quantity.set", &body).await;
+    }
+    world.once().await;
+    assert_eq!(world.shop().await, before, "nothing was zeroed");
+    let (state, reason, detail) = world.fate("z0").await;
+    assert_eq!((state.as_str(), reason.as_str()), ("held", "brake"), "{detail}");
+    assert!(detail.contains("cells would become empty"), "{detail}");
+
+    let store = tallyd::store::Store::open_beside(&world.path).await.unwrap();
+    let mut write = store.begin(tallyd::store::Durability::Full).await.unwrap();
+    let non_zero = before.iter().filter(|(_, _, quantity)| *quantity > 0).count() as u64;
+    assert_eq!(write.brake_release(&[], tallyd::model::Timestamp(i64::MAX / 2)).await.unwrap(), non_zero);
+    write.commit().await.unwrap();
+    drop(store);
+    world.once().await;
+    assert!(world.shop().await.iter().all(|(_, _, quantity)| *quantity == 0));
+    assert_eq!(world.number("SELECT count(*) FROM event WHERE kind = 'brake.released'").await, 1);
+}
+
+#[tokio::test]
 async fn a_lost_answer_leaves_the_wish_in_doubt_and_the_cell_waits() {
     let world = World::new().await;
     world.track_all().await;

@@ -441,6 +441,7 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("outbox_reason", "UPDATE outbox SET state = 'held'"),
         ("outbox_sending", "UPDATE outbox SET state = 'sending'"),
         ("outbox_base", "UPDATE outbox SET base_ours = 1"),
+        ("brake_trip_released", "INSERT INTO brake_trip (at_ms, what, released_ms) VALUES (2, 'w', 1)"),
         ("pruning_single", "INSERT INTO pruning VALUES (2)"),
         ("quantity_policy_known", "INSERT INTO quantity_policy VALUES (5, 'x')"),
     ];

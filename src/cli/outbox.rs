@@ -15,6 +15,8 @@ pub(super) enum Command {
     List(List),
     /// Show one wish with its body and its story
     Show(Show),
+    /// Let wishes that a brake holds go, once
+    Release(Release),
     /// Withdraw wishes that still wait; one that was sent cannot be
     Cancel(Cancel),
 }
@@ -44,6 +46,18 @@ pub(super) struct Show {
     reading: Reading,
 }
 
+/// What to let go.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Release {
+    /// The wishes' keys
+    #[arg(value_name = "KEY")]
+    keys: Vec<String>,
+    /// Everything the open trips hold, which are shown
+    #[arg(long)]
+    all: bool,
+}
+
 /// Wishes by key.
 #[derive(Debug, Args)]
 pub(super) struct Cancel {
@@ -56,6 +70,7 @@ pub(super) async fn outbox(place: &Place, command: Command) -> Result<Answer, Fa
     match command {
         Command::List(args) => list(place, args).await,
         Command::Show(args) => show(place, &args).await,
+        Command::Release(args) => release(place, &args.keys).await,
         Command::Cancel(args) => cancel(place, &args.keys).await,
     }
 }
@@ -104,6 +119,22 @@ fn wish(row: &WishRow) -> Value {
         "base_quantity": row.base_quantity, "written": row.written, "exchange_id": row.exchange_id,
         "mine": row.mine, "theirs": row.theirs,
     })
+}
+
+async fn release(place: &Place, keys: &[String]) -> Result<Answer, Failure> {
+    let store = place.store().await?;
+    let trips = store.brake_trips().await?;
+    let mut write = store.begin(Durability::Full).await?;
+    let released = write.brake_release(keys, place.clock().now()).await?;
+    write.commit().await?;
+    let mut text = String::new();
+    for trip in trips.iter().filter(|_| keys.is_empty()) {
+        text.push_str(&format!("trip {}: {} ({} wish(es))\n", trip.id, trip.what, trip.held));
+    }
+    text.push_str(&format!(
+        "{released} wish(es) released; they are read again and merged before they are sent\n"
+    ));
+    Ok(Answer { text, code: u8::from(released == 0) })
 }
 
 async fn cancel(place: &Place, keys: &[String]) -> Result<Answer, Failure> {

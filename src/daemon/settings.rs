@@ -5,7 +5,7 @@ use crate::config::{self, Config};
 use crate::job::{QuantitySettings, Settings, is_built};
 use crate::limiter;
 use crate::model::{JobKind, Timestamp};
-use crate::reconcile::Policy;
+use crate::reconcile::{Policy, brake};
 use crate::schedule::Schedule;
 use crate::store::JobPlan;
 
@@ -48,6 +48,10 @@ pub(super) fn jobs(config: &Config) -> Settings {
             policy: policy(quantities.policy),
             by_warehouse: by_warehouse.collect(),
             max_fact_age: quantities.max_fact_age,
+            brakes: brake::Settings {
+                hold_zeroing_over: quantities.hold_zeroing_over,
+                hold_jump_over: quantities.hold_jump_over.map_or(0, u64::from),
+            },
             max_base_age: quantities.max_base_age,
         },
         calls_in_flight: usize::try_from(config.limits.concurrent_calls_per_operation).unwrap_or(1),

@@ -14,7 +14,7 @@ use crate::outbox::Delays;
 use crate::schedule::Schedule;
 use crate::store::{Durability, StoreError, Watch};
 use crate::telemetry::event;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -53,8 +53,10 @@ pub(super) struct Supervisor {
     /// The next look at the outbox, and the looks that follow it.
     look: Option<(Instant, &'static [Duration])>,
     push_at: Option<Instant>,
-    retry_at: Option<Instant>,
-    retries: Delays,
+    /// Jobs that failed, when they are run again, and the delays after that.
+    retries: BTreeMap<JobKind, (Instant, Delays)>,
+    /// Jobs that the refused key stopped: they run as soon as it works again.
+    refused: BTreeSet<JobKind>,
     caught_up: bool,
 }
 
@@ -77,8 +79,8 @@ impl Supervisor {
             seen: WishId(0),
             look: None,
             push_at: None,
-            retry_at: None,
-            retries: Delays::concurrency(),
+            retries: BTreeMap::new(),
+            refused: BTreeSet::new(),
             caught_up: false,
         }
     }
@@ -97,7 +99,8 @@ impl Supervisor {
         let mut stale_look = Instant::now() + STALE_LOOK;
         while !stop.is_cancelled() {
             let look = self.look.map(|(at, _)| at);
-            let next = [Some(feed), Some(stale_look), look, self.push_at, self.retry_at, self.prober.due()];
+            let retry = self.retries.values().map(|(at, _)| *at).min();
+            let next = [Some(feed), Some(stale_look), look, self.push_at, retry, self.prober.due()];
             let wake = next.into_iter().flatten().min().unwrap_or(feed);
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -122,7 +125,9 @@ impl Supervisor {
             self.begin_due(now);
             self.prober.look(&self.context).await?;
             if self.prober.healed() {
-                self.begin(JobKind::Push, Trigger::Retry);
+                for kind in std::mem::take(&mut self.refused) {
+                    self.begin(kind, Trigger::Retry);
+                }
             }
         }
         Ok(None)
@@ -178,9 +183,14 @@ impl Supervisor {
             self.push_at = None;
             self.begin(JobKind::Push, Trigger::Outbox);
         }
-        if self.retry_at.is_some_and(|at| now >= at) {
-            self.retry_at = None;
-            self.begin(JobKind::Push, Trigger::Retry);
+        let due: Vec<JobKind> =
+            self.retries.iter().filter(|(_, (at, _))| now >= *at).map(|(kind, _)| *kind).collect();
+        for kind in due {
+            // It is put off until the run says how it went.
+            if let Some((at, _)) = self.retries.get_mut(&kind) {
+                *at = now + STALE_LOOK;
+            }
+            self.begin(kind, Trigger::Retry);
         }
     }
 
@@ -192,12 +202,7 @@ impl Supervisor {
             Ok(finished) => finished?,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
-        if finished.refused {
-            self.prober.refused();
-        }
-        if finished.kind == JobKind::Push {
-            self.pushed(&finished);
-        }
+        self.retry_later(&finished);
         notify::status(&format!("{}: {}", finished.kind, finished.summary));
         if let Some(Some(trigger)) = self.slots.remove(&finished.kind) {
             self.begin(finished.kind, trigger);
@@ -205,13 +210,24 @@ impl Supervisor {
         Ok(())
     }
 
-    /// A push that failed is tried again, slower each time; nobody else would wake it.
-    fn pushed(&mut self, finished: &Finished) {
+    /// A job that failed is run again, slower each time: a daily one must not wait for tomorrow, and nobody else would
+    /// wake a push.
+    fn retry_later(&mut self, finished: &Finished) {
+        let kind = finished.kind;
+        if finished.refused {
+            self.prober.refused();
+            self.refused.insert(kind);
+        }
         match finished.outcome {
-            RunOutcome::Ok | RunOutcome::Interrupted => self.retries = Delays::concurrency(),
-            RunOutcome::Partial | RunOutcome::Failed if finished.refused => {}
-            RunOutcome::Partial | RunOutcome::Failed => {
-                self.retry_at = self.retries.next().map(|delay| Instant::now() + delay);
+            RunOutcome::Partial | RunOutcome::Failed if !finished.refused => {
+                let delays = self.retries.remove(&kind).map(|(_, delays)| delays);
+                let mut delays = delays.unwrap_or_else(|| first_delays(kind));
+                if let Some(delay) = delays.next() {
+                    self.retries.insert(kind, (Instant::now() + delay, delays));
+                }
+            }
+            RunOutcome::Ok | RunOutcome::Interrupted | RunOutcome::Partial | RunOutcome::Failed => {
+                self.retries.remove(&kind);
             }
         }
     }
@@ -266,4 +282,9 @@ impl Supervisor {
 fn after(delays: &'static [Duration]) -> Option<(Instant, &'static [Duration])> {
     let (first, rest) = delays.split_first()?;
     Some((Instant::now() + *first, rest))
+}
+
+/// Wishes wait for nothing but their turn; a poll that failed costs quota each time.
+fn first_delays(kind: JobKind) -> Delays {
+    if kind == JobKind::Push { Delays::concurrency() } else { Delays::probe() }
 }

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::limiter::Limiter;
 use crate::model::{Clock, Timestamp, WarehouseId};
-use crate::reconcile::Policy;
+use crate::reconcile::{Policy, brake};
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -47,6 +47,8 @@ pub struct QuantitySettings {
     pub by_warehouse: BTreeMap<WarehouseId, Policy>,
     /// A cell is read again before it is written when its fact is older.
     pub max_fact_age: Duration,
+    /// When a push is stopped before mass damage.
+    pub brakes: brake::Settings,
     /// A count made against an older fact waits for the next read as its base.
     pub max_base_age: Duration,
 }

@@ -44,6 +44,8 @@ pub struct CellRow {
     pub fact_exchange_id: Option<i64>,
     /// The link to the warehouse vanished.
     pub vanished: bool,
+    /// The warehouse is active for the product, as far as the service said.
+    pub is_active: bool,
     /// A write of ours is in flight or in doubt.
     pub is_busy: bool,
     /// The newest count that was applied.
@@ -102,7 +104,7 @@ SELECT k.asked, k.warehouse_id, k.product, p.sku, p.product_id,
        p.missing_since_ms IS NOT NULL AS is_missing,
        p.type AS kind, b.quantity, b.ours, coalesce(b.fact_ms, r.observed_ms) AS fact_ms,
        coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
-       b.vanished_ms IS NOT NULL AS vanished,
+       b.vanished_ms IS NOT NULL AS vanished, b.is_active IS NOT 0 AS is_active,
        EXISTS (SELECT 1 FROM cell_write w WHERE w.product = k.product AND w.warehouse_id = k.warehouse_id
                AND w.ended IS NULL) AS is_busy,
        k.last_set_id, (SELECT s.created_at FROM outbox s WHERE s.id = k.last_set_id) AS last_set_at,

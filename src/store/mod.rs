@@ -13,6 +13,7 @@
 //! No transaction may be held over a call to the service: `Write` is not handed to anything that awaits the network.
 
 mod balances;
+mod brake;
 mod cells;
 mod error;
 mod exchange;
@@ -29,6 +30,7 @@ mod watch;
 mod work_queue;
 
 pub use balances::{BalanceFact, BalancePage, BalancesRecorded, CellBalance};
+pub use brake::TripRow;
 pub use cells::{CellRow, CellWrite};
 pub use error::StoreError;
 pub use exchange::UsedPlace;

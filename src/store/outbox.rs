@@ -50,6 +50,8 @@ pub struct WishRow {
     pub mine: Option<String>,
     /// The service's side of a conflict.
     pub theirs: Option<String>,
+    /// When a person let it go past a brake.
+    pub released_ms: Option<i64>,
 }
 
 /// One move of one wish.
@@ -97,7 +99,7 @@ pub struct OutboxFilter {
 }
 
 const COLUMNS: &str = "SELECT id, key, kind, body, priority, state, reason, detail, created_at, settled_at, \
-    base_quantity, base_ours, base_ms, position, exchange_id, written, mine, theirs FROM outbox";
+    base_quantity, base_ours, base_ms, position, exchange_id, written, mine, theirs, released_ms FROM outbox";
 
 impl Store {
     /// The pending wishes, operators' first, then in order.

@@ -9,6 +9,7 @@
 //!
 //! Wishes of kinds this version does not deliver yet are validated and stay pending.
 
+mod brake;
 mod send;
 pub(super) mod work;
 
@@ -91,6 +92,11 @@ impl Push<'_> {
         let look = Look { settings: &settings.quantities, now: self.context.now(), own_read: self.own_read };
         let gathered = gather(&self.context.store, look, None).await?;
         self.reject(&gathered.rejected).await?;
+        let held = brake::judge_backlog(self.context, &gathered.works).await?;
+        if held > 0 {
+            self.tally.held += held;
+            return Ok(true);
+        }
         let page = settings.skus_per_call;
         let (batch, has_more) = first_skus(&gathered.works, page);
         let stale: Vec<&Work> = batch.iter().copied().filter(|work| work.plan.step == Step::Read).collect();

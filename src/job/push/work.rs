@@ -40,6 +40,12 @@ pub(in crate::job) struct Work {
     pub(super) product: Option<i64>,
     /// What is decided.
     pub(in crate::job) plan: CellPlan,
+    /// What would be decided if the facts at hand were fresh; the brakes judge by it.
+    pub(super) foreseen: CellPlan,
+    /// Whether the brakes count the cell: no kit, active, not missing.
+    pub(super) counts: bool,
+    /// Whether a person let its wishes go past a brake.
+    pub(super) released: bool,
     /// The pending wishes, in order.
     pub(super) pending: Vec<WishId>,
     /// Whether an operator's wish is among them.
@@ -171,7 +177,7 @@ impl Look<'_> {
             created_at: created.unwrap_or(self.now),
             counted_at: None,
         });
-        let input = CellInput {
+        let mut input = CellInput {
             cell: &cell,
             fact: self.fact(row, is_listed),
             last_set,
@@ -179,11 +185,19 @@ impl Look<'_> {
             policy: self.settings.policy_of(cell.warehouse_id),
         };
         let plan = decide(&input);
+        let mut foreseen = plan.clone();
+        if let (CellFact::Unread, Some(quantity), Some(ours)) = (&input.fact, row.quantity, row.ours) {
+            input.fact = CellFact::Known(Pair { quantity: Quantity(quantity), ours });
+            foreseen = decide(&input);
+        }
         let pending = open.iter().filter(|wish| wish.state == State::Pending.as_str());
         Some(Work {
             sku: row.sku.as_deref().and_then(|sku| Sku::new(sku).ok()).unwrap_or_else(|| cell.sku.clone()),
             product: row.product,
             plan,
+            foreseen,
+            counts: row.is_active && !row.is_missing && !row.vanished && row.kind.as_deref() != Some("Kit"),
+            released: pending.clone().all(|wish| wish.released_ms.is_some()),
             urgent: pending.clone().any(|wish| wish.priority > 0),
             pending: pending.map(|wish| WishId(wish.id)).collect(),
             was_absent: row.was_asked && row.product_id.is_none(),

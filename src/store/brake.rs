@@ -1,0 +1,115 @@
+//! Brakes: what they look at, their trips, and the release of what they hold.
+
+use super::error::Doing;
+use super::outbox::Verdict;
+use super::{Store, StoreError, Write};
+use crate::model::{Timestamp, WarehouseId, WishId};
+use crate::outbox::{Reason, State};
+use crate::reconcile::brake::Hour;
+use sqlx::FromRow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A trip that nobody released yet.
+#[derive(Clone, Debug, FromRow)]
+pub struct TripRow {
+    /// Its id.
+    pub id: i64,
+    /// When it tripped.
+    pub at_ms: i64,
+    /// The numbers.
+    pub what: String,
+    /// Wishes it still holds.
+    pub held: i64,
+}
+
+impl Store {
+    /// By warehouse: counted cells above zero an hour ago, and those of them that our writes emptied since.
+    pub async fn brake_hours(&self, since: Timestamp) -> Result<BTreeMap<WarehouseId, Hour>, StoreError> {
+        let sql = "WITH zeroed AS ( \
+                       SELECT w.product, w.warehouse_id FROM cell_write w JOIN exchange e ON e.id = w.exchange_id \
+                       WHERE w.written = 0 AND w.before > 0 AND w.ended IS NOT NULL AND e.answered_ms >= ?1) \
+                   SELECT b.warehouse_id, sum(z.product IS NOT NULL), count(*) FROM balance b \
+                   JOIN product p ON p.id = b.product \
+                   LEFT JOIN zeroed z ON z.product = b.product AND z.warehouse_id = b.warehouse_id \
+                   WHERE (b.quantity > 0 OR z.product IS NOT NULL) AND b.is_active IS NOT 0 \
+                     AND b.vanished_ms IS NULL AND p.missing_since_ms IS NULL AND p.type IS NOT 'Kit' \
+                   GROUP BY b.warehouse_id";
+        let rows: Vec<(i64, i64, i64)> = sqlx::query_as(sql)
+            .bind(since.0)
+            .fetch_all(&self.read)
+            .await
+            .doing("count the cells that were emptied within the hour")?;
+        let hour = |(warehouse, zeroed, non_zero): (i64, i64, i64)| {
+            (
+                WarehouseId(warehouse),
+                Hour { zeroed: zeroed.unsigned_abs(), non_zero: non_zero.unsigned_abs() },
+            )
+        };
+        Ok(rows.into_iter().map(hour).collect())
+    }
+
+    /// The trips that still hold wishes.
+    pub async fn brake_trips(&self) -> Result<Vec<TripRow>, StoreError> {
+        let sql = "SELECT t.id, t.at_ms, t.what, count(o.id) AS held FROM brake_trip t \
+                   JOIN brake_trip_wish w ON w.trip_id = t.id \
+                   JOIN outbox o ON o.id = w.wish_id AND o.state = 'held' \
+                   WHERE t.released_ms IS NULL GROUP BY t.id ORDER BY t.id";
+        sqlx::query_as(sql).fetch_all(&self.read).await.doing("read the brakes' trips")
+    }
+}
+
+impl Write {
+    /// Holds the wishes of a trip, with its numbers; how many it holds is returned.
+    pub async fn brake_trip(
+        &mut self,
+        reason: Reason,
+        what: &str,
+        wishes: &BTreeSet<WishId>,
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let sql = "INSERT INTO brake_trip (at_ms, what) VALUES (?1, ?2) RETURNING id";
+        let trip: i64 = sqlx::query_scalar(sql)
+            .bind(at.0)
+            .bind(what)
+            .fetch_one(&mut *self.tx)
+            .await
+            .doing("trip a brake")?;
+        let sql = "INSERT INTO brake_trip_wish (trip_id, wish_id) SELECT ?1, value FROM json_each(?2)";
+        let query = sqlx::query(sql).bind(trip).bind(super::cells::json(wishes));
+        query.execute(&mut *self.tx).await.doing("freeze what a brake holds")?;
+        let held = |id: &WishId| {
+            let detail = format!(
+                "{what}; if that is meant: tallyd outbox release --all, or this wish alone by its key"
+            );
+            Verdict::new(*id, State::Held, Some(reason.as_str()), detail)
+        };
+        let moves: Vec<Verdict> = wishes.iter().map(held).collect();
+        self.outbox_move(State::Pending, &moves, at).await
+    }
+
+    /// Lets held wishes go, once: those of these keys, or of all trips that are open (`keys` empty). They are read
+    /// again and merged before they are sent, and trip no brake again. The release is an event of the journal.
+    pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64, StoreError> {
+        let json = super::cells::json(keys);
+        let position = self.position_next().await?;
+        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) \
+                   VALUES (?1, ?2, 'brake.released', 'outbox', ?3)";
+        let event = sqlx::query(sql).bind(position.0).bind(at.0).bind(&json).execute(&mut *self.tx).await;
+        event.doing("write the release down")?;
+        let sql = "UPDATE outbox SET state = 'pending', reason = NULL, moved_ms = ?2, released_ms = ?2, \
+                       detail = 'released by the operator' \
+                   WHERE state = 'held' AND reason IN ('brake', 'jump', 'restored', 'looks_emptied') \
+                     AND iif(json_array_length(?1) = 0, \
+                             id IN (SELECT w.wish_id FROM brake_trip_wish w JOIN brake_trip t ON t.id = w.trip_id \
+                                    WHERE t.released_ms IS NULL), \
+                             key IN (SELECT value FROM json_each(?1)))";
+        let query = sqlx::query(sql).bind(&json).bind(at.0);
+        let released = query.execute(&mut *self.tx).await.doing("release held wishes")?.rows_affected();
+        let sql = "UPDATE brake_trip SET released_ms = ?1 WHERE released_ms IS NULL AND NOT EXISTS ( \
+                       SELECT 1 FROM brake_trip_wish w JOIN outbox o ON o.id = w.wish_id \
+                       WHERE w.trip_id = brake_trip.id AND o.state = 'held')";
+        let closed = sqlx::query(sql).bind(at.0).execute(&mut *self.tx).await;
+        closed.doing("close released trips")?;
+        Ok(released)
+    }
+}
