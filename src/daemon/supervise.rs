@@ -30,7 +30,7 @@ const LOOKS: [Duration; 4] =
     [Duration::from_millis(5), Duration::from_millis(30), Duration::from_millis(200), Duration::from_secs(2)];
 /// What is unanswered after this time at a stop is in doubt; systemd and the operator wait no longer than 10 s.
 const DRAIN: Duration = Duration::from_secs(8);
-/// How often the age of the data is looked at.
+/// How often the age of the data is looked at, and the outbox in case no word of a wish came.
 const STALE_LOOK: Duration = Duration::from_secs(60);
 
 /// What a changed configuration means for the loop.
@@ -117,6 +117,7 @@ impl Supervisor {
             }
             if now >= stale_look {
                 self.shout_if_stale().await?;
+                self.look_for_wishes().await?;
                 stale_look = now + STALE_LOOK;
             }
             if look.is_some_and(|at| now >= at) {

@@ -1,8 +1,8 @@
 //! Noticing what other programs wrote, without polling.
 //!
 //! A commit by anybody appends to the write-ahead log, and inotify says so; only then is the database asked. Where
-//! inotify is not to be had (a network file system, a container without it), a slow look serves, and every wait ends
-//! with one after [`SLOW_LOOK`] in any case.
+//! inotify is not to be had (a network file system, a container without it), a look each quarter of a second serves.
+//! What if a word is lost: the daemon's loop looks each minute in any case.
 
 use super::{Store, StoreError};
 use rustix::fs::inotify;
@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// The longest a wish can go unnoticed if no word of it comes.
-const SLOW_LOOK: Duration = Duration::from_secs(60);
 /// The look where there is no inotify: a quarter of a second, as promised to the programs beside us.
 const LOOK_WITHOUT_WATCH: Duration = Duration::from_millis(250);
 
@@ -39,9 +37,12 @@ impl Watch {
             tokio::time::sleep(LOOK_WITHOUT_WATCH).await;
             return;
         };
-        if let Ok(Ok(mut ready)) = tokio::time::timeout(SLOW_LOOK, descriptor.readable()).await {
-            drain(descriptor.get_ref());
-            ready.clear_ready();
+        match descriptor.readable().await {
+            Ok(mut ready) => {
+                drain(descriptor.get_ref());
+                ready.clear_ready();
+            }
+            Err(_) => tokio::time::sleep(LOOK_WITHOUT_WATCH).await,
         }
     }
 }
