@@ -113,7 +113,7 @@ impl Daemon {
             let _ = due.try_send((kind, at));
         };
         let mut driver = Driver::start(schedules.clone(), Arc::clone(&self.context.clock), fire).await?;
-        let watch = self.context.store.watch()?;
+        let watch = self.context.store.watch();
         let prober = Prober::new(self.config.service.keys.clone(), self.transport.clone());
         let mut supervisor = Supervisor::new(self.context.clone(), schedules, triggers, watch, prober);
         notify::ready("working");

@@ -4,7 +4,7 @@
 //! inotify is not to be had (a network file system, a container without it), a look each quarter of a second serves.
 //! What if a word is lost: the daemon's loop looks each minute in any case.
 
-use super::{Store, StoreError};
+use super::Store;
 use rustix::fs::inotify;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,27 +23,24 @@ pub struct Watch {
 
 impl Store {
     /// Begins to watch. Anything written after this call wakes the next [`Watch::changed`].
-    pub fn watch(&self) -> Result<Watch, StoreError> {
+    pub fn watch(&self) -> Watch {
         let mut name = self.path().as_os_str().to_owned();
         name.push("-wal");
-        Ok(Watch { descriptor: descriptor(&PathBuf::from(name)).ok() })
+        Watch { descriptor: descriptor(&PathBuf::from(name)).ok() }
     }
 }
 
 impl Watch {
     /// Waits until somebody (also we ourselves) may have written.
     pub async fn changed(&mut self) {
-        let Some(descriptor) = &self.descriptor else {
-            tokio::time::sleep(LOOK_WITHOUT_WATCH).await;
+        if let Some(descriptor) = &self.descriptor
+            && let Ok(mut ready) = descriptor.readable().await
+        {
+            drain(descriptor.get_ref());
+            ready.clear_ready();
             return;
-        };
-        match descriptor.readable().await {
-            Ok(mut ready) => {
-                drain(descriptor.get_ref());
-                ready.clear_ready();
-            }
-            Err(_) => tokio::time::sleep(LOOK_WITHOUT_WATCH).await,
         }
+        tokio::time::sleep(LOOK_WITHOUT_WATCH).await;
     }
 }
 
