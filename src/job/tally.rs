@@ -1,10 +1,13 @@
-//! Many things, one call each: what the service refuses is named, the others go on.
+//! Many things, one call each: what the service refuses is named, the others go on. Where it answers none of several in
+//! a row, the run ends: each takes its whole patience, and the next run begins with them.
 
 use super::{JobError, Report};
 use std::fmt::Display;
 
 /// So many of those not read are named in the summary; the rest is counted.
 const NAMED: usize = 5;
+/// So many given up in a row end the run.
+const GIVEN_UP_MAX: usize = 3;
 
 /// What came of many reads.
 #[derive(Debug, Default)]
@@ -12,6 +15,7 @@ pub(super) struct Tally {
     /// Things read.
     pub(super) read: usize,
     changed: u64,
+    given_up: usize,
     not_read: Vec<String>,
     oddities: Vec<String>,
 }
@@ -19,7 +23,9 @@ pub(super) struct Tally {
 impl Tally {
     /// Counts one read: how many facts it changed, or why it brought none. What ends the whole run is returned.
     pub(super) fn count(&mut self, name: impl Display, read: Result<u64, JobError>) -> Result<(), JobError> {
+        self.given_up = if matches!(read, Err(JobError::GivenUp { .. })) { self.given_up + 1 } else { 0 };
         match read {
+            Err(error @ JobError::GivenUp { .. }) if self.given_up >= GIVEN_UP_MAX => Err(error),
             Ok(changed) => {
                 self.read += 1;
                 self.changed += changed;
@@ -77,5 +83,15 @@ mod tests {
         assert_eq!(report.outcome, RunOutcome::Partial);
         assert_eq!(report.summary, "1 order(s) read, 3 line(s) new or changed; 1 not read: 2 (no)");
         assert!(matches!(tally.count(3, Err(JobError::Stopped)), Err(JobError::Stopped)));
+    }
+
+    #[test]
+    fn a_service_that_answers_nothing_ends_the_run() {
+        let given_up = || JobError::GivenUp { what: "an order".into(), why: "too late".into() };
+        let mut tally = Tally::default();
+        let runs_on = |tally: &mut Tally, read| tally.count(1, read).is_ok();
+        let reads = [Err(given_up()), Err(given_up()), Ok(1), Err(given_up()), Err(given_up())];
+        assert!(reads.into_iter().all(|read| runs_on(&mut tally, read)), "one answer between starts anew");
+        assert!(!runs_on(&mut tally, Err(given_up())));
     }
 }

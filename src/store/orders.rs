@@ -85,8 +85,14 @@ impl Write {
         Ok(query.execute(&mut *self.tx).await.doing("record the lines of an order")?.rows_affected())
     }
 
-    /// Whether a known shipment of the order is not wholly on its way yet.
+    /// Whether a known shipment of the order is not wholly on its way yet. One that was read before the order was
+    /// known is seen to be the order's from its items.
     async fn order_has_open_shipment(&mut self, order: OrderId) -> Result<bool, StoreError> {
+        let sql = "UPDATE shipment SET order_id = ?1 WHERE order_id IS NULL AND EXISTS ( \
+                       SELECT 1 FROM shipment_line i JOIN order_line_item l ON l.line_item_id = i.line_item_id \
+                       WHERE i.shipment_id = shipment.id AND l.order_id = ?1)";
+        let done = sqlx::query(sql).bind(order.0).execute(&mut *self.tx).await;
+        done.doing("find the shipments of an order")?;
         let sql = "SELECT EXISTS (SELECT 1 FROM shipment_progress \
                    WHERE order_id = ?1 AND NOT (is_cancelled OR is_shipped))";
         let open = sqlx::query_scalar(sql).bind(order.0).fetch_one(&mut *self.tx).await;
