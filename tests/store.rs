@@ -421,7 +421,10 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "INSERT INTO warehouse (id, name, contact, exchange_id) VALUES (1, 'n', '{', 1)",
         ),
         ("sales_order_is_complete", "INSERT INTO sales_order VALUES (1, 1, 1, 1, 2, NULL)"),
-        ("shipment_is_complete", "INSERT INTO shipment VALUES (1, 1, NULL, NULL, NULL, 1, 1, 2)"),
+        (
+            "shipment_is_complete",
+            "INSERT INTO shipment (id, exchange_id, observed_ms, is_complete) VALUES (1, 1, 1, 2)",
+        ),
         (
             "shipment_line_is_shipped",
             "INSERT INTO shipment_line (shipment_id, item_id, quantity, is_shipped, exchange_id) VALUES (1, 1, 1, 2, 1)",
@@ -444,6 +447,17 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("brake_trip_released", "INSERT INTO brake_trip (at_ms, what, released_ms) VALUES (2, 'w', 1)"),
         ("pruning_single", "INSERT INTO pruning VALUES (2)"),
         ("quantity_policy_known", "INSERT INTO quantity_policy VALUES (5, 'x')"),
+        ("supplier_is_active", "INSERT INTO supplier (id, is_active, exchange_id) VALUES (1, 2, 1)"),
+        ("storefront_is_active", "INSERT INTO storefront (id, is_active, exchange_id) VALUES (1, 2, 1)"),
+        ("storefront_properties", "INSERT INTO storefront (id, properties, exchange_id) VALUES (1, '{', 1)"),
+        ("kit_is_complete", "INSERT INTO kit VALUES (1, 1, 1, 2)"),
+        ("allocation_reading_is_found", "INSERT INTO allocation_reading VALUES (1, 1, 1, 1, 2, 1)"),
+        ("allocation_reading_is_complete", "INSERT INTO allocation_reading VALUES (1, 1, 1, 1, 1, 2)"),
+        ("allocation_reading_nothing", "INSERT INTO allocation_reading VALUES (1, 1, 1, 1, 0, 1)"),
+        ("report_month_report", "INSERT INTO report_month VALUES ('x', 2026, 1, '[]', 0, 1, 1)"),
+        ("report_month_month", "INSERT INTO report_month VALUES ('top_selling', 2026, 13, '[]', 0, 1, 1)"),
+        ("report_month_said", "INSERT INTO report_month VALUES ('top_selling', 2026, 1, '[', 0, 1, 1)"),
+        ("report_month_is_agreed", "INSERT INTO report_month VALUES ('top_selling', 2026, 1, '[]', 2, 1, 1)"),
     ];
     for (name, sql) in breaks {
         let error = other.execute(sqlx::AssertSqlSafe(sql)).await.expect_err(name).to_string();

@@ -27,7 +27,7 @@ pub(super) async fn check(place: &Place, args: Check) -> Result<Answer, Failure>
     text.push('\n');
     text.push_str(&schedules(&config, place));
     text.push('\n');
-    text.push_str(&load(&config).await?);
+    text.push_str(&load(&config, place).await?);
     let keys = config.service.keys.read();
     let mut code = 0;
     match &keys {
@@ -81,17 +81,25 @@ fn schedules(config: &Config, place: &Place) -> String {
 }
 
 /// The calls a minute that the schedules need with what is tracked today.
-async fn load(config: &Config) -> Result<String, Failure> {
+async fn load(config: &Config, place: &Place) -> Result<String, Failure> {
     let path = &config.database.path;
     if !path.exists() {
         return Ok("calls     no database yet, so nothing is tracked\n".into());
     }
     let store = Store::open_beside(path).await?;
-    let skus = store.tracked_sku_count().await?;
-    let orders = store.tracked_order_open().await?.len();
+    let now = place.clock().now();
+    let work = Work {
+        skus: usize::try_from(store.tracked_sku_count().await?).unwrap_or(0),
+        skus_per_call: usize::try_from(config.jobs.skus_per_call).unwrap_or(1),
+        orders: store.tracked_order_due(now).await?.len(),
+        shipments: store.shipment_due(now).await?.len(),
+        storefronts: store.storefront_ids().await?.len(),
+        kits: store.kit_ids().await?.len(),
+    };
+    let Work { skus, orders, .. } = work;
     let mut sum = 0.0;
     for (kind, schedule) in config.jobs.enabled().into_iter().filter(|(kind, _)| is_built(*kind)) {
-        let calls = calls_of_a_run(kind, skus, orders, i64::from(config.jobs.skus_per_call));
+        let calls = calls_of_a_run(kind, &work);
         sum += calls * 60.0 / schedule.interval_hint().as_secs_f64().max(1.0);
     }
     let ours = f64::from(config.limits.ours_per_minute());
@@ -102,11 +110,33 @@ async fn load(config: &Config) -> Result<String, Failure> {
     ))
 }
 
+/// What there is to read today.
+struct Work {
+    skus: usize,
+    skus_per_call: usize,
+    orders: usize,
+    shipments: usize,
+    storefronts: usize,
+    kits: usize,
+}
+
+/// The calls of a run once the first reads are done: an allocation is read once in a line's life, and an agreed month
+/// not at all.
 #[expect(clippy::cast_precision_loss, reason = "counts of SKUs and orders are far below 2^52")]
-fn calls_of_a_run(kind: JobKind, skus: i64, orders: usize, skus_per_call: i64) -> f64 {
-    match kind {
-        JobKind::Balances => (skus as f64 / skus_per_call as f64).ceil(),
-        JobKind::OrderLines => orders as f64,
-        _ => 1.0,
-    }
+fn calls_of_a_run(kind: JobKind, work: &Work) -> f64 {
+    let calls = match kind {
+        JobKind::Balances => work.skus.div_ceil(work.skus_per_call.max(1)),
+        JobKind::OrderLines => work.orders,
+        JobKind::Shipments => work.shipments,
+        JobKind::ListingTemplates => work.storefronts,
+        JobKind::KitComponents => work.kits,
+        JobKind::Warehouses
+        | JobKind::Suppliers
+        | JobKind::Storefronts
+        | JobKind::TopSelling
+        | JobKind::BusinessHealth
+        | JobKind::WorkQueue => 1,
+        JobKind::Push | JobKind::Settle | JobKind::Prune | JobKind::Backup => 0,
+    };
+    calls as f64
 }

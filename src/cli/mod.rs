@@ -14,13 +14,19 @@ mod packaging;
 mod place;
 mod plan;
 mod print;
+mod product;
 mod quantity;
+mod report;
 mod run;
 mod sandbox;
 mod shop;
 mod sku;
 mod status;
 mod stock;
+mod storefront;
+mod supplier;
+mod template;
+mod warehouse;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -58,6 +64,24 @@ enum Command {
     /// Wishes for stock: counts and adjustments
     #[command(subcommand)]
     Quantity(quantity::Command),
+    /// Products at the service
+    #[command(subcommand)]
+    Product(product::Command),
+    /// The company's warehouses
+    #[command(subcommand)]
+    Warehouse(warehouse::Command),
+    /// The company's suppliers
+    #[command(subcommand)]
+    Supplier(supplier::Command),
+    /// The company's storefronts
+    #[command(subcommand)]
+    Storefront(storefront::Command),
+    /// The storefronts' listing templates
+    #[command(subcommand)]
+    Template(template::Command),
+    /// The service's reports, out of the mirror
+    #[command(subcommand)]
+    Report(report::Command),
     /// What the next push would send, byte for byte; makes no call
     Plan(Reading),
     /// The wishes and what became of them
@@ -158,6 +182,12 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Order(command) => order::order(&place, command).await,
         Command::Stock(stock) => stock::stock(&place, stock).await,
         Command::Quantity(command) => quantity::quantity(&place, command).await,
+        Command::Product(command) => product::product(&place, command).await,
+        Command::Warehouse(command) => warehouse::warehouse(&place, command).await,
+        Command::Supplier(command) => supplier::supplier(&place, command).await,
+        Command::Storefront(command) => storefront::storefront(&place, command).await,
+        Command::Template(command) => template::template(&place, command).await,
+        Command::Report(command) => report::report(&place, command).await,
         Command::Plan(reading) => plan::plan(&place, reading).await,
         Command::Outbox(command) => outbox::outbox(&place, command).await,
         Command::Job(command) => job::job(&place, command).await,

@@ -1,12 +1,12 @@
 //! `order`: which orders are tracked, and what is known of them.
 
 use super::place::Place;
-use super::print::{Table, dash, json};
+use super::print::{Table, dash, json, yes};
 use super::{Answer, Failure, Reading, csv};
-use crate::model::{OrderId, Timestamp};
-use crate::store::Durability;
+use crate::model::{Clock, OrderId, Timestamp};
+use crate::store::{AllocationRow, Durability, OrderRow, QUIET_AFTER, ShipmentItemRow};
 use clap::{Args, Subcommand};
-use serde_json::json as value;
+use serde_json::{Value, json as value};
 use std::path::PathBuf;
 
 /// Which orders are tracked.
@@ -18,7 +18,7 @@ pub(super) enum Command {
     Import(Import),
     /// List the tracked orders
     List(Reading),
-    /// Show one order with its lines
+    /// Show one order with its lines, where they are taken from and what of them is on its way
     Show(Show),
     /// Stop tracking orders
     Untrack(Named),
@@ -89,21 +89,30 @@ async fn track(place: &Place, orders: &[OrderId], problems: &[String]) -> Result
 async fn list(place: &Place, reading: Reading) -> Result<Answer, Failure> {
     let rows = place.store().await?.tracked_order_list().await?;
     let time = |ms: Option<i64>| ms.map(|ms| Timestamp(ms).rfc3339());
+    let now = place.clock().now();
     if reading.json {
         let rows: Vec<_> = rows
             .iter()
             .map(|row| {
                 value!({"order_id": row.order_id, "observed_at": time(row.observed_ms),
                         "closed_at": time(row.closed_ms), "lines": row.lines, "quantity_sold": row.sold,
-                        "quantity_left": row.left})
+                        "quantity_left": row.left, "changed_at": time(row.changed_ms),
+                        "stale": is_stale(row, now)})
             })
             .collect();
         return Ok(json(&rows).into());
     }
-    let mut table = Table::new(&["order", "lines", "sold", "left", "closed", "observed"]);
+    let mut table = Table::new(&["order", "state", "lines", "sold", "left", "closed", "observed"]);
     for row in rows {
+        let state = match (row.observed_ms, row.closed_ms) {
+            (None, _) => "unread",
+            (_, Some(_)) => "closed",
+            _ if is_stale(&row, now) => "stale",
+            _ => "open",
+        };
         let cells = [
             row.order_id.to_string(),
+            state.to_owned(),
             row.lines.to_string(),
             dash(row.sold),
             dash(row.left),
@@ -115,16 +124,43 @@ async fn list(place: &Place, reading: Reading) -> Result<Answer, Failure> {
     Ok(table.render("no order is tracked; begin with: tallyd order track ID…").into())
 }
 
+/// An order that is open and said nothing new for long: it is read daily only (rules.md 36).
+fn is_stale(row: &OrderRow, now: Timestamp) -> bool {
+    let changed = row.changed_ms.filter(|_| row.closed_ms.is_none());
+    changed.is_some_and(|changed| now.since(Timestamp(changed)) >= QUIET_AFTER)
+}
+
 async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
-    let lines = place.store().await?.order_lines(OrderId(args.id)).await?;
+    let (store, order) = (place.store().await?, OrderId(args.id));
+    let mut lines = store.order_lines(order).await?;
+    let allocations = store.allocation_list(order).await?;
+    let items = store.shipment_items(order).await?;
     if args.reading.json {
+        for line in &mut lines {
+            let id = line["line_item_id"].as_i64();
+            let taken = allocations.iter().filter(|taken| Some(taken.line_item_id) == id);
+            let shipped = items.iter().filter(|item| item.line_item_id == id);
+            line["allocations"] = value!(taken.collect::<Vec<_>>());
+            line["shipments"] = value!(shipped.collect::<Vec<_>>());
+        }
         return Ok(json(&lines).into());
     }
+    let mut text = lines_text(&lines);
+    if !allocations.is_empty() {
+        text.push_str(&allocations_text(allocations));
+    }
+    if !items.is_empty() {
+        text.push_str(&items_text(items));
+    }
+    Ok(text.into())
+}
+
+fn lines_text(lines: &[Value]) -> String {
     let mut table = Table::new(&["line", "sku", "sold", "left", "price", "warehouse", "observed"]);
     for line in lines {
         let cell = |name: &str| match &line[name] {
-            serde_json::Value::Null => "-".to_owned(),
-            serde_json::Value::String(text) => text.clone(),
+            Value::Null => "-".to_owned(),
+            Value::String(text) => text.clone(),
             other => other.to_string(),
         };
         let names = [
@@ -138,7 +174,41 @@ async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
         ];
         table.row(names.map(cell));
     }
-    Ok(table.render("nothing is known of this order yet; is it tracked?").into())
+    table.render("nothing is known of this order yet; is it tracked?")
+}
+
+fn allocations_text(allocations: Vec<AllocationRow>) -> String {
+    let mut table = Table::new(&["line", "taken", "quantity", "warehouse", "name"]);
+    for row in allocations {
+        let cells = [
+            row.line_item_id.to_string(),
+            dash(row.sku),
+            row.quantity.to_string(),
+            row.warehouse_id.to_string(),
+            dash(row.warehouse_name),
+        ];
+        table.row(cells);
+    }
+    format!("\n{}", table.render(""))
+}
+
+fn items_text(items: Vec<ShipmentItemRow>) -> String {
+    let mut table =
+        Table::new(&["line", "shipment", "item", "quantity", "shipped", "confirmed", "tracking", "observed"]);
+    for row in items {
+        let cells = [
+            dash(row.line_item_id),
+            row.shipment_id.to_string(),
+            row.item_id.to_string(),
+            row.quantity.to_string(),
+            yes(row.is_shipped),
+            yes(row.is_confirmed),
+            dash(row.tracking_number),
+            row.observed_at,
+        ];
+        table.row(cells);
+    }
+    format!("\n{}", table.render(""))
 }
 
 async fn untrack(place: &Place, orders: &[OrderId]) -> Result<Answer, Failure> {

@@ -86,6 +86,11 @@ pub(super) fn dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".into(), |value| value.to_string())
 }
 
+/// Yes, no, or a dash where the service does not say.
+pub(super) fn yes(flag: Option<bool>) -> String {
+    dash(flag.map(|flag| if flag { "yes" } else { "no" }))
+}
+
 /// An age for people: the two largest units.
 pub(super) fn age(seconds: i64) -> String {
     let s = seconds.max(0);

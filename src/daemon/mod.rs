@@ -7,6 +7,7 @@
 //! One loop ([`supervise`]) owns all runs: one slot per kind of job, and a trigger that comes while its job runs makes
 //! it run once more afterwards, however many came.
 
+mod ask;
 mod clock;
 mod keys;
 mod notify;
@@ -15,35 +16,17 @@ mod settings;
 mod start;
 mod supervise;
 
+pub use ask::{AskError, find_products, prove_keys, read_components};
 pub use clock::{SystemClock, boot_id};
 pub use once::Once;
 pub use start::{Daemon, StartError};
 
 use crate::config::Config;
 use crate::job::{self, JobError, Preview};
-use crate::journal::RunOutcome;
-use crate::model::{Clock, JobKind, Trigger};
-use crate::store::{Durability, Store};
-use std::sync::Arc;
+use crate::model::Clock;
+use crate::store::Store;
 
 /// What the next push would send, from the facts at hand; makes no call and writes nothing.
 pub async fn preview(config: &Config, store: &Store, clock: &dyn Clock) -> Result<Preview, JobError> {
     job::preview(store, &settings::jobs(config).quantities, clock.now()).await
-}
-
-/// Spends one call to find out whether the service accepts the keys. Takes the lock for its time.
-pub async fn prove_keys(config: Config, clock: Arc<dyn Clock>) -> Result<bool, StartError> {
-    let Daemon { context, .. } = Daemon::start(config, clock).await?;
-    let mut write = context.store.begin(Durability::Normal).await?;
-    let run =
-        write.run_begin(context.session_id, JobKind::WorkQueue, Trigger::Operator, context.now()).await?;
-    write.commit().await?;
-    let works = job::key_works(&context, run).await.unwrap_or(false);
-    let outcome = if works { RunOutcome::Ok } else { RunOutcome::Failed };
-    let mut write = context.store.begin(Durability::Full).await?;
-    write.run_end(run, JobKind::WorkQueue, outcome, "the keys were tried", context.now()).await?;
-    write.session_end(context.session_id, context.now(), context.clock.moment()).await?;
-    write.commit().await?;
-    context.store.close().await?;
-    Ok(works)
 }

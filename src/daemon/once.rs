@@ -5,7 +5,6 @@ use super::start::{Daemon, StartError};
 use crate::job::{self, Finished};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Trigger};
-use crate::store::Durability;
 
 /// What came of it.
 #[derive(Debug)]
@@ -21,8 +20,21 @@ impl Once {
     }
 }
 
-/// Facts that others build on come first: orders teach SKUs, balances are what a push is decided on.
-const ORDER: [JobKind; 4] = [JobKind::Warehouses, JobKind::OrderLines, JobKind::Balances, JobKind::WorkQueue];
+/// Facts that others build on come first: templates are read per storefront, shipments close orders, orders teach kits
+/// and SKUs, kits and top sellers teach SKUs, and balances are what a push is decided on.
+const ORDER: [JobKind; 11] = [
+    JobKind::Warehouses,
+    JobKind::Suppliers,
+    JobKind::Storefronts,
+    JobKind::ListingTemplates,
+    JobKind::Shipments,
+    JobKind::OrderLines,
+    JobKind::KitComponents,
+    JobKind::TopSelling,
+    JobKind::Balances,
+    JobKind::BusinessHealth,
+    JobKind::WorkQueue,
+];
 
 impl Daemon {
     /// Runs each enabled job once, then the push until nothing is left to send, and closes.
@@ -41,11 +53,7 @@ impl Daemon {
                 break;
             }
         }
-        let (now, moment) = (self.context.now(), self.context.clock.moment());
-        let mut write = self.context.store.begin(Durability::Full).await?;
-        write.session_end(self.context.session_id, now, moment).await?;
-        write.commit().await?;
-        self.context.store.close().await?;
+        self.close().await?;
         Ok(once)
     }
 }

@@ -132,6 +132,15 @@ impl Daemon {
         Ok(())
     }
 
+    /// Ends the session and folds the write-ahead log in, when nothing runs any more.
+    pub(super) async fn close(self) -> Result<(), StoreError> {
+        let context = self.context;
+        let mut write = context.store.begin(Durability::Full).await?;
+        write.session_end(context.session_id, context.now(), context.clock.moment()).await?;
+        write.commit().await?;
+        context.store.close().await
+    }
+
     /// Puts a changed configuration in force, as far as it concerns the rooms; the schedules are left to the caller.
     async fn reload(&self, config: &Config) -> Result<Reload, StartError> {
         notify::reloading();

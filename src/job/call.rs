@@ -155,10 +155,33 @@ impl Context {
         what: &str,
         request: &Request,
     ) -> Result<Answer, JobError> {
+        self.read_until(run, lane, what, request, |verdict| verdict == Verdict::Accepted).await
+    }
+
+    /// The same for an operation that documents a 404 as its answer: that one is returned too.
+    pub(super) async fn read_or_not_found(
+        &self,
+        run: RunId,
+        lane: Lane,
+        what: &str,
+        request: &Request,
+    ) -> Result<Answer, JobError> {
+        let is_answer = |verdict| matches!(verdict, Verdict::Accepted | Verdict::Rejected { status: 404 });
+        self.read_until(run, lane, what, request, is_answer).await
+    }
+
+    async fn read_until(
+        &self,
+        run: RunId,
+        lane: Lane,
+        what: &str,
+        request: &Request,
+        is_answer: impl Fn(Verdict) -> bool,
+    ) -> Result<Answer, JobError> {
         let mut delays = Delays::page_retry().take(ATTEMPTS);
         loop {
             let answer = self.read_once(run, lane, request.clone()).await?;
-            if answer.reply.verdict == Verdict::Accepted {
+            if is_answer(answer.reply.verdict) {
                 return Ok(answer);
             }
             self.end_alone(&answer).await?;

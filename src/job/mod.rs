@@ -10,18 +10,29 @@
 //! call the same functions.
 
 mod balances;
+mod business_health;
 mod call;
 mod context;
+mod find;
+mod kit_components;
+mod listing_templates;
 mod order_lines;
+mod pages;
 mod plan;
 mod probe;
 mod push;
 mod record;
 mod runner;
+mod shipments;
+mod storefronts;
+mod suppliers;
+mod tally;
+mod top_selling;
 mod warehouses;
 mod work_queue;
 
 pub use context::{Context, QuantitySettings, Settings};
+pub use find::{find_products, read_components};
 pub use plan::{Preview, preview};
 pub use probe::key_works;
 pub use runner::{Finished, is_built, run};
@@ -45,6 +56,12 @@ impl Report {
 
     fn partial(summary: impl Into<String>) -> Self {
         Self { outcome: RunOutcome::Partial, summary: summary.into() }
+    }
+
+    /// Both halves of a run: good only if both are.
+    fn and(self, other: &Self) -> Self {
+        let outcome = if self.outcome == RunOutcome::Ok { other.outcome } else { self.outcome };
+        Self { outcome, summary: format!("{}; {}", self.summary, other.summary) }
     }
 }
 

@@ -1,37 +1,50 @@
-//! `order_lines`: the lines of open tracked orders, stalest first. Each order is one call.
+//! `order_lines`: the lines of open tracked orders, stalest first, and where new lines are taken from. Each order is
+//! one call, and each new line is one more.
 //!
-//! The operation pages but takes no page parameters: an answer with more than one page is recorded as incomplete, and
+//! The operations page but take no page parameters: an answer with more than one page is recorded as incomplete, and
 //! no shipment is decided on it. An order the service refuses is left where it is and named; the others go on.
 
+use super::tally::Tally;
 use super::{Context, JobError, Report, record};
+use crate::client::Verdict;
 use crate::client::wire;
-use crate::model::{Lane, OrderId, RunId};
+use crate::model::{Lane, LineItemId, OrderId, RunId};
 use crate::store::Durability;
 
-/// So many refused orders are named in the summary; the rest is counted.
-const NAMED: usize = 5;
+/// Allocations asked for in one run. More would keep the orders from being read again for minutes; the next run goes
+/// on with the rest.
+const ALLOCATIONS_MAX: usize = 200;
 
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
-    let orders = context.store.tracked_order_open().await?;
-    let (mut changed, mut refused) = (0, Vec::new());
-    for order in &orders {
-        match one(context, run, *order).await {
-            Ok(lines) => changed += lines,
-            Err(JobError::Rejected { why, .. }) => refused.push(format!("{order} ({why})")),
-            Err(JobError::GivenUp { why, .. } | JobError::Implausible(why)) => {
-                refused.push(format!("{order} ({why})"))
-            }
-            Err(error) => return Err(error),
-        }
+    let mut tally = Tally::default();
+    for order in context.store.tracked_order_due(context.now()).await? {
+        tally.count(order, one(context, run, order).await)?;
     }
-    let read = orders.len() - refused.len();
-    let mut summary = format!("{read} order(s) read, {changed} line(s) new or changed");
-    if refused.is_empty() {
-        return Ok(Report::ok(summary));
+    let report = tally.report("order(s)", "line(s)");
+    match allocations(context, run).await? {
+        Some(taken) => Ok(report.and(&taken)),
+        None => Ok(report),
     }
-    let named = refused.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    summary.push_str(&format!("; {} not read: {named}", refused.len()));
-    Ok(Report::partial(summary))
+}
+
+/// Reads where new lines are taken from, if there are any.
+async fn allocations(context: &Context, run: RunId) -> Result<Option<Report>, JobError> {
+    let lines = context.store.allocation_unread(context.now()).await?;
+    let (mut tally, mut not_found) = (Tally::default(), 0);
+    for (order, line) in lines.iter().take(ALLOCATIONS_MAX) {
+        let read = allocation(context, run, *order, *line).await;
+        not_found += usize::from(matches!(read, Ok(false)));
+        tally.count(format_args!("line {line} of order {order}"), read.map(u64::from))?;
+    }
+    let mut report = tally.report("line(s)", "allocation(s)");
+    if not_found > 0 {
+        report.summary.push_str(&format!(", {not_found} of an order the service does not find"));
+    }
+    if lines.len() > ALLOCATIONS_MAX {
+        let later = lines.len() - ALLOCATIONS_MAX;
+        report.summary.push_str(&format!(", {later} are left to the next run"));
+    }
+    Ok((!lines.is_empty()).then_some(report))
 }
 
 async fn one(context: &Context, run: RunId, order: OrderId) -> Result<u64, JobError> {
@@ -43,4 +56,28 @@ async fn one(context: &Context, run: RunId, order: OrderId) -> Result<u64, JobEr
     let changed = record::order_lines(&mut write, answer.id, answer.sent_at, order, &items).await?;
     write.commit().await?;
     Ok(changed)
+}
+
+/// Reads where a line is taken from; false where the service does not find the order (404), which is a fact too and
+/// asked for again after a day.
+async fn allocation(
+    context: &Context,
+    run: RunId,
+    order: OrderId,
+    line: LineItemId,
+) -> Result<bool, JobError> {
+    let what = format!("the allocation of line {line} of order {order}");
+    let request = wire::warehouse_allocation(order, line);
+    let answer = context.read_or_not_found(run, Lane::Poll, &what, &request).await?;
+    let found = match answer.reply.verdict {
+        Verdict::Accepted => {
+            Some(context.decoded(&answer, wire::decode_allocations(&answer.reply.body)).await?)
+        }
+        _ => None,
+    };
+    let mut write = context.store.begin(Durability::Normal).await?;
+    context.exchange_end(&mut write, &answer).await?;
+    record::allocations(&mut write, answer.id, answer.sent_at, (order, line), found.as_ref()).await?;
+    write.commit().await?;
+    Ok(found.is_some())
 }

@@ -3,14 +3,23 @@
 //! They read no configuration, clock or wish; times come from the exchange. Records that made no sense are parked with
 //! their exchange, alone, and counted.
 
+mod kits;
+mod lists;
+mod orders;
+mod reports;
+
+pub(super) use kits::kit_components;
+pub(super) use lists::{listing_templates, storefronts, suppliers, warehouses};
+pub(super) use orders::{allocations, order_lines, shipment_items};
+pub(super) use reports::{business_health, top_selling};
+
 use super::call::Answer;
 use super::{Context, JobError};
-use crate::client::wire::{self, Decoded, OrderLineItem, ProductBalance, Warehouse, WorkQueue};
-use crate::model::{ExchangeId, OrderId, OrderLine, Quantity, Sku, Timestamp, WarehouseId, time};
+use crate::client::wire::{self, Decoded, ProductBalance, WorkQueue};
+use crate::model::{ExchangeId, Quantity, Sku, Timestamp, time};
 use crate::reconcile::brake;
 use crate::store::{
-    BalanceFact, BalancePage, BalancesRecorded, CellBalance, Durability, OrderPage, StoreError,
-    WarehouseFact, WorkQueueCounts, Write,
+    BalanceFact, BalancePage, BalancesRecorded, CellBalance, Durability, StoreError, WorkQueueCounts, Write,
 };
 use crate::telemetry::event;
 
@@ -32,16 +41,32 @@ pub(super) async fn balances_page(
             return Err(JobError::Implausible(why));
         }
     }
+    balances_keep(context, answer, asked, &decoded).await
+}
+
+/// Records the products of a lookup, which are balances too. None counts as missing: people mistype.
+pub(super) async fn products_page(context: &Context, answer: &Answer) -> Result<Vec<BalanceFact>, JobError> {
+    let decoded = context.decoded(answer, wire::decode_products(&answer.reply.body)).await?;
+    balances_keep(context, answer, &[], &decoded).await?;
+    Ok(decoded.records.iter().map(product).collect())
+}
+
+async fn balances_keep(
+    context: &Context,
+    answer: &Answer,
+    asked: &[Sku],
+    decoded: &Decoded<ProductBalance<'_>>,
+) -> Result<BalancesRecorded, JobError> {
     let max_base_age = time::millis(context.settings().quantities.max_base_age);
     let mut write = context.store.begin(Durability::Normal).await?;
     context.exchange_end(&mut write, answer).await?;
-    let recorded = balances(&mut write, answer.id, answer.sent_at, asked, &decoded).await?;
+    let recorded = balances(&mut write, answer.id, answer.sent_at, asked, decoded).await?;
     write.outbox_fix_bases(answer.id, answer.sent_at, max_base_age).await?;
     write.commit().await?;
     Ok(recorded)
 }
 
-/// *Get product balances*.
+/// *Get product balances* and *Get products by SKU or UPC*.
 pub(super) async fn balances(
     write: &mut Write,
     exchange_id: ExchangeId,
@@ -69,46 +94,6 @@ fn product(balance: &ProductBalance<'_>) -> BalanceFact {
         total: balance.quantity_on_hand,
         cells: cells.collect(),
         is_whole: balance.warehouses_parked == 0,
-    }
-}
-
-/// *Get line items of a sales order*; how many lines are new or changed is returned. Their SKUs are learnt.
-pub(super) async fn order_lines(
-    write: &mut Write,
-    exchange_id: ExchangeId,
-    observed_at: Timestamp,
-    order_id: OrderId,
-    decoded: &Decoded<OrderLineItem>,
-) -> Result<u64, StoreError> {
-    park(write, exchange_id, decoded).await?;
-    let lines: Vec<OrderLine> = decoded.records.iter().map(|item| item.line(order_id)).collect();
-    let is_complete = !decoded.has_more() && decoded.parked.is_empty();
-    let skus: Vec<Sku> = lines.iter().filter_map(|line| line.sku.clone()).collect();
-    write.learnt_sku_add(exchange_id, &skus).await?;
-    write.mirror_order(&OrderPage { exchange_id, observed_at, order_id, lines: &lines, is_complete }).await
-}
-
-/// *List warehouses*, one page; the ids it lists and how many changed are returned.
-pub(super) async fn warehouses(
-    write: &mut Write,
-    exchange_id: ExchangeId,
-    decoded: &Decoded<Warehouse>,
-) -> Result<(Vec<WarehouseId>, u64), StoreError> {
-    park(write, exchange_id, decoded).await?;
-    let facts: Vec<WarehouseFact> = decoded.records.iter().map(warehouse).collect();
-    let changed = write.mirror_warehouses(exchange_id, &facts).await?;
-    Ok((facts.iter().map(|fact| fact.id).collect(), changed))
-}
-
-fn warehouse(warehouse: &Warehouse) -> WarehouseFact {
-    WarehouseFact {
-        id: warehouse.id,
-        name: warehouse.name.clone().unwrap_or_default(),
-        is_active: warehouse.is_active,
-        account_number: warehouse.account_number.clone(),
-        is_system_generated: warehouse.is_system_generated,
-        kind: warehouse.kind.clone(),
-        contact: warehouse.contact.clone(),
     }
 }
 

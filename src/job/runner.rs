@@ -1,7 +1,8 @@
 //! The runner: opens a run in the journal, does the job, closes the run and says so in one log line.
 
 use super::{Context, JobError, Report};
-use super::{balances, order_lines, push, warehouses, work_queue};
+use super::{balances, business_health, kit_components, listing_templates, order_lines, push, shipments};
+use super::{storefronts, suppliers, top_selling, warehouses, work_queue};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, Trigger};
 use crate::store::{Durability, StoreError};
@@ -25,19 +26,17 @@ pub fn is_built(kind: JobKind) -> bool {
     match kind {
         JobKind::Balances
         | JobKind::OrderLines
+        | JobKind::Shipments
         | JobKind::Warehouses
-        | JobKind::WorkQueue
-        | JobKind::Push => true,
-        JobKind::Shipments
         | JobKind::Suppliers
         | JobKind::Storefronts
         | JobKind::ListingTemplates
         | JobKind::KitComponents
         | JobKind::TopSelling
         | JobKind::BusinessHealth
-        | JobKind::Settle
-        | JobKind::Prune
-        | JobKind::Backup => false,
+        | JobKind::WorkQueue
+        | JobKind::Push => true,
+        JobKind::Settle | JobKind::Prune | JobKind::Backup => false,
     }
 }
 
@@ -65,19 +64,19 @@ async fn work(context: &Context, kind: JobKind, run: RunId) -> Result<Report, Jo
     match kind {
         JobKind::Balances => balances::run(context, run).await,
         JobKind::OrderLines => order_lines::run(context, run).await,
+        JobKind::Shipments => shipments::run(context, run).await,
         JobKind::Warehouses => warehouses::run(context, run).await,
+        JobKind::Suppliers => suppliers::run(context, run).await,
+        JobKind::Storefronts => storefronts::run(context, run).await,
+        JobKind::ListingTemplates => listing_templates::run(context, run).await,
+        JobKind::KitComponents => kit_components::run(context, run).await,
+        JobKind::TopSelling => top_selling::run(context, run).await,
+        JobKind::BusinessHealth => business_health::run(context, run).await,
         JobKind::WorkQueue => work_queue::run(context, run).await,
         JobKind::Push => push::run(context, run).await,
-        JobKind::Shipments
-        | JobKind::Suppliers
-        | JobKind::Storefronts
-        | JobKind::ListingTemplates
-        | JobKind::KitComponents
-        | JobKind::TopSelling
-        | JobKind::BusinessHealth
-        | JobKind::Settle
-        | JobKind::Prune
-        | JobKind::Backup => Ok(Report::partial("this version does not do this job yet")),
+        JobKind::Settle | JobKind::Prune | JobKind::Backup => {
+            Ok(Report::partial("this version does not do this job yet"))
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod cell;
 mod ids;
 mod job;
 mod lane;
+mod month;
 mod operation;
 mod order;
 mod quantity;
@@ -19,6 +20,7 @@ pub use ids::{
 };
 pub use job::{JobKind, Trigger};
 pub use lane::Lane;
+pub use month::Month;
 pub use operation::{Effect, Operation};
 pub use order::OrderLine;
 pub use quantity::{Quantity, integral};

@@ -12,35 +12,51 @@
 //!
 //! No transaction may be held over a call to the service: `Write` is not handed to anything that awaits the network.
 
+mod allocations;
 mod balances;
 mod brake;
 mod cells;
 mod error;
 mod exchange;
+mod kits;
+mod list;
 mod lock;
 mod open;
 mod orders;
 mod outbox;
+mod products;
+mod reports;
 mod run;
+mod shipments;
 mod status;
+mod storefronts;
+mod suppliers;
 mod text;
 mod tracked;
 mod warehouses;
 mod watch;
 mod work_queue;
 
+pub use allocations::{AllocationFact, AllocationPage, AllocationRow};
 pub use balances::{BalanceFact, BalancePage, BalancesRecorded, CellBalance};
 pub use brake::TripRow;
 pub use cells::{CellRow, CellWrite};
 pub use error::StoreError;
 pub use exchange::UsedPlace;
+pub use kits::{ComponentFact, ComponentRow, KIT, KitPage, ProductFact};
+pub use list::ListOf;
 pub use lock::{Lock, LockError};
 pub use open::{Durability, Store, Write};
 pub use orders::OrderPage;
 pub use outbox::{Claim, OutboxFilter, Verdict, WishRow};
+pub use products::{ProductCell, ProductRow};
+pub use reports::{HealthFigures, HealthMonthRow, Report, TopSellerFact, TopSellerRow};
 pub use run::{ExchangeRow, JobPlan, RunRow, SessionStart};
+pub use shipments::{ShipmentItemFact, ShipmentItemRow, ShipmentPage};
 pub use status::{HealthRow, StateCount, StockRow};
-pub use tracked::OrderRow;
-pub use warehouses::WarehouseFact;
+pub use storefronts::{StorefrontFact, StorefrontRow, TemplateFact, TemplateRow};
+pub use suppliers::{SupplierFact, SupplierRow};
+pub use tracked::{OrderRow, QUIET_AFTER, QUIET_LOOK};
+pub use warehouses::{WarehouseFact, WarehouseRow};
 pub use watch::Watch;
-pub use work_queue::WorkQueueCounts;
+pub use work_queue::{WorkQueueCounts, WorkQueueRow};

@@ -37,14 +37,16 @@ impl Store {
 }
 
 impl Write {
-    /// Records an order's lines; how many are new or changed is returned.
+    /// Records an order's lines; how many are new or changed is returned. The order is closed once nothing is left to
+    /// ship and its known shipments are on their way.
     pub async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64, StoreError> {
         let rows: Vec<Value> = page.lines.iter().map(line_row).collect();
         let rows = super::cells::json(&rows);
         let changed = self.order_lines_write(page, &rows).await?;
         self.order_lines_missing(page, &rows).await?;
         let shipped = !page.lines.is_empty() && page.lines.iter().all(|line| line.quantity_left == Some(0));
-        let closed = (shipped && page.is_complete).then_some(page.observed_at.0);
+        let is_over = shipped && page.is_complete && !self.order_has_open_shipment(page.order_id).await?;
+        let closed = is_over.then_some(page.observed_at.0);
         let sql = "INSERT INTO sales_order (id, exchange_id, observed_ms, changed_ms, is_complete, closed_ms) \
                    VALUES (?1, ?2, ?3, ?3, ?4, ?5) \
                    ON CONFLICT (id) DO UPDATE SET exchange_id = excluded.exchange_id, \
@@ -81,6 +83,20 @@ impl Write {
                        OR missing_since_ms IS NOT NULL";
         let query = sqlx::query(sql).bind(rows).bind(page.order_id.0).bind(page.exchange_id.0);
         Ok(query.execute(&mut *self.tx).await.doing("record the lines of an order")?.rows_affected())
+    }
+
+    /// Whether a known shipment of the order is not wholly on its way yet. One that was read before the order was
+    /// known is seen to be the order's from its items.
+    async fn order_has_open_shipment(&mut self, order: OrderId) -> Result<bool, StoreError> {
+        let sql = "UPDATE shipment SET order_id = ?1 WHERE order_id IS NULL AND EXISTS ( \
+                       SELECT 1 FROM shipment_line i JOIN order_line_item l ON l.line_item_id = i.line_item_id \
+                       WHERE i.shipment_id = shipment.id AND l.order_id = ?1)";
+        let done = sqlx::query(sql).bind(order.0).execute(&mut *self.tx).await;
+        done.doing("find the shipments of an order")?;
+        let sql = "SELECT EXISTS (SELECT 1 FROM shipment_progress \
+                   WHERE order_id = ?1 AND NOT (is_cancelled OR is_shipped))";
+        let open = sqlx::query_scalar(sql).bind(order.0).fetch_one(&mut *self.tx).await;
+        open.doing("look for open shipments of an order")
     }
 
     async fn order_lines_missing(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<(), StoreError> {

@@ -225,11 +225,10 @@ impl Write {
         query.fetch_one(&mut *self.tx).await.map(RunId).doing("begin a run")
     }
 
-    /// Ends a run; only full success makes the job's data good as of the run's start.
-    pub async fn run_end(
+    /// Ends a run that says nothing about its job's data: somebody asked for one thing.
+    pub async fn run_close(
         &mut self,
         run: RunId,
-        job: JobKind,
         outcome: RunOutcome,
         summary: &str,
         at: Timestamp,
@@ -243,7 +242,20 @@ impl Write {
         .bind(at.0)
         .execute(&mut *self.tx)
         .await
-        .doing("end a run")?;
+        .map(drop)
+        .doing("end a run")
+    }
+
+    /// Ends a run of a job; only full success makes the job's data good as of the run's start.
+    pub async fn run_end(
+        &mut self,
+        run: RunId,
+        job: JobKind,
+        outcome: RunOutcome,
+        summary: &str,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.run_close(run, outcome, summary, at).await?;
         sqlx::query(
             "INSERT INTO job_state (job, enabled, since_ms, last_outcome) VALUES (?1, 0, ?3, ?2) \
              ON CONFLICT (job) DO UPDATE SET last_outcome = excluded.last_outcome",

@@ -3,8 +3,15 @@
 use super::error::Doing;
 use super::text::Text;
 use super::{Store, StoreError, Write};
-use crate::model::{ExchangeId, OrderId, Position, Sku};
+use crate::model::{ExchangeId, OrderId, Position, Sku, Timestamp, time};
 use sqlx::FromRow;
+use std::time::Duration;
+
+/// What said nothing new for so long is read less often (rules.md 36): an order that never closes, a shipment nobody
+/// confirms. Long enough for a weekend, so that Monday's work finds Friday's orders fresh.
+pub const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+/// How often what is quiet is still read.
+pub const QUIET_LOOK: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A tracked order and what is known of it.
 #[derive(Clone, Debug, FromRow)]
@@ -13,7 +20,9 @@ pub struct OrderRow {
     pub order_id: i64,
     /// When the service last described it.
     pub observed_ms: Option<i64>,
-    /// When nothing was left to ship.
+    /// When a line last said something new.
+    pub changed_ms: Option<i64>,
+    /// When nothing was left to ship and all known shipments were on their way.
     pub closed_ms: Option<i64>,
     /// Its lines.
     pub lines: i64,
@@ -70,18 +79,25 @@ impl Store {
         Ok(page)
     }
 
-    /// The tracked orders that are still open, stalest first.
-    pub async fn tracked_order_open(&self) -> Result<Vec<OrderId>, StoreError> {
+    /// The tracked orders to be read at `now`, stalest first: those still open, quiet ones daily.
+    pub async fn tracked_order_due(&self, now: Timestamp) -> Result<Vec<OrderId>, StoreError> {
         let sql = "SELECT t.order_id FROM tracked_order t LEFT JOIN sales_order o ON o.id = t.order_id \
-                   WHERE o.closed_ms IS NULL ORDER BY o.exchange_id, t.order_id";
-        let ids: Vec<i64> =
-            sqlx::query_scalar(sql).fetch_all(&self.read).await.doing("find the open orders")?;
+                   WHERE o.id IS NULL OR (o.closed_ms IS NULL \
+                         AND (?1 - o.changed_ms < ?2 OR ?1 - o.observed_ms >= ?3)) \
+                   ORDER BY o.exchange_id, t.order_id";
+        let ids: Vec<i64> = sqlx::query_scalar(sql)
+            .bind(now.0)
+            .bind(time::millis(QUIET_AFTER))
+            .bind(time::millis(QUIET_LOOK))
+            .fetch_all(&self.read)
+            .await
+            .doing("find the open orders")?;
         Ok(ids.into_iter().map(OrderId).collect())
     }
 
     /// The tracked orders with what is known of each.
     pub async fn tracked_order_list(&self) -> Result<Vec<OrderRow>, StoreError> {
-        let sql = "SELECT t.order_id, o.observed_ms, o.closed_ms, count(l.line_item_id) AS lines, \
+        let sql = "SELECT t.order_id, o.observed_ms, o.changed_ms, o.closed_ms, count(l.line_item_id) AS lines, \
                           sum(l.quantity_sold) AS sold, sum(l.quantity_left) AS left \
                    FROM tracked_order t LEFT JOIN sales_order o ON o.id = t.order_id \
                    LEFT JOIN order_line_item l ON l.order_id = t.order_id AND l.missing_since_ms IS NULL \

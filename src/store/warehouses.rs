@@ -2,7 +2,9 @@
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
-use crate::model::{ExchangeId, Timestamp, WarehouseId};
+use crate::model::{ExchangeId, WarehouseId};
+use serde::Serialize;
+use sqlx::FromRow;
 
 /// The service's word on one warehouse (*Warehouse*).
 #[derive(Clone, Debug)]
@@ -23,7 +25,35 @@ pub struct WarehouseFact {
     pub contact: Option<String>,
 }
 
+/// A warehouse, as `warehouse list` prints it.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct WarehouseRow {
+    /// The warehouse.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    /// `Standard`, `Dropship`, `FulfillmentCenter`, or a word this version does not know.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// Whether it is in use.
+    pub is_active: Option<bool>,
+    /// Its account number.
+    pub account_number: Option<String>,
+    /// Whether the service made it by itself.
+    pub is_system_generated: Option<bool>,
+    /// Since when the service no longer lists it, RFC 3339.
+    pub missing_since: Option<String>,
+}
+
 impl Store {
+    /// The warehouses, also those the service no longer lists.
+    pub async fn warehouse_list(&self) -> Result<Vec<WarehouseRow>, StoreError> {
+        let sql = "SELECT id, name, type AS kind, is_active, account_number, is_system_generated, \
+                       strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
+                   FROM warehouse ORDER BY id";
+        sqlx::query_as(sql).fetch_all(&self.read).await.doing("list the warehouses")
+    }
+
     /// The ids of the warehouses the service lists.
     pub async fn warehouse_ids(&self) -> Result<Vec<WarehouseId>, StoreError> {
         let sql = "SELECT id FROM warehouse WHERE missing_since_ms IS NULL ORDER BY id";
@@ -69,17 +99,5 @@ impl Write {
             changed += done.rows_affected();
         }
         Ok(changed)
-    }
-
-    /// Marks the warehouses that a complete list no longer has. Never called for a list that was cut or is empty.
-    pub async fn mirror_warehouses_complete(
-        &mut self,
-        listed: &[WarehouseId],
-        at: Timestamp,
-    ) -> Result<u64, StoreError> {
-        let sql = "UPDATE warehouse SET missing_since_ms = ?2 WHERE missing_since_ms IS NULL \
-                   AND id NOT IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(super::cells::json(listed)).bind(at.0).execute(&mut *self.tx).await;
-        Ok(done.doing("mark the warehouses the service no longer lists")?.rows_affected())
     }
 }

@@ -1,8 +1,10 @@
 //! The work queue's counts, a time series: a row only when a count moved.
 
 use super::error::Doing;
-use super::{StoreError, Write};
+use super::{Store, StoreError, Write};
 use crate::model::{ExchangeId, Timestamp};
+use serde::Serialize;
+use sqlx::FromRow;
 
 /// The twelve counts of *WorkQueue*, in the document's order; one the answer lacks is `None`.
 pub type WorkQueueCounts = [Option<i64>; 12];
@@ -11,6 +13,49 @@ const COLUMNS: &str = "new_purchase_orders, submitted_purchase_orders, partially
     open_work_orders, awaiting_payment_sales_orders, paid_in_process_sales_orders, cancelled_sales_orders, \
     paid_ready_to_ship_sales_orders, low_inventory_products, unshipped_sales_orders, unshipped_drop_ship_orders, \
     queued_listings";
+
+/// The counts at one time, as `report work-queue` prints them; a count the answer lacked is `None`.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct WorkQueueRow {
+    /// When they were first seen so, RFC 3339.
+    pub observed_at: String,
+    /// `NewPurchaseOrders`.
+    pub new_purchase_orders: Option<i64>,
+    /// `SubmittedPurchaseOrders`.
+    pub submitted_purchase_orders: Option<i64>,
+    /// `PartiallyReceivedPurchaseOrders`.
+    pub partially_received_purchase_orders: Option<i64>,
+    /// `OpenWorkOrders`.
+    pub open_work_orders: Option<i64>,
+    /// `AwaitingPaymentSalesOrders`.
+    pub awaiting_payment_sales_orders: Option<i64>,
+    /// `PaidInProcessSalesOrders`.
+    pub paid_in_process_sales_orders: Option<i64>,
+    /// `CancelledSalesOrders`.
+    pub cancelled_sales_orders: Option<i64>,
+    /// `PaidReadyToShipSalesOrders`.
+    pub paid_ready_to_ship_sales_orders: Option<i64>,
+    /// `LowInventoryProducts`.
+    pub low_inventory_products: Option<i64>,
+    /// `UnShippedSalesOrders`.
+    pub unshipped_sales_orders: Option<i64>,
+    /// `UnshippedDropShipOrders`.
+    pub unshipped_drop_ship_orders: Option<i64>,
+    /// `QueuedListings`.
+    pub queued_listings: Option<i64>,
+}
+
+impl Store {
+    /// The newest counts, newest first; each stands until the next.
+    pub async fn work_queue(&self, limit: u32) -> Result<Vec<WorkQueueRow>, StoreError> {
+        let sql = format!(
+            "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch') AS observed_at, {COLUMNS} \
+             FROM work_queue ORDER BY exchange_id DESC LIMIT ?1"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(limit);
+        query.fetch_all(&self.read).await.doing("read the work queue")
+    }
+}
 
 impl Write {
     /// Records the counts; whether any differs from the newest row is returned.

@@ -25,6 +25,7 @@ mod update;
 mod warehouse;
 mod work_queue;
 
+pub use crate::model::Month;
 pub use answer::{Outcome, WriteAnswer};
 pub use attribution::{Attribution, attribute};
 pub use balance::{
@@ -46,7 +47,7 @@ pub use product::{
     decode_product_answer, update_product,
 };
 pub use report::{
-    HealthMonth, Month, TopSeller, business_health, decode_business_health, decode_top_selling, top_selling,
+    HealthMonth, TopSeller, business_health, decode_business_health, decode_top_selling, top_selling,
 };
 pub use request::{Invalid, Paging};
 pub use shipment::{

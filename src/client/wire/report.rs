@@ -3,22 +3,8 @@
 use super::envelope::{Decoded, Malformed, decode_list};
 use super::{Paging, lenient};
 use crate::client::Request;
-use crate::model::{Operation, ProductId, Sku, StorefrontId};
+use crate::model::{Month, Operation, ProductId, Sku, StorefrontId};
 use serde::Deserialize;
-
-/// A month of a year: four digits, and 1 to 12.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Month {
-    year: u16,
-    month: u8,
-}
-
-impl Month {
-    /// The month, or `None` for one the service does not know.
-    pub fn new(year: u16, month: u8) -> Option<Self> {
-        ((1000..=9999).contains(&year) && (1..=12).contains(&month)).then_some(Self { year, month })
-    }
-}
 
 /// A product among the ten that sold best in a month (*TopSellingProduct*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -94,15 +80,15 @@ pub struct HealthMonth {
 pub fn top_selling(storefront: Option<StorefrontId>, month: Month) -> Request {
     Request::new(Operation::TopSelling)
         .with("storefrontId", storefront)
-        .with("year", Some(month.year))
-        .with("month", Some(month.month))
+        .with("year", Some(month.year()))
+        .with("month", Some(month.number()))
 }
 
 /// Asks for a page of the months' figures, of one month or all (*Business health*).
 pub fn business_health(month: Option<Month>, paging: Paging) -> Request {
     Request::new(Operation::BusinessHealth)
-        .with("year", month.map(|month| month.year))
-        .with("month", month.map(|month| month.month))
+        .with("year", month.map(Month::year))
+        .with("month", month.map(Month::number))
         .page(paging)
 }
 
@@ -119,21 +105,6 @@ pub fn decode_business_health(body: &[u8]) -> Result<Decoded<HealthMonth>, Malfo
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_month_the_service_does_not_know_cannot_be_asked_for() {
-        let cases = [
-            (2026, 1, true),
-            (2026, 12, true),
-            (2026, 0, false),
-            (2026, 13, false),
-            (26, 1, false),
-            (10_000, 1, false),
-        ];
-        for (year, month, valid) in cases {
-            assert_eq!(Month::new(year, month).is_some(), valid, "{year}-{month}");
-        }
-    }
 
     #[test]
     fn reports_are_asked_for_by_month_and_storefront() {

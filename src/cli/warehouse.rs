@@ -1,0 +1,39 @@
+//! `warehouse`: the company's warehouses, out of the mirror.
+
+use super::place::Place;
+use super::print::{Table, dash, json, yes};
+use super::{Answer, Failure, Reading};
+use clap::Subcommand;
+
+/// The company's warehouses.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// List them
+    List(Reading),
+}
+
+pub(super) async fn warehouse(place: &Place, command: Command) -> Result<Answer, Failure> {
+    match command {
+        Command::List(reading) => list(place, reading).await,
+    }
+}
+
+async fn list(place: &Place, reading: Reading) -> Result<Answer, Failure> {
+    let rows = place.store().await?.warehouse_list().await?;
+    if reading.json {
+        return Ok(json(&rows).into());
+    }
+    let mut table = Table::new(&["warehouse", "name", "type", "active", "account", "missing since"]);
+    for row in rows {
+        let cells = [
+            row.id.to_string(),
+            row.name,
+            dash(row.kind),
+            yes(row.is_active),
+            dash(row.account_number),
+            dash(row.missing_since),
+        ];
+        table.row(cells);
+    }
+    Ok(table.render("no warehouse is known yet; let `warehouses` run").into())
+}

@@ -1,0 +1,54 @@
+//! `business_health`: the figures of each month.
+//!
+//! All months stand in one list, so one read serves for all of them. It is made while one of the last 24 months is not
+//! agreed: on the first two days of each month, and daily where the service has no figures of one of them.
+
+use super::call::Answer;
+use super::pages::{self, Listing, Recorded};
+use super::top_selling::open_months;
+use super::{Context, JobError, Report, record};
+use crate::client::Request;
+use crate::client::wire::{self, Decoded, HealthMonth, Malformed, Paging};
+use crate::model::RunId;
+use crate::store::{self, ListOf, StoreError, Write};
+
+pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
+    let open = open_months(context, store::Report::BusinessHealth, context.now()).await?;
+    if open.is_empty() {
+        return Ok(Report::ok("no call: two reads of each of the last months agree"));
+    }
+    Ok(pages::read(context, run, &Months).await?.report("month(s)"))
+}
+
+struct Months;
+
+impl Listing for Months {
+    type Record = HealthMonth;
+
+    fn name(&self) -> String {
+        "the business health".into()
+    }
+
+    fn list(&self) -> ListOf {
+        ListOf::HealthMonths
+    }
+
+    fn request(&self, paging: Paging) -> Request {
+        wire::business_health(None, paging)
+    }
+
+    fn decode(&self, body: &[u8]) -> Result<Decoded<HealthMonth>, Malformed> {
+        wire::decode_business_health(body)
+    }
+
+    async fn record(
+        &self,
+        write: &mut Write,
+        answer: &Answer,
+        page: &Decoded<HealthMonth>,
+    ) -> Result<Recorded, StoreError> {
+        let changed = record::business_health(write, answer.id, answer.sent_at, page).await?;
+        let ids = page.records.iter().map(|month| month.year * 100 + month.month).collect();
+        Ok(Recorded { ids, changed })
+    }
+}

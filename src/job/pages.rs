@@ -1,0 +1,217 @@
+//! Reading a list to its last page, and saying when it moved meanwhile.
+//!
+//! Each page is committed as it arrives. Only a list that was read whole, with as many records as the service itself
+//! counts, marks others as missing; an empty one where something was known is a failure and changes nothing.
+
+use super::call::Answer;
+use super::{Context, JobError, Report};
+use crate::client::Request;
+use crate::client::wire::{Decoded, Malformed, Paging};
+use crate::model::{Lane, RunId};
+use crate::store::{Durability, ListOf, StoreError, Write};
+use std::collections::BTreeSet;
+
+/// No account has a list of so many pages; a service that pages for ever is stopped here.
+const PAGES_MAX: u32 = 500;
+
+/// A list the service gives page by page.
+pub(super) trait Listing: Sync {
+    /// What stands on a page.
+    type Record: Send + Sync;
+    /// Its name for people: "cannot read …".
+    fn name(&self) -> String;
+    /// Which list it is in the mirror.
+    fn list(&self) -> ListOf;
+    /// Asks for a page.
+    fn request(&self, paging: Paging) -> Request;
+    /// Reads an answer.
+    fn decode(&self, body: &[u8]) -> Result<Decoded<Self::Record>, Malformed>;
+    /// Records a page.
+    async fn record(
+        &self,
+        write: &mut Write,
+        answer: &Answer,
+        page: &Decoded<Self::Record>,
+    ) -> Result<Recorded, StoreError>;
+}
+
+/// What a page brought.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    /// The ids on it.
+    pub(super) ids: Vec<i64>,
+    /// How many records are new or changed.
+    pub(super) changed: u64,
+}
+
+/// A list as far as it was read.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    listed: BTreeSet<i64>,
+    parked: usize,
+    /// What the service counts itself (`TotalNumberOfEntries`).
+    total: Option<i64>,
+    /// Records that are new, changed or gone.
+    pub(super) changed: u64,
+    is_cut: bool,
+}
+
+/// Reads a list to its last page.
+pub(super) async fn read<L: Listing>(context: &Context, run: RunId, of: &L) -> Result<Progress, JobError> {
+    let known = context.store.list_known(of.list()).await?;
+    let mut progress = Progress::default();
+    let mut paging = Paging::FIRST;
+    loop {
+        let answer = context.read(run, Lane::Poll, &of.name(), &of.request(paging)).await?;
+        let page = context.decoded(&answer, of.decode(&answer.reply.body)).await?;
+        let mut write = context.store.begin(Durability::Normal).await?;
+        context.exchange_end(&mut write, &answer).await?;
+        let recorded = of.record(&mut write, &answer, &page).await?;
+        let goes_on = progress.take(&page, &recorded);
+        if !goes_on && progress.is_whole() && (known == 0 || !progress.listed.is_empty()) {
+            let listed: Vec<i64> = progress.listed.iter().copied().collect();
+            progress.changed += write.list_complete(of.list(), &listed, answer.sent_at).await?;
+        }
+        write.commit().await?;
+        if !goes_on {
+            break;
+        }
+        progress.is_cut = paging.number() >= PAGES_MAX;
+        if progress.is_cut {
+            break;
+        }
+        paging = paging.next();
+    }
+    if progress.listed.is_empty() && known > 0 {
+        let why =
+            format!("the service lists none of {}, but {known} were known; nothing was changed", of.name());
+        return Err(JobError::Implausible(why));
+    }
+    Ok(progress)
+}
+
+impl Progress {
+    /// Takes a page in; whether the list goes on after it.
+    fn take<T>(&mut self, page: &Decoded<T>, recorded: &Recorded) -> bool {
+        let before = self.listed.len();
+        self.listed.extend(&recorded.ids);
+        self.parked += page.parked.len();
+        self.changed += recorded.changed;
+        self.total = page.page.and_then(|page| page.total_entries).or(self.total);
+        let records = page.records.len() + page.parked.len();
+        // A full page that does not say where it stands may be the first of several.
+        let may_go_on = page.page.is_none() && records >= Paging::MAX_SIZE as usize;
+        let brought_nothing = self.listed.len() == before && page.parked.is_empty();
+        (page.has_more() || may_go_on) && !brought_nothing
+    }
+
+    /// Whether every record of the list was seen and made sense.
+    fn is_whole(&self) -> bool {
+        !self.is_cut && self.parked == 0 && self.total.is_none_or(|total| total == count(self.listed.len()))
+    }
+
+    /// What is odd about what was read, if anything.
+    pub(super) fn oddity(&self) -> Option<String> {
+        let (listed, parked) = (self.listed.len(), self.parked);
+        match self.total {
+            _ if self.is_cut => Some(format!("it has more than {PAGES_MAX} pages; the rest was not read")),
+            Some(total) if total != count(listed + parked) => {
+                Some(format!("the service names {total}: the list moved while it was read"))
+            }
+            _ => None,
+        }
+    }
+
+    /// How many records were listed.
+    pub(super) fn listed(&self) -> usize {
+        self.listed.len()
+    }
+
+    /// What to say of the run; `nouns` as in "3 supplier(s)".
+    pub(super) fn report(&self, nouns: &str) -> Report {
+        let mut summary = format!("{} {nouns} listed, {} new or changed", self.listed(), self.changed);
+        if self.parked > 0 {
+            summary.push_str(&format!(", {} made no sense", self.parked));
+        }
+        match self.oddity() {
+            Some(oddity) => Report::partial(format!("{summary}; {oddity}")),
+            None => Report::ok(summary),
+        }
+    }
+}
+
+fn count(listed: usize) -> i64 {
+    i64::try_from(listed).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::wire::{Page, Supplier, decode_suppliers};
+
+    /// A page of suppliers with these ids, `x` for a record without sense.
+    fn page(ids: &[&str], place: Option<(i64, i64, i64)>) -> (Decoded<Supplier>, Recorded) {
+        let records: Vec<String> = ids.iter().map(|id| format!(r#"{{"Id":"{id}"}}"#)).collect();
+        let body = format!(r#"{{"data":[{}]}}"#, records.join(","));
+        let mut page = decode_suppliers(body.as_bytes()).unwrap();
+        page.page = place.map(|(current, pages, total)| Page {
+            current: Some(current),
+            total_entries: Some(total),
+            total_pages: Some(pages),
+        });
+        let ids = page.records.iter().map(|supplier| supplier.id.0).collect();
+        (page, Recorded { ids, changed: 0 })
+    }
+
+    /// One row: the pages, whether each goes on, whether the whole was seen, and whether something is odd.
+    #[test]
+    fn a_list_is_whole_only_with_every_record_the_service_counts() {
+        type Pages<'a> = &'a [(&'a [&'a str], Option<(i64, i64, i64)>)];
+        let cases: &[(&str, Pages<'_>, &[bool], bool, bool)] = &[
+            ("one page", &[(&["1", "2"], Some((1, 1, 2)))], &[false], true, false),
+            ("empty, and said so", &[(&[], Some((1, 0, 0)))], &[false], true, false),
+            ("no word on pages", &[(&["1"], None)], &[false], true, false),
+            ("cut", &[(&["1"], Some((1, 1, 2)))], &[false], false, true),
+            ("more than counted", &[(&["1", "2"], Some((1, 1, 1)))], &[false], false, true),
+            ("a record without sense", &[(&["1", "x"], Some((1, 1, 2)))], &[false], false, false),
+            (
+                "two pages",
+                &[(&["1"], Some((1, 2, 2))), (&["2"], Some((2, 2, 2)))],
+                &[true, false],
+                true,
+                false,
+            ),
+            (
+                "one fell between the pages",
+                &[(&["1", "2"], Some((1, 2, 3))), (&["2"], Some((2, 2, 3)))],
+                &[true, false],
+                false,
+                true,
+            ),
+            (
+                "the same page for ever",
+                &[(&["1"], Some((1, 9, 9))), (&["1"], Some((1, 9, 9)))],
+                &[true, false],
+                false,
+                true,
+            ),
+        ];
+        for (what, pages, goes_on, is_whole, is_odd) in cases {
+            let mut progress = Progress::default();
+            for ((ids, place), expected) in pages.iter().zip(*goes_on) {
+                let (page, recorded) = page(ids, *place);
+                assert_eq!(progress.take(&page, &recorded), *expected, "{what}");
+            }
+            assert_eq!((progress.is_whole(), progress.oddity().is_some()), (*is_whole, *is_odd), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_full_page_without_a_word_on_pages_may_go_on() {
+        let ids: Vec<String> = (1..=200).map(|id| id.to_string()).collect();
+        let (page, recorded) = page(&ids.iter().map(String::as_str).collect::<Vec<_>>(), None);
+        let mut progress = Progress::default();
+        assert!(progress.take(&page, &recorded));
+        assert!(!progress.take(&page, &recorded), "the same again is the end");
+    }
+}

@@ -1,0 +1,83 @@
+//! The lists that are kept and shown: warehouses, suppliers, storefronts, listing templates. How many records of a page
+//! are new or changed is returned; what a whole list no longer has is decided by [`pages`](super::super::pages).
+
+use super::park;
+use crate::client::wire::{Decoded, ListingTemplate, Storefront, Supplier, Warehouse};
+use crate::model::{ExchangeId, StorefrontId};
+use crate::store::{StoreError, StorefrontFact, SupplierFact, TemplateFact, WarehouseFact, Write};
+
+/// *List warehouses*, one page.
+pub(in crate::job) async fn warehouses(
+    write: &mut Write,
+    exchange: ExchangeId,
+    page: &Decoded<Warehouse>,
+) -> Result<u64, StoreError> {
+    park(write, exchange, page).await?;
+    let facts: Vec<WarehouseFact> = page.records.iter().map(warehouse).collect();
+    write.mirror_warehouses(exchange, &facts).await
+}
+
+fn warehouse(warehouse: &Warehouse) -> WarehouseFact {
+    WarehouseFact {
+        id: warehouse.id,
+        name: warehouse.name.clone().unwrap_or_default(),
+        is_active: warehouse.is_active,
+        account_number: warehouse.account_number.clone(),
+        is_system_generated: warehouse.is_system_generated,
+        kind: warehouse.kind.clone(),
+        contact: warehouse.contact.clone(),
+    }
+}
+
+/// *List suppliers*, one page.
+pub(in crate::job) async fn suppliers(
+    write: &mut Write,
+    exchange: ExchangeId,
+    page: &Decoded<Supplier>,
+) -> Result<u64, StoreError> {
+    park(write, exchange, page).await?;
+    let fact = |supplier: &Supplier| SupplierFact {
+        id: supplier.id,
+        name: supplier.name.clone(),
+        account_number: supplier.account_number.clone(),
+        is_active: supplier.is_active,
+        url: supplier.url.clone(),
+    };
+    let facts: Vec<SupplierFact> = page.records.iter().map(fact).collect();
+    write.mirror_suppliers(exchange, &facts).await
+}
+
+/// *List storefronts*, one page.
+pub(in crate::job) async fn storefronts(
+    write: &mut Write,
+    exchange: ExchangeId,
+    page: &Decoded<Storefront>,
+) -> Result<u64, StoreError> {
+    park(write, exchange, page).await?;
+    let fact = |storefront: &Storefront| StorefrontFact {
+        id: storefront.id,
+        name: storefront.name.clone(),
+        is_active: storefront.is_active,
+        kind: storefront.kind.clone(),
+        properties: storefront.properties.clone(),
+    };
+    let facts: Vec<StorefrontFact> = page.records.iter().map(fact).collect();
+    write.mirror_storefronts(exchange, &facts).await
+}
+
+/// *List listing templates* of a storefront, one page. They belong to the storefront that was asked.
+pub(in crate::job) async fn listing_templates(
+    write: &mut Write,
+    exchange: ExchangeId,
+    storefront: StorefrontId,
+    page: &Decoded<ListingTemplate>,
+) -> Result<u64, StoreError> {
+    park(write, exchange, page).await?;
+    let fact = |template: &ListingTemplate| TemplateFact {
+        id: template.id,
+        name: template.name.clone(),
+        body: template.body.clone(),
+    };
+    let facts: Vec<TemplateFact> = page.records.iter().map(fact).collect();
+    write.mirror_templates(exchange, storefront, &facts).await
+}

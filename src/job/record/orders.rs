@@ -1,0 +1,136 @@
+//! Orders: their lines, where those are taken from, and what of them is on its way.
+
+use super::park;
+use crate::client::wire::{Allocation, Decoded, OrderLineItem, ShipmentItem};
+use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ProductId, ShipmentId, Sku, Timestamp};
+use crate::store::{
+    AllocationFact, AllocationPage, KIT, OrderPage, ProductFact, ShipmentItemFact, ShipmentPage, StoreError,
+    Write,
+};
+
+/// *Get line items of a sales order*; how many lines are new or changed is returned. Their SKUs are learnt.
+pub(in crate::job) async fn order_lines(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    observed_at: Timestamp,
+    order_id: OrderId,
+    decoded: &Decoded<OrderLineItem>,
+) -> Result<u64, StoreError> {
+    park(write, exchange_id, decoded).await?;
+    let lines: Vec<OrderLine> = decoded.records.iter().map(|item| item.line(order_id)).collect();
+    let is_complete = !decoded.has_more() && decoded.parked.is_empty();
+    let skus: Vec<Sku> = lines.iter().filter_map(|line| line.sku.clone()).collect();
+    write.learnt_sku_add(exchange_id, &skus).await?;
+    write.mirror_order(&OrderPage { exchange_id, observed_at, order_id, lines: &lines, is_complete }).await
+}
+
+/// *Get warehouse allocation of an order line item*; `None` is the 404 of an order the service does not find. The SKUs
+/// are learnt, and where others than the line's own are taken, that its product is a kit.
+pub(in crate::job) async fn allocations(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    observed_at: Timestamp,
+    (order_id, line_item_id): (OrderId, LineItemId),
+    found: Option<&Decoded<Allocation>>,
+) -> Result<(), StoreError> {
+    let page = AllocationPage {
+        exchange_id,
+        observed_at,
+        order_id,
+        line_item_id,
+        allocations: None,
+        is_complete: false,
+    };
+    let Some(decoded) = found else { return write.mirror_allocations(&page).await };
+    park(write, exchange_id, decoded).await?;
+    let skus: Vec<Sku> = decoded.records.iter().filter_map(|taken| taken.sku.clone()).collect();
+    write.learnt_sku_add(exchange_id, &skus).await?;
+    let (sku, product_id) = write.order_line_product(order_id, line_item_id).await?;
+    let sku = sku.and_then(|sku| Sku::new(sku).ok());
+    if let Some(sku) = sku.filter(|sku| is_kit(sku, product_id, &decoded.records)) {
+        let kind = Some(KIT.to_owned());
+        write.mirror_products(&[ProductFact { sku, product_id, name: None, upc: None, kind }]).await?;
+    }
+    let allocations: Vec<AllocationFact> = decoded.records.iter().map(allocation).collect();
+    let is_complete = decoded.parked.is_empty() && !decoded.has_more();
+    write.mirror_allocations(&AllocationPage { allocations: Some(&allocations), is_complete, ..page }).await
+}
+
+/// Whether what is taken for a line are components of what it sold: none of it is the line's own product. Ids decide
+/// where both sides name one, else SKUs; where neither can be compared, nothing is concluded.
+fn is_kit(sold: &Sku, product_id: Option<ProductId>, taken: &[Allocation]) -> bool {
+    let is_other = |taken: &Allocation| match (product_id, taken.product_id, &taken.sku) {
+        (Some(own), Some(other), _) => own != other,
+        (_, _, Some(sku)) => sku.fold() != sold.fold(),
+        _ => false,
+    };
+    !taken.is_empty() && taken.iter().all(is_other)
+}
+
+fn allocation(taken: &Allocation) -> AllocationFact {
+    AllocationFact {
+        allocation_id: taken.id,
+        product_id: taken.product_id,
+        sku: taken.sku.clone(),
+        warehouse_id: taken.warehouse_id,
+        quantity: taken.quantity,
+    }
+}
+
+/// *Get shipment line items*, one page; how many items are new or changed is returned.
+pub(in crate::job) async fn shipment_items(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    observed_at: Timestamp,
+    shipment_id: ShipmentId,
+    page: &Decoded<ShipmentItem>,
+) -> Result<u64, StoreError> {
+    park(write, exchange_id, page).await?;
+    let items: Vec<ShipmentItemFact> = page.records.iter().map(shipment_item).collect();
+    write.mirror_shipment_items(&ShipmentPage { exchange_id, observed_at, shipment_id, items: &items }).await
+}
+
+fn shipment_item(item: &ShipmentItem) -> ShipmentItemFact {
+    ShipmentItemFact {
+        item_id: item.id,
+        line_item_id: item.line_item_id,
+        sku: item.sku.clone(),
+        product_id: item.product_id,
+        quantity: item.quantity,
+        is_shipped: item.is_shipped(),
+        is_confirmed: item.is_confirmed,
+        carrier_id: item.carrier.as_ref().map(|carrier| carrier.id),
+        carrier_name: item.carrier.as_ref().and_then(|carrier| carrier.name.clone()),
+        tracking_number: item.tracking_number.clone(),
+        tracking_url: item.tracking_url.clone(),
+        estimated_delivery_ms: item.estimated_delivery,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::wire::decode_allocations;
+
+    /// One row: what the line sold (SKU, product), what is taken for it, and whether that makes it a kit.
+    #[test]
+    fn a_kit_is_what_is_taken_apart() {
+        let cases = [
+            ("K", Some(9), r#"{"ProductId":1,"SkuNumber":"A"},{"ProductId":2,"SkuNumber":"B"}"#, true),
+            ("A", Some(1), r#"{"ProductId":1,"SkuNumber":"A"}"#, false),
+            ("A", Some(1), r#"{"ProductId":1,"SkuNumber":"A"},{"ProductId":2,"SkuNumber":"B"}"#, false),
+            ("A", Some(1), r#"{"ProductId":1,"SkuNumber":"renamed"}"#, false),
+            ("K", None, r#"{"ProductId":1,"SkuNumber":"A"}"#, true),
+            ("a", None, r#"{"ProductId":1,"SkuNumber":"A "}"#, false),
+            ("K", Some(9), r#"{"SkuNumber":"A"}"#, true),
+            ("K", None, r#"{"ProductId":1}"#, false),
+            ("K", Some(9), "", false),
+        ];
+        for (sold, product, taken, expected) in cases {
+            let records = taken.replace('}', r#","WarehouseId":7,"QuantityAllocated":1}"#);
+            let decoded = decode_allocations(format!(r#"{{"data":[{records}]}}"#).as_bytes()).unwrap();
+            let is_kit = is_kit(&Sku::new(sold).unwrap(), product.map(ProductId), &decoded.records);
+            assert_eq!(is_kit, expected, "{sold} {product:?}: {taken}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `storefronts`: the list of storefronts, all pages. The service lists the active ones.
+
+use super::call::Answer;
+use super::pages::{self, Listing, Recorded};
+use super::{Context, JobError, Report, record};
+use crate::client::Request;
+use crate::client::wire::{self, Decoded, Malformed, Paging, Storefront};
+use crate::model::RunId;
+use crate::store::{ListOf, StoreError, Write};
+
+pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
+    Ok(pages::read(context, run, &Storefronts).await?.report("storefront(s)"))
+}
+
+struct Storefronts;
+
+impl Listing for Storefronts {
+    type Record = Storefront;
+
+    fn name(&self) -> String {
+        "the storefronts".into()
+    }
+
+    fn list(&self) -> ListOf {
+        ListOf::Storefronts
+    }
+
+    fn request(&self, paging: Paging) -> Request {
+        wire::list_storefronts(paging)
+    }
+
+    fn decode(&self, body: &[u8]) -> Result<Decoded<Storefront>, Malformed> {
+        wire::decode_storefronts(body)
+    }
+
+    async fn record(
+        &self,
+        write: &mut Write,
+        answer: &Answer,
+        page: &Decoded<Storefront>,
+    ) -> Result<Recorded, StoreError> {
+        let changed = record::storefronts(write, answer.id, page).await?;
+        Ok(Recorded { ids: page.records.iter().map(|storefront| storefront.id.0).collect(), changed })
+    }
+}

@@ -1,0 +1,45 @@
+//! `top_selling`: the ten best sellers of each of the last 24 months, over all storefronts.
+//!
+//! A month is read until two reads after its end agree: sales are still booked and corrected for a while. So the first
+//! run makes two dozen calls, the second as many, and from then on each new month makes two.
+
+use super::tally::Tally;
+use super::{Context, JobError, Report, record};
+use crate::client::wire;
+use crate::model::{Lane, Month, RunId, Timestamp};
+use crate::store::{self, Durability};
+
+/// How far back reports are kept (design §7).
+pub(super) const MONTHS: usize = 24;
+
+pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
+    let mut tally = Tally::default();
+    for month in open_months(context, store::Report::TopSelling, context.now()).await? {
+        tally.count(month, one(context, run, month).await)?;
+    }
+    Ok(tally.report("month(s)", "of them"))
+}
+
+/// The last months that are over and not agreed yet, the newest first.
+pub(super) async fn open_months(
+    context: &Context,
+    report: store::Report,
+    now: Timestamp,
+) -> Result<Vec<Month>, JobError> {
+    let mut months: Vec<Month> =
+        Month::of(now).into_iter().flat_map(|now| now.before().take(MONTHS)).collect();
+    let agreed = context.store.report_agreed(report, &months).await?;
+    months.retain(|month| !agreed.contains(month));
+    Ok(months)
+}
+
+async fn one(context: &Context, run: RunId, month: Month) -> Result<u64, JobError> {
+    let what = format!("the top sellers of {month}");
+    let answer = context.read(run, Lane::Poll, &what, &wire::top_selling(None, month)).await?;
+    let sellers = context.decoded(&answer, wire::decode_top_selling(&answer.reply.body)).await?;
+    let mut write = context.store.begin(Durability::Normal).await?;
+    context.exchange_end(&mut write, &answer).await?;
+    let changed = record::top_selling(&mut write, answer.id, answer.sent_at, month, &sellers).await?;
+    write.commit().await?;
+    Ok(changed)
+}

@@ -1,0 +1,136 @@
+//! Where order lines are taken from: the warehouse allocation of each, read once.
+
+use super::cells::json;
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::model::{ExchangeId, LineItemId, OrderId, ProductId, Sku, Timestamp, WarehouseId, time};
+use serde::Serialize;
+use sqlx::FromRow;
+
+/// The service's word on what one warehouse gives for a line (*Order line item warehouse allocation*).
+#[derive(Clone, Debug, Serialize)]
+pub struct AllocationFact {
+    /// `WarehouseAllocationId`.
+    pub allocation_id: Option<i64>,
+    /// `ProductId`: for a kit's line a component.
+    pub product_id: Option<ProductId>,
+    /// `SkuNumber`.
+    pub sku: Option<Sku>,
+    /// `WarehouseId`.
+    pub warehouse_id: WarehouseId,
+    /// `QuantityAllocated`.
+    pub quantity: i64,
+}
+
+/// One answer to *Get warehouse allocation of an order line item*.
+#[derive(Clone, Copy, Debug)]
+pub struct AllocationPage<'a> {
+    /// The exchange that brought it.
+    pub exchange_id: ExchangeId,
+    /// When its request was sent.
+    pub observed_at: Timestamp,
+    /// The order asked for.
+    pub order_id: OrderId,
+    /// The line asked for.
+    pub line_item_id: LineItemId,
+    /// The allocations; `None`: the service knows no such order (404).
+    pub allocations: Option<&'a [AllocationFact]>,
+    /// False where the answer has more pages than can be asked for, or a record made no sense.
+    pub is_complete: bool,
+}
+
+/// An allocation, as `order show` prints it.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct AllocationRow {
+    /// The line.
+    #[serde(skip)]
+    pub line_item_id: i64,
+    /// The SKU taken: for a kit's line a component.
+    pub sku: Option<String>,
+    /// Its product.
+    pub product_id: Option<i64>,
+    /// The warehouse it is taken from.
+    pub warehouse_id: i64,
+    /// That warehouse's name, where it is known.
+    pub warehouse_name: Option<String>,
+    /// Units taken.
+    pub quantity: i64,
+}
+
+impl Store {
+    /// Lines of tracked orders whose allocation was never asked for, or was not found over a day ago.
+    pub async fn allocation_unread(&self, now: Timestamp) -> Result<Vec<(OrderId, LineItemId)>, StoreError> {
+        let sql = "SELECT l.order_id, l.line_item_id FROM tracked_order t \
+                   JOIN order_line_item l ON l.order_id = t.order_id \
+                   LEFT JOIN allocation_reading r ON r.order_id = l.order_id AND r.line_item_id = l.line_item_id \
+                   WHERE l.missing_since_ms IS NULL \
+                     AND (r.order_id IS NULL OR (NOT r.is_found AND ?1 - r.observed_ms >= ?2)) \
+                   ORDER BY l.order_id, l.line_item_id";
+        let rows: Vec<(i64, i64)> = sqlx::query_as(sql)
+            .bind(now.0)
+            .bind(time::millis(super::tracked::QUIET_LOOK))
+            .fetch_all(&self.read)
+            .await
+            .doing("find the lines whose allocation is not known")?;
+        Ok(rows.into_iter().map(|(order, line)| (OrderId(order), LineItemId(line))).collect())
+    }
+
+    /// The allocations of an order's lines.
+    pub async fn allocation_list(&self, order: OrderId) -> Result<Vec<AllocationRow>, StoreError> {
+        let sql = "SELECT a.line_item_id, a.sku, a.product_id, a.warehouse_id, w.name AS warehouse_name, a.quantity \
+                   FROM order_line_allocation a LEFT JOIN warehouse w ON w.id = a.warehouse_id \
+                   WHERE a.order_id = ?1 ORDER BY a.line_item_id, a.place";
+        sqlx::query_as(sql)
+            .bind(order.0)
+            .fetch_all(&self.read)
+            .await
+            .doing("read the allocations of an order")
+    }
+}
+
+impl Write {
+    /// Records where a line is taken from.
+    pub async fn mirror_allocations(&mut self, page: &AllocationPage<'_>) -> Result<(), StoreError> {
+        let sql = "DELETE FROM order_line_allocation WHERE order_id = ?1 AND line_item_id = ?2";
+        let query = sqlx::query(sql).bind(page.order_id.0).bind(page.line_item_id.0);
+        query.execute(&mut *self.tx).await.doing("clear the allocation of a line")?;
+        let sql = "INSERT INTO order_line_allocation \
+                       (order_id, line_item_id, place, allocation_id, product_id, sku, warehouse_id, quantity) \
+                   SELECT ?2, ?3, key, value->>'allocation_id', value->>'product_id', value->>'sku', \
+                          value->>'warehouse_id', value->>'quantity' FROM json_each(?1)";
+        let rows = json(page.allocations.unwrap_or_default());
+        let query = sqlx::query(sql).bind(rows).bind(page.order_id.0).bind(page.line_item_id.0);
+        query.execute(&mut *self.tx).await.doing("record the allocation of a line")?;
+        let sql = "INSERT INTO allocation_reading \
+                       (order_id, line_item_id, exchange_id, observed_ms, is_found, is_complete) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (order_id, line_item_id) DO UPDATE SET \
+                       exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
+                       is_found = excluded.is_found, is_complete = excluded.is_complete";
+        let done = sqlx::query(sql)
+            .bind(page.order_id.0)
+            .bind(page.line_item_id.0)
+            .bind(page.exchange_id.0)
+            .bind(page.observed_at.0)
+            .bind(page.allocations.is_some())
+            .bind(page.allocations.is_some() && page.is_complete)
+            .execute(&mut *self.tx)
+            .await;
+        done.map(drop).doing("note that the allocation of a line was asked for")
+    }
+
+    /// What a line sold, as far as the mirror knows it: its SKU and its product.
+    pub async fn order_line_product(
+        &mut self,
+        order: OrderId,
+        line: LineItemId,
+    ) -> Result<(Option<String>, Option<ProductId>), StoreError> {
+        let sql = "SELECT sku, product_id FROM order_line_item WHERE order_id = ?1 AND line_item_id = ?2";
+        let row: Option<(Option<String>, Option<i64>)> = sqlx::query_as(sql)
+            .bind(order.0)
+            .bind(line.0)
+            .fetch_optional(&mut *self.tx)
+            .await
+            .doing("look what a line sold")?;
+        Ok(row.map_or((None, None), |(sku, product)| (sku, product.map(ProductId))))
+    }
+}

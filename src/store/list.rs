@@ -1,0 +1,146 @@
+//! What all lists have in common: how many of their records are known, and which a complete list no longer has.
+//!
+//! A record that a complete list lacks is marked missing, never deleted. That is a decision, so it stands in the
+//! journal before the facts change; what a list says of the records it has needs none.
+
+use super::cells::json;
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::model::{ShipmentId, StorefrontId, Timestamp};
+use sqlx::AssertSqlSafe;
+
+/// A list the service gives page by page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListOf {
+    /// *List warehouses*.
+    Warehouses,
+    /// *List suppliers*.
+    Suppliers,
+    /// *List storefronts*, the active ones.
+    Storefronts,
+    /// *List listing templates* of one storefront.
+    Templates(StorefrontId),
+    /// *Get shipment line items* of one shipment.
+    ShipmentItems(ShipmentId),
+    /// *Business health*, all months. A month is never missing: it was what it was.
+    HealthMonths,
+}
+
+/// Where a list's records stand.
+struct Shelf {
+    table: &'static str,
+    id: &'static str,
+    /// The condition that picks the records the list has; `?1` is the id of what they belong to, if to something.
+    scope: &'static str,
+    owner: Option<i64>,
+}
+
+impl ListOf {
+    /// Its name in the journal.
+    fn subject(self) -> String {
+        let shelf = self.shelf();
+        shelf.owner.map_or_else(|| shelf.table.to_owned(), |owner| format!("{}/{owner}", shelf.table))
+    }
+
+    fn shelf(self) -> Shelf {
+        let whole =
+            |table| Shelf { table, id: "id", scope: "missing_since_ms IS NULL AND ?1 IS NULL", owner: None };
+        match self {
+            Self::Warehouses => whole("warehouse"),
+            Self::Suppliers => whole("supplier"),
+            Self::Storefronts => whole("storefront"),
+            Self::Templates(storefront) => Shelf {
+                table: "listing_template",
+                id: "id",
+                scope: "missing_since_ms IS NULL AND storefront_id = ?1",
+                owner: Some(storefront.0),
+            },
+            Self::ShipmentItems(shipment) => Shelf {
+                table: "shipment_line",
+                id: "item_id",
+                scope: "missing_since_ms IS NULL AND shipment_id = ?1",
+                owner: Some(shipment.0),
+            },
+            Self::HealthMonths => {
+                Shelf { table: "business_health", id: "month", scope: "?1 IS NULL", owner: None }
+            }
+        }
+    }
+}
+
+impl Store {
+    /// How many records of the list are known and not missing.
+    pub async fn list_known(&self, list: ListOf) -> Result<i64, StoreError> {
+        let Shelf { table, scope, owner, .. } = list.shelf();
+        let sql = format!("SELECT count(*) FROM {table} WHERE {scope}");
+        let count = sqlx::query_scalar(AssertSqlSafe(sql)).bind(owner).fetch_one(&self.read).await;
+        count.doing("count what is known of a list")
+    }
+}
+
+impl Write {
+    /// Takes a list that was read whole for complete: what it no longer has is missing since `at`. Returns how many
+    /// that are. Never called for a list that was cut, or is empty where something was known.
+    pub async fn list_complete(
+        &mut self,
+        list: ListOf,
+        listed: &[i64],
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        if list == ListOf::HealthMonths {
+            return Ok(0);
+        }
+        let Shelf { table, id, scope, owner } = list.shelf();
+        let sql = format!(
+            "SELECT {id} FROM {table} WHERE {scope} AND {id} \
+             NOT IN (SELECT value FROM json_each(?2)) ORDER BY {id}"
+        );
+        let query = sqlx::query_scalar(AssertSqlSafe(sql)).bind(owner).bind(json(listed));
+        let gone: Vec<i64> =
+            query.fetch_all(&mut *self.tx).await.doing("find what a complete list no longer has")?;
+        if !gone.is_empty() {
+            self.event_append(at, "missing", &list.subject(), Some(&json(&gone))).await?;
+            let sql = format!(
+                "UPDATE {table} SET missing_since_ms = ?3 \
+                 WHERE {scope} AND {id} IN (SELECT value FROM json_each(?2))"
+            );
+            let query = sqlx::query(AssertSqlSafe(sql)).bind(owner).bind(json(&gone)).bind(at.0);
+            query.execute(&mut *self.tx).await.doing("mark what a complete list no longer has")?;
+        }
+        if let ListOf::ShipmentItems(shipment) = list {
+            self.shipment_complete(shipment, at).await?;
+        }
+        Ok(gone.len() as u64)
+    }
+
+    /// Writes a decision down before the facts change (rules.md 37); `detail`, if any, is JSON.
+    pub async fn event_append(
+        &mut self,
+        at: Timestamp,
+        kind: &str,
+        subject: &str,
+        detail: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let position = self.position_next().await?;
+        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let query = sqlx::query(sql).bind(position.0).bind(at.0).bind(kind).bind(subject).bind(detail);
+        query.execute(&mut *self.tx).await.map(drop).doing("write a decision down")
+    }
+
+    /// All items of the shipment are known from now on.
+    async fn shipment_complete(&mut self, shipment: ShipmentId, at: Timestamp) -> Result<(), StoreError> {
+        let sql = "SELECT is_complete FROM shipment WHERE id = ?1";
+        let known: Option<bool> = sqlx::query_scalar(sql)
+            .bind(shipment.0)
+            .fetch_optional(&mut *self.tx)
+            .await
+            .doing("look whether a shipment's items were all known")?;
+        if known != Some(false) {
+            return Ok(());
+        }
+        self.event_append(at, "complete", &format!("shipment/{shipment}"), None).await?;
+        let sql = "UPDATE shipment SET is_complete = 1 WHERE id = ?1";
+        let done = sqlx::query(sql).bind(shipment.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("note that all items of a shipment are known")
+    }
+}

@@ -1,0 +1,158 @@
+//! Shipments and their items: how far each is, and which are to be read next.
+//!
+//! The service lists no shipments; those that tallyd made or a person adopted are known. One that is wholly shipped
+//! and confirmed, or cancelled, is not read again; one that said nothing new for long is read daily.
+
+use super::cells::json;
+use super::error::Doing;
+use super::tracked::{QUIET_AFTER, QUIET_LOOK};
+use super::{Store, StoreError, Write};
+use crate::model::{ExchangeId, LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, time};
+use serde::Serialize;
+use sqlx::FromRow;
+
+/// The service's word on one item (*Shipment item*).
+#[derive(Clone, Debug, Serialize)]
+pub struct ShipmentItemFact {
+    /// `Id`: another id space than the order's lines.
+    pub item_id: ShipmentItemId,
+    /// `OrderLineItemId`.
+    pub line_item_id: LineItemId,
+    /// `ProductSku`.
+    pub sku: Option<String>,
+    /// `ProductId`.
+    pub product_id: Option<ProductId>,
+    /// `QuantityShipped`: units in the shipment, whether on their way or not.
+    pub quantity: i64,
+    /// `IsShipped`, or what `ShippedInd` says.
+    pub is_shipped: Option<bool>,
+    /// `IsConfirmed`.
+    pub is_confirmed: Option<bool>,
+    /// `CompanyCarrier.Id`.
+    pub carrier_id: Option<i64>,
+    /// `CompanyCarrier.Name`.
+    pub carrier_name: Option<String>,
+    /// `TrackingNumber`.
+    pub tracking_number: Option<String>,
+    /// `TrackingURL`.
+    pub tracking_url: Option<String>,
+    /// `EstimatedDeliveryDate`.
+    pub estimated_delivery_ms: Option<Timestamp>,
+}
+
+/// One page of *Get shipment line items*.
+#[derive(Clone, Copy, Debug)]
+pub struct ShipmentPage<'a> {
+    /// The exchange that brought it.
+    pub exchange_id: ExchangeId,
+    /// When its request was sent.
+    pub observed_at: Timestamp,
+    /// The shipment asked for.
+    pub shipment_id: ShipmentId,
+    /// Items of it.
+    pub items: &'a [ShipmentItemFact],
+}
+
+/// An item, as `order show` prints it.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct ShipmentItemRow {
+    /// The line it serves.
+    #[serde(skip)]
+    pub line_item_id: Option<i64>,
+    /// The shipment.
+    pub shipment_id: i64,
+    /// The item.
+    pub item_id: i64,
+    /// Units in the shipment.
+    pub quantity: i64,
+    /// Whether it is on its way.
+    pub is_shipped: Option<bool>,
+    /// Whether the storefront was told.
+    pub is_confirmed: Option<bool>,
+    /// Who carries it.
+    pub carrier_id: Option<i64>,
+    /// The carrier's number for it.
+    pub tracking_number: Option<String>,
+    /// Where to follow it.
+    pub tracking_url: Option<String>,
+    /// When the service last said so, RFC 3339.
+    pub observed_at: String,
+}
+
+impl Store {
+    /// The shipments to be read at `now`, those read longest ago first.
+    pub async fn shipment_due(&self, now: Timestamp) -> Result<Vec<ShipmentId>, StoreError> {
+        let sql = "SELECT s.id FROM shipment s JOIN shipment_progress p ON p.shipment_id = s.id \
+                   WHERE NOT (p.is_cancelled OR (p.is_shipped AND p.is_confirmed)) \
+                     AND (?1 - coalesce(s.changed_ms, s.observed_ms) < ?2 OR ?1 - s.observed_ms >= ?3) \
+                   ORDER BY s.exchange_id, s.id";
+        let ids: Vec<i64> = sqlx::query_scalar(sql)
+            .bind(now.0)
+            .bind(time::millis(QUIET_AFTER))
+            .bind(time::millis(QUIET_LOOK))
+            .fetch_all(&self.read)
+            .await
+            .doing("find the open shipments")?;
+        Ok(ids.into_iter().map(ShipmentId).collect())
+    }
+
+    /// The shipment items of an order.
+    pub async fn shipment_items(&self, order: OrderId) -> Result<Vec<ShipmentItemRow>, StoreError> {
+        let sql = "SELECT line_item_id, shipment_id, item_id, quantity, is_shipped, is_confirmed, carrier_id, \
+                          tracking_number, tracking_url, observed_at \
+                   FROM shipment_item WHERE order_id = ?1 ORDER BY shipment_id, item_id";
+        sqlx::query_as(sql).bind(order.0).fetch_all(&self.read).await.doing("read the shipments of an order")
+    }
+}
+
+impl Write {
+    /// Records a page of a shipment's items; how many are new or changed is returned. Which order a shipment belongs
+    /// to is seen from its lines, where nothing else said it.
+    pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64, StoreError> {
+        let rows = json(page.items);
+        let changed = self.shipment_items_write(page, &rows).await?;
+        let sql = "INSERT INTO shipment (id, order_id, exchange_id, observed_ms, changed_ms, is_complete) \
+                   SELECT ?2, (SELECT order_id FROM order_line_item \
+                               WHERE line_item_id IN (SELECT value->>'line_item_id' FROM json_each(?1)) LIMIT 1), \
+                          ?3, ?4, ?4, 0 WHERE true \
+                   ON CONFLICT (id) DO UPDATE SET order_id = coalesce(order_id, excluded.order_id), \
+                       exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
+                       changed_ms = iif(?5, excluded.changed_ms, coalesce(changed_ms, observed_ms))";
+        let done = sqlx::query(sql)
+            .bind(&rows)
+            .bind(page.shipment_id.0)
+            .bind(page.exchange_id.0)
+            .bind(page.observed_at.0)
+            .bind(changed > 0)
+            .execute(&mut *self.tx)
+            .await;
+        done.doing("record a shipment")?;
+        Ok(changed)
+    }
+
+    async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64, StoreError> {
+        let sql = "INSERT INTO shipment_line (shipment_id, item_id, line_item_id, sku, product_id, quantity, \
+                       is_shipped, is_confirmed, carrier_id, carrier_name, tracking_number, tracking_url, \
+                       estimated_delivery_ms, exchange_id) \
+                   SELECT ?2, value->>'item_id', value->>'line_item_id', value->>'sku', value->>'product_id', \
+                          value->>'quantity', value->>'is_shipped', value->>'is_confirmed', value->>'carrier_id', \
+                          value->>'carrier_name', value->>'tracking_number', value->>'tracking_url', \
+                          value->>'estimated_delivery_ms', ?3 FROM json_each(?1) WHERE true \
+                   ON CONFLICT (shipment_id, item_id) DO UPDATE SET line_item_id = excluded.line_item_id, \
+                       sku = excluded.sku, product_id = excluded.product_id, quantity = excluded.quantity, \
+                       is_shipped = excluded.is_shipped, is_confirmed = excluded.is_confirmed, \
+                       carrier_id = excluded.carrier_id, carrier_name = excluded.carrier_name, \
+                       tracking_number = excluded.tracking_number, tracking_url = excluded.tracking_url, \
+                       estimated_delivery_ms = excluded.estimated_delivery_ms, \
+                       exchange_id = excluded.exchange_id, missing_since_ms = NULL \
+                   WHERE (line_item_id, sku, product_id, quantity, is_shipped, is_confirmed, carrier_id, \
+                          carrier_name, tracking_number, tracking_url, estimated_delivery_ms) \
+                       IS NOT (excluded.line_item_id, excluded.sku, excluded.product_id, excluded.quantity, \
+                               excluded.is_shipped, excluded.is_confirmed, excluded.carrier_id, \
+                               excluded.carrier_name, excluded.tracking_number, excluded.tracking_url, \
+                               excluded.estimated_delivery_ms) \
+                       OR missing_since_ms IS NOT NULL";
+        let query = sqlx::query(sql).bind(rows).bind(page.shipment_id.0).bind(page.exchange_id.0);
+        Ok(query.execute(&mut *self.tx).await.doing("record the items of a shipment")?.rows_affected())
+    }
+}
