@@ -12,8 +12,7 @@ const GIVEN_UP_MAX: usize = 3;
 /// What came of many reads.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Things read.
-    pub(super) read: usize,
+    read: usize,
     changed: u64,
     given_up: usize,
     not_read: Vec<String>,
