@@ -266,6 +266,15 @@ async fn a_page_too_large_is_halved_until_it_passes() {
 }
 
 #[tokio::test]
+async fn a_page_of_texts_that_are_no_skus_does_not_end_the_run() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.sql("INSERT INTO tracked_sku (sku) WITH RECURSIVE n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n WHERE v < 300) SELECT char(9) || v FROM n").await;
+    assert!(world.once().await.is_good());
+    assert_eq!(world.mirror().await.len() / 3, world.sandbox.skus().await.unwrap().len());
+}
+
+#[tokio::test]
 async fn a_sku_that_is_gone_is_made_sure_of_and_an_emptied_answer_is_a_failure() {
     let world = World::new().await;
     world.track_all().await;

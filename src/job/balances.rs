@@ -68,8 +68,16 @@ impl<'a> Reading<'a> {
 
     async fn next_page(&mut self) -> Result<Option<Vec<Sku>>, JobError> {
         let limit = u32::try_from(self.size).unwrap_or(u32::MAX);
-        let page = self.context.store.tracked_sku_stalest(self.before, &self.after, limit).await?;
-        let mut page: Vec<Sku> = page.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
+        let mut page: Vec<Sku>;
+        loop {
+            let texts = self.context.store.tracked_sku_stalest(self.before, &self.after, limit).await?;
+            page = texts.iter().filter_map(|text| Sku::new(text.as_str()).ok()).collect();
+            // A page of texts that are no SKUs must not end the run: those behind it are read all the same.
+            match texts.into_iter().max().filter(|last| page.is_empty() && *last > self.after) {
+                Some(last) => self.after = last,
+                None => break,
+            }
+        }
         if page.is_empty() {
             let first = self.unsure.len().saturating_sub(PAGE_MIN);
             page = self.unsure.split_off(first);
