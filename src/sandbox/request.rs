@@ -59,8 +59,12 @@ impl Call {
         self.json().map(|Object(body)| body)
     }
 
-    /// The JSON body as `T`.
+    /// The JSON body as `T`. An operation without a body never asks, so one that is sent to it counts for nothing.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        if self.body.len() > BODY_BYTES_MAX {
+            let message = format!("The request body is larger than {BODY_BYTES_MAX} bytes.");
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+        }
         check_media_type(&self.headers)?;
         parse(&self.body)
     }
