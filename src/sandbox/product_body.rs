@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::SqliteConnection;
 
-use super::request::{Object, Whole, quantity};
+use super::request::{Object, Whole, price, quantity};
 
 /// Images that are attached to a product ("Limits").
 const IMAGES_MAX: usize = 12;
@@ -68,6 +68,7 @@ struct Listing {
     sold_as_name: Option<String>,
     short_description: Option<String>,
     long_description: Option<String>,
+    #[serde(deserialize_with = "price")]
     price: Option<f64>,
     condition: Option<Condition>,
 }
@@ -108,6 +109,7 @@ pub(crate) struct WarehouseEntry {
 struct Supply {
     supplier_id: Option<Whole>,
     sku: Option<String>,
+    #[serde(deserialize_with = "price")]
     price: Option<f64>,
     is_out_of_stock: Option<bool>,
     is_ordered_by_case: Option<bool>,

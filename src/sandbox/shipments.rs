@@ -58,8 +58,8 @@ pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<Str
 }
 
 async fn create_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> Result<String, EntryError> {
-    let request =
-        Request::deserialize(request).map_err(|cause| format!("The request is not valid: {cause}."))?;
+    let Object(request) = Object::<Request>::deserialize(request)
+        .map_err(|cause| format!("The request is not valid: {cause}."))?;
     let Whole(order_id) = request.order_id;
     let state: Option<String> =
         sqlx::query_scalar("SELECT state FROM sales_order WHERE company_id = ?1 AND id = ?2")

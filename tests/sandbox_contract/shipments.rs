@@ -289,3 +289,13 @@ async fn a_cancelled_shipment_is_a_shipment_too_and_lines_are_required() {
     }
     assert!(refused > 0, "the generated shop has orders whose only shipment was cancelled");
 }
+
+#[tokio::test]
+async fn an_entry_that_is_an_array_is_no_request() {
+    let shop = Shop::open().await;
+    let (order_id, _) = order(&shop).await;
+    for path in [CREATE_SHIPMENTS, TRACKING] {
+        fails(&shop, path, json!([order_id, null]), "not valid").await;
+    }
+    assert_eq!(untied(&shop, order_id).await, [5, 2]);
+}
