@@ -6,7 +6,7 @@
 //! cost time.
 
 use axum::body::Bytes;
-use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::json;
 
 use super::page::Pagination;
@@ -38,11 +38,13 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     /// Value of the `Retry-After` header.
     pub(crate) retry_after: Option<String>,
+    /// Value of the `Allow` header: the methods the path does take.
+    allow: Option<String>,
 }
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), retry_after: None }
+        Self { status, message: message.into(), retry_after: None, allow: None }
     }
 
     /// 400: the request cannot be attempted.
@@ -61,6 +63,13 @@ impl Refusal {
 
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, message)
+    }
+
+    /// 405: the path is known, the method is not one of `methods`.
+    pub(crate) fn method_not_allowed(method: &Method, methods: &[&str]) -> Self {
+        let allow = methods.join(", ");
+        let message = format!("This path does not take {method}; it takes {allow}.");
+        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, message) }
     }
 
     /// 500: the sandbox failed; whoever makes one has logged why.
@@ -93,8 +102,10 @@ impl Refusal {
 
     fn with_body(&self, body: String) -> Response<Bytes> {
         let mut response = json_response(self.status, body);
-        if let Some(value) = self.retry_after.as_deref().and_then(|text| HeaderValue::from_str(text).ok()) {
-            response.headers_mut().insert(header::RETRY_AFTER, value);
+        for (name, value) in [(header::RETRY_AFTER, &self.retry_after), (header::ALLOW, &self.allow)] {
+            if let Some(value) = value.as_deref().and_then(|text| HeaderValue::from_str(text).ok()) {
+                response.headers_mut().insert(name, value);
+            }
         }
         response
     }

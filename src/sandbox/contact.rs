@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use sqlx::SqliteConnection;
 
+use super::request::object;
+
 /// A contact as it is sent; what is missing is empty.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
@@ -17,6 +19,7 @@ pub(crate) struct Contact {
     pub(crate) email_address: Option<String>,
     pub(crate) phone: Option<String>,
     pub(crate) fax_number: Option<String>,
+    #[serde(deserialize_with = "object")]
     pub(crate) address: Option<Address>,
 }
 

@@ -21,7 +21,7 @@ use super::calls::{Call as CallEntry, Calls};
 use super::clock::Clock;
 use super::fault::{Fault, Faults, Moment};
 use super::operations::{self, Operation};
-use super::request::{BODY_BYTES_MAX, Call};
+use super::request::Call;
 use super::throttle::{Limits, Throttle};
 use super::{Error, Options, control, shop, store};
 
@@ -188,10 +188,6 @@ impl Core {
     }
 
     async fn do_it(&self, operation: &Operation, call: &Call) -> Result<String, Refusal> {
-        if call.body.len() > BODY_BYTES_MAX {
-            let message = format!("The request body is larger than {BODY_BYTES_MAX} bytes.");
-            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
-        }
         let mut database = self.database().await;
         if !operation.writes {
             return (operation.handler)(call, &mut database).await;

@@ -68,7 +68,11 @@ impl Fault {
     /// The injected answer, if it has a status.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         let status = StatusCode::from_u16(self.status?).ok()?;
-        let mut refusal = Refusal::new(status, format!("Injected by the sandbox: {status}."));
+        let mut refusal = match status {
+            // A failure on order reads like the real one: the document gives its text.
+            StatusCode::INTERNAL_SERVER_ERROR => Refusal::went_wrong(),
+            _ => Refusal::new(status, format!("Injected by the sandbox: {status}.")),
+        };
         refusal.retry_after = self.retry_after_text();
         Some(refusal)
     }

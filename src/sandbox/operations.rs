@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use sqlx::SqliteConnection;
 
 use super::answer::Refusal;
@@ -95,8 +95,7 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Operation, V
     if other_methods.is_empty() {
         return Err(Refusal::not_found("No operation of the service has this path; its spelling counts."));
     }
-    let message = format!("This path does not take {method}; it takes {}.", other_methods.join(", "));
-    Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message))
+    Err(Refusal::method_not_allowed(method, &other_methods))
 }
 
 /// The ids where the pattern has braces, if the path is of that pattern.

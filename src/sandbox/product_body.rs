@@ -6,12 +6,11 @@
 
 use std::collections::HashSet;
 
-use axum::http::Uri;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::SqliteConnection;
 
-use super::request::{Object, Whole, quantity};
+use super::request::{Object, Whole, price, quantity};
 
 /// Images that are attached to a product ("Limits").
 const IMAGES_MAX: usize = 12;
@@ -69,6 +68,7 @@ struct Listing {
     sold_as_name: Option<String>,
     short_description: Option<String>,
     long_description: Option<String>,
+    #[serde(deserialize_with = "price")]
     price: Option<f64>,
     condition: Option<Condition>,
 }
@@ -109,6 +109,7 @@ pub(crate) struct WarehouseEntry {
 struct Supply {
     supplier_id: Option<Whole>,
     sku: Option<String>,
+    #[serde(deserialize_with = "price")]
     price: Option<f64>,
     is_out_of_stock: Option<bool>,
     is_ordered_by_case: Option<bool>,
@@ -277,10 +278,17 @@ fn text(value: &Option<String>) -> String {
     value.clone().unwrap_or_default()
 }
 
-/// Whether an image's `Url` can be parsed as the URI of something to fetch.
+/// Whether an image's `Url` can be parsed as a URI (RFC 3986: a scheme, a colon and a rest, none of the characters it
+/// excludes); one over http needs a host.
 fn is_url(text: &str) -> bool {
-    text.parse::<Uri>()
-        .is_ok_and(|uri| uri.scheme().is_some() && uri.host().is_some_and(|host| !host.is_empty()))
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    let excluded = |c: char| c.is_whitespace() || c.is_control() || "<>\"{}|\\^`".contains(c);
+    let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let has_host =
+        rest.strip_prefix("//").is_some_and(|host| !host.is_empty() && !host.starts_with(['/', '?', '#']));
+    is_scheme && !rest.is_empty() && !rest.contains(excluded) && (has_host || !is_web)
 }
 
 #[cfg(test)]
@@ -297,7 +305,13 @@ mod tests {
             ("https://images.example/a.jpg", true),
             ("http://images.example", true),
             ("ftp://images.example/a.jpg", true),
+            ("data:image/png;base64,AAAA", true),
+            ("urn:image:7", true),
             ("images.example/a.jpg", false),
+            ("//images.example/a.jpg", false),
+            ("https://images.example/a b.jpg", false),
+            ("https:/a.jpg", false),
+            ("7up://images.example", false),
             ("/a.jpg", false),
             ("https://", false),
             ("not a url", false),

@@ -27,6 +27,9 @@ pub(crate) const ENTRIES_MAX: usize = 1_000;
 /// Largest int32: the document's numbers are int32 where it says so.
 pub(crate) const INT32_MAX: i64 = i32::MAX as i64;
 
+/// The dearest price. Far larger ones would become infinite in the database, and an answer that says so is no JSON.
+const PRICE_MAX: f64 = 1e12;
+
 /// One call of an operation, for the company its key belongs to.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -59,8 +62,12 @@ impl Call {
         self.json().map(|Object(body)| body)
     }
 
-    /// The JSON body as `T`.
+    /// The JSON body as `T`. An operation without a body never asks, so one that is sent to it counts for nothing.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        if self.body.len() > BODY_BYTES_MAX {
+            let message = format!("The request body is larger than {BODY_BYTES_MAX} bytes.");
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+        }
         check_media_type(&self.headers)?;
         parse(&self.body)
     }
@@ -178,6 +185,23 @@ pub(crate) fn quantity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
         Some(Whole(value)) if (0..=INT32_MAX).contains(&value) => Ok(Some(value)),
         Some(Whole(value)) => Err(D::Error::custom(format!("{value} is not a quantity (0 to {INT32_MAX})"))),
     }
+}
+
+/// A price, at most [`PRICE_MAX`] either way.
+pub(crate) fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    match Option::<f64>::deserialize(deserializer)? {
+        Some(value) if value.abs() > PRICE_MAX => {
+            Err(D::Error::custom(format!("{value} is not a price (at most {PRICE_MAX})")))
+        }
+        price => Ok(price),
+    }
+}
+
+/// An object that may be missing; see [`Object`].
+pub(crate) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(found)| found))
 }
 
 #[cfg(test)]

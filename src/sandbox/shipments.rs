@@ -58,8 +58,8 @@ pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<Str
 }
 
 async fn create_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> Result<String, EntryError> {
-    let request =
-        Request::deserialize(request).map_err(|cause| format!("The request is not valid: {cause}."))?;
+    let Object(request) = Object::<Request>::deserialize(request)
+        .map_err(|cause| format!("The request is not valid: {cause}."))?;
     let Whole(order_id) = request.order_id;
     let state: Option<String> =
         sqlx::query_scalar("SELECT state FROM sales_order WHERE company_id = ?1 AND id = ?2")
@@ -80,7 +80,7 @@ async fn create_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> 
     .fetch_all(&mut *db)
     .await?;
     let items = match request.line_items.filter(|lines| !lines.is_empty()) {
-        None => everything(&lines)?,
+        None => everything(&lines, has_shipments(db, order_id).await?)?,
         Some(requested) => chosen(&lines, &requested)?,
     };
     let shipment_id = insert(db, order_id, &items, call.now_ms).await?;
@@ -90,9 +90,17 @@ async fn create_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> 
         .await?)
 }
 
-/// All of an order that nothing has been shipped of; otherwise the caller has to say what it wants.
-fn everything(lines: &[Line]) -> Result<Vec<(&Line, i64)>, String> {
-    if lines.iter().any(|line| line.untied < line.quantity) {
+/// Whether the order has any shipment, also a cancelled one: the document makes no difference.
+async fn has_shipments(db: &mut SqliteConnection, order_id: i64) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM shipment WHERE order_id = ?1)")
+        .bind(order_id)
+        .fetch_one(db)
+        .await
+}
+
+/// All of an order without shipments; otherwise the caller has to say what it wants.
+fn everything(lines: &[Line], has_shipments: bool) -> Result<Vec<(&Line, i64)>, String> {
+    if has_shipments {
         return Err(
             "LineItems is required: the order is partly fulfilled or already has shipments.".to_owned()
         );
@@ -201,8 +209,8 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_shipped_only_of_an_untouched_order() {
-        assert!(everything(&[line(1, 5, 5), line(2, 1, 1)]).is_ok());
-        assert!(everything(&[line(1, 5, 5), line(2, 1, 0)]).is_err());
+    fn everything_is_shipped_only_of_an_order_without_shipments() {
+        assert!(everything(&[line(1, 5, 5), line(2, 1, 1)], false).is_ok());
+        assert!(everything(&[line(1, 5, 5), line(2, 1, 1)], true).is_err());
     }
 }

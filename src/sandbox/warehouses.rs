@@ -9,7 +9,7 @@ use sqlx::SqliteConnection;
 
 use super::answer::{Refusal, envelope};
 use super::contact::Contact;
-use super::request::Call;
+use super::request::{Call, object};
 
 const NAME_CHARS_MAX: usize = 100;
 const ACCOUNT_NUMBER_CHARS_MAX: usize = 255;
@@ -22,6 +22,7 @@ struct Warehouse {
     #[serde(rename = "Type")]
     kind: Option<Kind>,
     note: Option<String>,
+    #[serde(default, deserialize_with = "object")]
     contact_information: Option<Contact>,
 }
 

@@ -63,9 +63,12 @@ async fn a_wrong_method_is_told_which_are_right() {
         ("PATCH", BALANCES, "POST"),
         ("OPTIONS", TRACKING, "POST"),
     ] {
-        let message = shop.send(method, path, &keys(), b"").await.message(405);
-        assert!(message.contains(right), "{message}");
+        let reply = shop.send(method, path, &keys(), b"").await;
+        assert!(reply.message(405).contains(right), "{method} {path}");
+        assert_eq!(reply.header("Allow"), Some(right));
     }
+    let reply = shop.send("HEAD", WAREHOUSES, &keys(), b"").await;
+    assert_eq!((reply.status, reply.body.len()), (405, 0), "an answer to HEAD has no body");
 }
 
 #[tokio::test]
@@ -102,6 +105,15 @@ async fn a_body_of_50_mb_is_a_413_that_the_caller_gets_to_read() {
     let body = vec![b' '; 50 * 1024 * 1024];
     shop.send("POST", BALANCES, &keys(), &body).await.message(413);
     assert_eq!(shop.get(WORK_QUEUE).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_that_nobody_asked_for_counts_for_nothing() {
+    let shop = unthrottled().await;
+    let large = vec![b' '; 9 * 1024 * 1024];
+    for body in [b"garbage".as_slice(), &large] {
+        assert_eq!(shop.send("GET", WORK_QUEUE, &keys(), body).await.status, 200);
+    }
 }
 
 #[tokio::test]

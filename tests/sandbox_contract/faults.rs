@@ -37,6 +37,14 @@ async fn a_status_is_answered_instead_of_the_deed_so_many_times() {
 }
 
 #[tokio::test]
+async fn a_500_on_order_reads_as_the_document_says() {
+    let shop = Shop::open().await;
+    fault(&shop, json!({ "Operation": QUEUE, "Status": 500 })).await;
+    let message = shop.get(WORK_QUEUE).await.message(500).to_lowercase();
+    assert!(message.contains("something went wrong while processing the request"), "{message}");
+}
+
+#[tokio::test]
 async fn a_throttle_can_be_injected_with_its_retry_after() {
     let shop = Shop::open().await;
     fault(&shop, json!({ "Operation": QUEUE, "Status": 429, "RetryAfter": 7, "Times": 1 })).await;

@@ -152,6 +152,8 @@ async fn a_warehouse_that_cannot_be_processed_is_a_400() {
         json!({ "Name": "N", "Type": "Cellar" }),
         json!({ "Name": "N", "Colour": "red" }),
         json!({ "Name": "N", "ContactInformation": "somebody" }),
+        json!({ "Name": "N", "ContactInformation": ["C", "F"] }),
+        json!({ "Name": "N", "ContactInformation": { "Address": ["S1"] } }),
         json!(["N"]),
     ] {
         shop.post(WAREHOUSES, &body).await.message(400);

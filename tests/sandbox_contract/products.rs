@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{BALANCES, INVENTORY, Shop, WAREHOUSES, assert_fields, id};
+use crate::support::{BALANCES, INVENTORY, Shop, WAREHOUSES, assert_fields, id, keys};
 
 const PRODUCT_FIELDS: [&str; 18] = [
     "Id",
@@ -172,6 +172,22 @@ async fn twelve_images_are_attached_and_those_without_a_url_are_not() {
     assert_eq!(attached.len(), 12);
     assert_eq!(attached[2]["Url"], "https://i.example/2.png");
     assert!(attached.iter().all(|image| image["Id"].is_i64() && image["ProductId"] == product["Id"]));
+}
+
+#[tokio::test]
+async fn a_price_comes_back_as_a_number_or_is_refused() {
+    let shop = Shop::open().await;
+    let body = |sku: &str, price: &str| {
+        format!(r#"{{"Sku":"{sku}","Name":"n","GlobalListingAttributes":{{"Price":{price}}}}}"#).into_bytes()
+    };
+    for (sku, price) in [("CHEAP", "0.01"), ("DEAR", "1e12")] {
+        let told = shop.send("POST", INVENTORY, &keys(), &body(sku, price)).await.data();
+        let price: f64 = price.parse().expect("a number");
+        assert_eq!(told["Product"]["GlobalListingAttributes"]["Price"], price, "{told}");
+    }
+    for price in ["1.1e12", "-1.1e12", "1.7976931348623157e308"] {
+        shop.send("POST", INVENTORY, &keys(), &body("BEYOND", price)).await.message(400);
+    }
 }
 
 #[tokio::test]

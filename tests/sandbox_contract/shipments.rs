@@ -274,3 +274,28 @@ async fn empty_lists_of_requests_are_answered_with_empty_lists() {
         shop.post(path, &json!(too_many)).await.message(400);
     }
 }
+
+#[tokio::test]
+async fn a_cancelled_shipment_is_a_shipment_too_and_lines_are_required() {
+    let shop = Shop::open().await;
+    let mut refused = 0;
+    for order_id in shop.sandbox.orders().await.expect("orders") {
+        let lines = shop.post(ORDER_LINES, &json!({ "OrderId": order_id })).await.data();
+        let whole = |line: &Value| line["QuantityNotTiedToShipment"] == line["QuantitySold"];
+        if lines.as_array().expect("lines").iter().all(whole) {
+            let result = one(&shop, CREATE_SHIPMENTS, json!({ "OrderId": order_id })).await;
+            refused += usize::from(result["Messages"][0].to_string().contains("LineItems is required"));
+        }
+    }
+    assert!(refused > 0, "the generated shop has orders whose only shipment was cancelled");
+}
+
+#[tokio::test]
+async fn an_entry_that_is_an_array_is_no_request() {
+    let shop = Shop::open().await;
+    let (order_id, _) = order(&shop).await;
+    for path in [CREATE_SHIPMENTS, TRACKING] {
+        fails(&shop, path, json!([order_id, null]), "not valid").await;
+    }
+    assert_eq!(untied(&shop, order_id).await, [5, 2]);
+}
