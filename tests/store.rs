@@ -443,6 +443,13 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("outbox_base", "UPDATE outbox SET base_ours = 1"),
         ("pruning_single", "INSERT INTO pruning VALUES (2)"),
         ("quantity_policy_known", "INSERT INTO quantity_policy VALUES (5, 'x')"),
+        ("delivery_kind", "INSERT INTO delivery VALUES (1, 'x', 's', '{}', NULL)"),
+        ("delivery_claimed", "INSERT INTO delivery VALUES (1, 'shipment.create', 's', '{', NULL)"),
+        ("delivery_made", "INSERT INTO delivery VALUES (1, 'tracking.submit', 's', '{}', 5)"),
+        ("look_shown", "INSERT INTO look VALUES (1, 1, 1, '{')"),
+        ("adoption_shipment", "INSERT INTO adoption VALUES (1, 0)"),
+        ("count_word_quantity", "INSERT INTO count_word VALUES (1, -1, 1, 1)"),
+        ("count_word_base", "INSERT INTO count_word VALUES (1, 5, 1, NULL)"),
     ];
     for (name, sql) in breaks {
         let error = other.execute(sqlx::AssertSqlSafe(sql)).await.expect_err(name).to_string();

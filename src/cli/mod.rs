@@ -17,10 +17,13 @@ mod print;
 mod quantity;
 mod run;
 mod sandbox;
+mod ship;
 mod shop;
 mod sku;
 mod status;
 mod stock;
+mod tracking;
+mod wish;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -58,6 +61,11 @@ enum Command {
     /// Wishes for stock: counts and adjustments
     #[command(subcommand)]
     Quantity(quantity::Command),
+    /// A wish to ship an order, or lines of it
+    Ship(ship::Ship),
+    /// Wishes for tracking numbers
+    #[command(subcommand)]
+    Tracking(tracking::Command),
     /// What the next push would send, byte for byte; makes no call
     Plan(Reading),
     /// The wishes and what became of them
@@ -158,6 +166,8 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Order(command) => order::order(&place, command).await,
         Command::Stock(stock) => stock::stock(&place, stock).await,
         Command::Quantity(command) => quantity::quantity(&place, command).await,
+        Command::Ship(ship) => ship::ship(&place, ship).await,
+        Command::Tracking(command) => tracking::tracking(&place, command).await,
         Command::Plan(reading) => plan::plan(&place, reading).await,
         Command::Outbox(command) => outbox::outbox(&place, command).await,
         Command::Job(command) => job::job(&place, command).await,

@@ -11,7 +11,9 @@
 
 mod balances;
 mod call;
+mod carry;
 mod context;
+mod deliver;
 mod order_lines;
 mod plan;
 mod probe;

@@ -3,6 +3,10 @@
 //! They read no configuration, clock or wish; times come from the exchange. Records that made no sense are parked with
 //! their exchange, alone, and counted.
 
+mod delivered;
+
+pub(super) use delivered::{product_made, products_found, shipment_items, shipment_made, warehouse_made};
+
 use super::call::Answer;
 use super::{Context, JobError};
 use crate::client::wire::{self, Decoded, OrderLineItem, ProductBalance, Warehouse, WorkQueue};

@@ -14,13 +14,17 @@
 
 mod balances;
 mod cells;
+mod delivery;
+mod doubt;
 mod error;
 mod exchange;
 mod lock;
 mod open;
 mod orders;
 mod outbox;
+mod product;
 mod run;
+mod shipment_facts;
 mod status;
 mod text;
 mod tracked;
@@ -30,13 +34,17 @@ mod work_queue;
 
 pub use balances::{BalanceFact, BalancePage, BalancesRecorded, CellBalance};
 pub use cells::{CellRow, CellWrite};
+pub use delivery::{Kept, NamedWish};
+pub use doubt::{AdoptionRow, DoubtRow, RESOLVED};
 pub use error::StoreError;
 pub use exchange::UsedPlace;
 pub use lock::{Lock, LockError};
 pub use open::{Durability, Store, Write};
 pub use orders::OrderPage;
 pub use outbox::{Claim, OutboxFilter, Verdict, WishRow};
+pub use product::{ProductCell, ProductCells};
 pub use run::{ExchangeRow, JobPlan, RunRow, SessionStart};
+pub use shipment_facts::{ShipmentFact, ShipmentItem};
 pub use status::{HealthRow, StateCount, StockRow};
 pub use tracked::OrderRow;
 pub use warehouses::WarehouseFact;
