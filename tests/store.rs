@@ -458,6 +458,13 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("report_month_month", "INSERT INTO report_month VALUES ('top_selling', 2026, 13, '[]', 0, 1, 1)"),
         ("report_month_said", "INSERT INTO report_month VALUES ('top_selling', 2026, 1, '[', 0, 1, 1)"),
         ("report_month_is_agreed", "INSERT INTO report_month VALUES ('top_selling', 2026, 1, '[]', 2, 1, 1)"),
+        ("delivery_kind", "INSERT INTO delivery VALUES (1, 'x', 's', '{}', NULL)"),
+        ("delivery_claimed", "INSERT INTO delivery VALUES (1, 'shipment.create', 's', '{', NULL)"),
+        ("delivery_made", "INSERT INTO delivery VALUES (1, 'tracking.submit', 's', '{}', 5)"),
+        ("look_shown", "INSERT INTO look VALUES (1, 1, 1, '{')"),
+        ("adoption_shipment", "INSERT INTO adoption VALUES (1, 0)"),
+        ("count_word_quantity", "INSERT INTO count_word VALUES (1, -1, 1, 1)"),
+        ("count_word_base", "INSERT INTO count_word VALUES (1, 5, 1, NULL)"),
     ];
     for (name, sql) in breaks {
         let error = other.execute(sqlx::AssertSqlSafe(sql)).await.expect_err(name).to_string();

@@ -19,6 +19,7 @@ mod quantity;
 mod report;
 mod run;
 mod sandbox;
+mod ship;
 mod shop;
 mod sku;
 mod status;
@@ -26,7 +27,9 @@ mod stock;
 mod storefront;
 mod supplier;
 mod template;
+mod tracking;
 mod warehouse;
+mod wish;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -82,6 +85,11 @@ enum Command {
     /// The service's reports, out of the mirror
     #[command(subcommand)]
     Report(report::Command),
+    /// A wish to ship an order, or lines of it
+    Ship(ship::Ship),
+    /// Wishes for tracking numbers
+    #[command(subcommand)]
+    Tracking(tracking::Command),
     /// What the next push would send, byte for byte; makes no call
     Plan(Reading),
     /// The wishes and what became of them
@@ -188,6 +196,8 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Storefront(command) => storefront::storefront(&place, command).await,
         Command::Template(command) => template::template(&place, command).await,
         Command::Report(command) => report::report(&place, command).await,
+        Command::Ship(ship) => ship::ship(&place, ship).await,
+        Command::Tracking(command) => tracking::tracking(&place, command).await,
         Command::Plan(reading) => plan::plan(&place, reading).await,
         Command::Outbox(command) => outbox::outbox(&place, command).await,
         Command::Job(command) => job::job(&place, command).await,

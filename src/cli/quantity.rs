@@ -1,8 +1,8 @@
 //! `quantity`: wishes for stock. They go into the outbox; the daemon delivers them.
 
 use super::place::Place;
+use super::wish::{self, Key, Wish};
 use super::{Answer, Failure, csv};
-use crate::store::{Durability, Store};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::PathBuf;
@@ -56,14 +56,6 @@ pub(super) struct Adjust {
     key: Key,
 }
 
-/// The wish's name.
-#[derive(Debug, Args)]
-struct Key {
-    /// Your own name for the wish: the same key again changes nothing [default: a new one]
-    #[arg(long)]
-    key: Option<String>,
-}
-
 /// A CSV file.
 #[derive(Debug, Args)]
 pub(super) struct Import {
@@ -75,13 +67,6 @@ pub(super) struct Import {
     partial: bool,
 }
 
-struct Wish {
-    key: String,
-    kind: &'static str,
-    body: serde_json::Value,
-    priority: i64,
-}
-
 pub(super) async fn quantity(place: &Place, command: Command) -> Result<Answer, Failure> {
     let (wishes, problems) = match command {
         Command::Set(set) => {
@@ -89,26 +74,17 @@ pub(super) async fn quantity(place: &Place, command: Command) -> Result<Answer, 
             if let Some(seen) = set.seen {
                 body["seen"] = seen.into();
             }
-            (vec![single(place, "quantity.set", body, set.key.key)], Vec::new())
+            (vec![Wish::single(place, "quantity.set", body, set.key)], Vec::new())
         }
         Command::Adjust(adjust) => {
             let body = json!({"sku": adjust.sku, "warehouse_id": adjust.warehouse, "delta": adjust.delta});
-            (vec![single(place, "quantity.adjust", body, adjust.key.key)], Vec::new())
+            (vec![Wish::single(place, "quantity.adjust", body, adjust.key)], Vec::new())
         }
         Command::Import(import) => {
             csv::import(&import.file, &["sku", "warehouse_id"], import.partial, imported)?
         }
     };
-    for wish in &wishes {
-        if let Err(rejection) = crate::outbox::parse(wish.kind, &wish.body.to_string()) {
-            return Err(Failure::usage(rejection.detail));
-        }
-    }
-    insert(&place.store_or_new().await?, &wishes, &problems).await
-}
-
-fn single(place: &Place, kind: &'static str, body: serde_json::Value, key: Option<String>) -> Wish {
-    Wish { key: key.unwrap_or_else(|| place.new_key()), kind, body, priority: 1 }
+    wish::insert(place, &wishes, &problems).await
 }
 
 fn imported(line: &csv::Line) -> Result<Wish, String> {
@@ -127,27 +103,5 @@ fn imported(line: &csv::Line) -> Result<Wish, String> {
         }
         _ => return Err("exactly one of `quantity` and `delta` must be filled in".into()),
     };
-    crate::outbox::parse(kind, &body.to_string()).map_err(|rejection| rejection.detail)?;
-    let key = line.get("key").map_or_else(|| line.key.clone(), str::to_owned);
-    Ok(Wish { key, kind, body, priority: 0 })
-}
-
-async fn insert(store: &Store, wishes: &[Wish], problems: &[String]) -> Result<Answer, Failure> {
-    let mut write = store.begin(Durability::Full).await?;
-    let mut new = 0;
-    for wish in wishes {
-        new += u64::from(
-            write.outbox_insert(&wish.key, wish.kind, &wish.body.to_string(), wish.priority).await?,
-        );
-    }
-    write.commit().await?;
-    let known = wishes.len() as u64 - new;
-    let mut text = match wishes {
-        [only] if new == 1 => format!("wish {} stands in the outbox\n", only.key),
-        _ => format!("{new} wish(es) stand in the outbox, {known} were known by their keys\n"),
-    };
-    for problem in problems {
-        text.push_str(&format!("left out: {problem}\n"));
-    }
-    Ok(text.into())
+    Wish::imported(line, kind, body)
 }

@@ -12,7 +12,9 @@
 mod balances;
 mod business_health;
 mod call;
+mod carry;
 mod context;
+mod deliver;
 mod find;
 mod kit_components;
 mod listing_templates;

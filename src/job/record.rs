@@ -12,6 +12,9 @@ pub(super) use kits::kit_components;
 pub(super) use lists::{listing_templates, storefronts, suppliers, warehouses};
 pub(super) use orders::{allocations, order_lines, shipment_items};
 pub(super) use reports::{business_health, top_selling};
+mod delivered;
+
+pub(super) use delivered::{product_made, products_found, shipment_looked_at, shipment_made, warehouse_made};
 
 use super::call::Answer;
 use super::{Context, JobError};

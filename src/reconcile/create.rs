@@ -7,10 +7,11 @@ use super::Plan;
 use super::doubt::{QUIET_CREATE, Settlement, absent};
 use crate::model::Timestamp;
 use crate::outbox::Reason;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Something the service has: a product by its SKU, a warehouse or template by its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// Its id.
     pub id: i64,
@@ -69,7 +70,8 @@ pub fn settle(
     }
 }
 
-fn fold(name: &str) -> String {
+/// Names are the same that differ in case or outer blanks only.
+pub fn fold(name: &str) -> String {
     name.trim().to_lowercase()
 }
 

@@ -8,6 +8,7 @@ use super::Plan;
 use super::doubt::{QUIET_CREATE, Settlement, absent};
 use crate::model::{LineItemId, OrderLine, Timestamp, WishId};
 use crate::outbox::{Reason, ShipmentCreate, ShipmentLine};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What is known of an order.
@@ -24,7 +25,7 @@ pub enum OrderFact<'a> {
 }
 
 /// One line of what is sent, kept with the claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimedLine {
     /// The order's line.
     pub line_item_id: LineItemId,

@@ -102,6 +102,18 @@ impl Write {
         Ok(BalancesRecorded { cells_changed: changed, cells_overlapped: overlapped, absent, unsure })
     }
 
+    /// Records what only a product's own record says of it: its name and its type.
+    pub async fn mirror_product_kind(
+        &mut self,
+        sku: &Sku,
+        name: Option<&str>,
+        kind: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE product SET name = coalesce(?2, name), type = coalesce(?3, type) WHERE sku = ?1";
+        let query = sqlx::query(sql).bind(sku.as_str()).bind(name).bind(kind);
+        query.execute(&mut *self.tx).await.map(drop).doing("record a product's name and type")
+    }
+
     async fn products_write(
         &mut self,
         page: &BalancePage<'_>,

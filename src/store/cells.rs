@@ -142,6 +142,19 @@ impl Write {
         sent_at: Timestamp,
         applied: &[CellWrite],
     ) -> Result<(), StoreError> {
+        self.cells_written(exchange, sent_at, applied).await?;
+        let sql = "UPDATE cell_write SET ended = ?2 WHERE exchange_id = ?1 AND ended IS NULL";
+        let done = sqlx::query(sql).bind(exchange.0).bind(ended.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("end the writes of cells")
+    }
+
+    /// Makes what was written the fact of its cells, and adds what it moved to our sum.
+    pub(super) async fn cells_written(
+        &mut self,
+        exchange: ExchangeId,
+        sent_at: Timestamp,
+        written: &[CellWrite],
+    ) -> Result<(), StoreError> {
         let sql = "INSERT INTO balance (product, warehouse_id, quantity, fact_exchange_id, fact_ms) \
                    SELECT value->>'product', value->>'warehouse_id', value->>'written', ?2, ?3 \
                    FROM json_each(?1) WHERE true \
@@ -151,11 +164,8 @@ impl Write {
                             AND w.warehouse_id = excluded.warehouse_id), excluded.quantity), \
                        quantity = excluded.quantity, fact_exchange_id = excluded.fact_exchange_id, \
                        fact_ms = excluded.fact_ms, vanished_ms = NULL";
-        let query = sqlx::query(sql).bind(json(applied)).bind(exchange.0).bind(sent_at.0);
-        query.execute(&mut *self.tx).await.doing("record written quantities")?;
-        let sql = "UPDATE cell_write SET ended = ?2 WHERE exchange_id = ?1 AND ended IS NULL";
-        let done = sqlx::query(sql).bind(exchange.0).bind(ended.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("end the writes of cells")
+        let query = sqlx::query(sql).bind(json(written)).bind(exchange.0).bind(sent_at.0);
+        query.execute(&mut *self.tx).await.map(drop).doing("record written quantities")
     }
 
     /// Fixes the base of counts that had none young enough: the first read after their insertion, if it came

@@ -212,6 +212,20 @@ impl Write {
         Ok(query.execute(&mut *self.tx).await.doing("claim wishes")?.rows_affected())
     }
 
+    /// Says anew why wishes stand where they stand; one that says so already is left alone.
+    pub async fn outbox_note(
+        &mut self,
+        state: State,
+        notes: &[Verdict],
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let sql = "UPDATE outbox SET reason = m.value->>'reason', detail = m.value->>'detail', moved_ms = ?3 \
+                   FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2 \
+                     AND (reason IS NOT m.value->>'reason' OR detail IS NOT m.value->>'detail')";
+        let query = sqlx::query(sql).bind(super::cells::json(notes)).bind(state.as_str()).bind(at.0);
+        Ok(query.execute(&mut *self.tx).await.doing("note why wishes wait")?.rows_affected())
+    }
+
     /// Withdraws a wish by its key, if it still waits (`pending` or `held`).
     pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<bool, StoreError> {
         let sql = "UPDATE outbox SET state = 'cancelled', reason = 'operator', detail = 'cancelled by the operator', \

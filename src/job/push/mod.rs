@@ -1,4 +1,4 @@
-//! `push`: delivers the outbox's wishes for stock.
+//! `push`: delivers the outbox. This file has the wishes for stock; behind them go the others ([`super::deliver`]).
 //!
 //! Woken by the outbox, not by a schedule. It works in batches of as many SKUs as one read takes: what is stale in
 //! the batch is read, what needs no call is settled, the rest is packed into as few calls as can be and sent. A call
@@ -6,8 +6,6 @@
 //! the whole backlog. Every call decides its cells once more from what is known at that moment ([`send`]).
 //!
 //! An operator's wish that arrives meanwhile ends the batch: what was not sent is planned again behind it.
-//!
-//! Wishes of kinds this version does not deliver yet are validated and stay pending.
 
 mod brake;
 mod send;
@@ -15,6 +13,7 @@ pub(super) mod work;
 
 use self::send::Sent;
 use self::work::{Look, Work, gather};
+use super::deliver::Deliver;
 use super::{Context, JobError, Report, call, record};
 use crate::client::{Verdict as Answered, wire};
 use crate::limiter::Pace;
@@ -43,8 +42,17 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
         halves: VecDeque::new(),
         tally: Tally::default(),
     };
-    while push.batch().await? {}
-    Ok(push.tally.report())
+    let mut deliver = Deliver::new(context, run);
+    let mut broken = None;
+    loop {
+        if broken.is_none() {
+            broken = push.drain().await?;
+        }
+        if !deliver.round(&mut push.tally).await? {
+            break;
+        }
+    }
+    broken.map_or_else(|| Ok(push.tally.report()), Err)
 }
 
 struct Push<'a> {
@@ -60,17 +68,30 @@ struct Push<'a> {
 }
 
 /// What the run did, for its summary.
-#[derive(Default)]
-struct Tally {
-    calls: u64,
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) calls: u64,
     applied: u64,
     rejected: u64,
     held: u64,
-    in_doubt: u64,
+    pub(super) in_doubt: u64,
     trouble: Option<String>,
 }
 
 impl Tally {
+    /// Notes what went wrong; the first of it is reported.
+    pub(super) fn note(&mut self, why: String) {
+        self.trouble.get_or_insert(why);
+    }
+
+    /// Counts moves that were made.
+    pub(super) fn count(&mut self, moves: &[Verdict]) {
+        self.applied += count(moves, State::Applied);
+        self.rejected += count(moves, State::Rejected);
+        self.held += count(moves, State::Held);
+        self.in_doubt += count(moves, State::InDoubt);
+    }
+
     fn report(&self) -> Report {
         let mut summary = format!("{} wish(es) applied in {} call(s)", self.applied, self.calls);
         for (count, what) in [(self.rejected, "rejected"), (self.held, "held"), (self.in_doubt, "in doubt")] {
@@ -86,6 +107,22 @@ impl Tally {
 }
 
 impl Push<'_> {
+    /// Batches until nothing is left to do now. Facts that cannot be read stop the quantities and nobody else.
+    async fn drain(&mut self) -> Result<Option<JobError>, JobError> {
+        loop {
+            match self.batch().await {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(
+                    error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_)),
+                ) => return Ok(Some(error)),
+                Err(error @ (JobError::Stopped | JobError::Refused(_) | JobError::Store(_))) => {
+                    return Err(error);
+                }
+            }
+        }
+    }
+
     /// One batch; false when nothing is left to do now.
     async fn batch(&mut self) -> Result<bool, JobError> {
         let settings = self.context.settings();

@@ -4,11 +4,11 @@
 
 use super::work::{Look, Work, gather};
 use crate::client::wire::{self, UpdateStatus};
-use crate::client::{Request, Verdict as Answered};
-use crate::job::call::{Answer, words};
+use crate::job::call::Answer;
+use crate::job::carry::{self, Load, Went};
 use crate::job::{Context, JobError, key_works};
 use crate::limiter::Pace;
-use crate::model::{Cell, ExchangeId, Lane, Operation, Quantity, RunId, Sku, Timestamp, WishId};
+use crate::model::{Cell, ExchangeId, Lane, Operation, Quantity, RunId, Sku, WishId};
 use crate::outbox::{Reason, State};
 use crate::reconcile::{Outcome, Step};
 use crate::store::{CellWrite, Claim, Durability, Verdict};
@@ -71,7 +71,11 @@ pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError>
             )));
         }
     };
-    let Some(begun) = claim(&context, &call, &request, &lines).await? else {
+    let wishes: Vec<Claim> = lines.iter().flat_map(Line::claims).collect();
+    let cells: Vec<CellWrite> = lines.iter().map(|line| line.write.clone()).collect();
+    let load =
+        Load { run: call.run, lane: call.lane, request: &request, wishes: &wishes, cells: &cells, kept: &[] };
+    let Some(begun) = carry::claim(&context, &load).await? else {
         permit.give_back();
         return Ok(Sent::Nothing);
     };
@@ -110,6 +114,10 @@ impl Line {
         self.settles.iter().map(move |(id, _)| Claim { id: *id, written })
     }
 
+    fn wishes(&self) -> impl Iterator<Item = WishId> + '_ {
+        self.settles.iter().map(|(id, _)| *id)
+    }
+
     /// The same move for every wish of the entry.
     fn all(&self, to: State, reason: Reason, detail: &str) -> impl Iterator<Item = Verdict> {
         self.settles.iter().map(move |(id, _)| Verdict::new(*id, to, Some(reason.as_str()), detail))
@@ -120,59 +128,20 @@ impl Line {
     }
 }
 
-/// Commits the claim. None where a wish was moved by somebody else meanwhile: then nothing is sent.
-async fn claim(
-    context: &Context,
-    call: &Call,
-    request: &Request,
-    lines: &[Line],
-) -> Result<Option<(ExchangeId, Timestamp)>, JobError> {
-    let mut write = context.store.begin(Durability::Full).await?;
-    let begun = context.exchange_begin(&mut write, call.run, call.lane, request).await?;
-    let claims: Vec<Claim> = lines.iter().flat_map(Line::claims).collect();
-    let claimed = write.outbox_claim(begun.0, &claims, context.now()).await?;
-    if claimed != claims.len() as u64 {
-        return Ok(None);
-    }
-    let writes: Vec<CellWrite> = lines.iter().map(|line| line.write.clone()).collect();
-    write.cell_claim(begun.0, &writes).await?;
-    write.commit().await?;
-    Ok(Some(begun))
-}
-
 async fn conclude(context: &Context, run: RunId, lines: Vec<Line>, answer: Answer) -> Result<Sent, JobError> {
-    let why = words(&answer.reply);
-    match answer.reply.verdict {
-        Answered::Accepted => accepted(context, lines, &answer).await,
-        Answered::Transient | Answered::InDoubt => {
-            let detail = format!("sent, but no answer tells what became of it: {why}");
-            let moves: Vec<Verdict> =
-                lines.iter().flat_map(|line| line.all(State::InDoubt, Reason::NoAnswer, &detail)).collect();
-            let in_doubt = moves.len() as u64;
-            finish(context, &answer, &moves, Ending::Open).await?;
-            Ok(Sent::Concluded { cells: cells(&lines), applied: 0, rejected: 0, in_doubt })
-        }
-        Answered::Throttled(_) => {
-            not_done(context, &lines, &answer, &why).await?;
-            Ok(Sent::Waits(None))
-        }
-        Answered::NotSent => {
-            not_done(context, &lines, &answer, &why).await?;
-            Ok(Sent::Waits(Some(why)))
-        }
-        Answered::Refused { .. } => {
-            not_done(context, &lines, &answer, &why).await?;
-            context.refuse_key(&answer.reply);
-            Err(JobError::Refused(why))
-        }
-        Answered::Rejected { status } => {
-            not_done(context, &lines, &answer, &why).await?;
-            if status == 400 {
-                refused_whole(context, run, &lines, &answer, &why).await
-            } else {
-                Ok(Sent::Waits(Some(why)))
-            }
-        }
+    let wishes: Vec<WishId> = lines.iter().flat_map(Line::wishes).collect();
+    match carry::unanswered(context, run, &wishes, &answer).await? {
+        Went::Answered => accepted(context, lines, &answer).await,
+        Went::InDoubt => Ok(Sent::Concluded {
+            cells: cells(&lines),
+            applied: 0,
+            rejected: 0,
+            in_doubt: wishes.len() as u64,
+        }),
+        Went::Throttled => Ok(Sent::Waits(None)),
+        Went::NotSent(why) => Ok(Sent::Waits(Some(why))),
+        Went::Refused { status: 400, why } => refused_whole(context, run, &lines, &answer, &why).await,
+        Went::Refused { why, .. } => Ok(Sent::Waits(Some(why))),
     }
 }
 
@@ -256,13 +225,6 @@ enum Ending<'a> {
     Open,
     /// These hold what was written; the others hold what they held.
     Applied(&'a [CellWrite]),
-}
-
-async fn not_done(context: &Context, lines: &[Line], answer: &Answer, why: &str) -> Result<(), JobError> {
-    let detail = format!("not done: {why}");
-    let moves: Vec<Verdict> =
-        lines.iter().flat_map(|line| line.all(State::Pending, Reason::NotSent, &detail)).collect();
-    finish(context, answer, &moves, Ending::Applied(&[])).await
 }
 
 /// Commits what came of the call: the exchange, the wishes' states, the cells.

@@ -17,7 +17,7 @@ pub(in crate::job) async fn warehouses(
     write.mirror_warehouses(exchange, &facts).await
 }
 
-fn warehouse(warehouse: &Warehouse) -> WarehouseFact {
+pub(super) fn warehouse(warehouse: &Warehouse) -> WarehouseFact {
     WarehouseFact {
         id: warehouse.id,
         name: warehouse.name.clone().unwrap_or_default(),

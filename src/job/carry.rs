@@ -1,0 +1,134 @@
+//! Carrying wishes to the service: claim (commit) → send → conclude (commit), as far as it is the same for every kind.
+//!
+//! A claim stands on disk before the first byte leaves: a crash leaves its wishes in doubt, never unknown. What an
+//! answer says only its kind can read; what it means that none came, or one that proves that nothing was done, is the
+//! same for all of them and is written down here (rules.md 16, 17).
+
+use super::call::{Answer, words};
+use super::{Context, JobError, key_works};
+use crate::client::{Request, Verdict as Answered};
+use crate::model::{ExchangeId, Lane, RunId, Timestamp, WishId};
+use crate::outbox::{Reason, State};
+use crate::store::{CellWrite, Claim, Durability, Kept, Verdict};
+use crate::telemetry::event;
+
+/// The wishes of one call, and what is kept with their claim.
+pub(super) struct Load<'a> {
+    pub(super) run: RunId,
+    pub(super) lane: Lane,
+    pub(super) request: &'a Request,
+    pub(super) wishes: &'a [Claim],
+    /// The cells it writes.
+    pub(super) cells: &'a [CellWrite],
+    /// What judging its other wishes will need.
+    pub(super) kept: &'a [Kept],
+}
+
+/// What became of a call, before its answer is read.
+#[derive(Debug)]
+pub(super) enum Went {
+    /// Answered; nothing is written down yet.
+    Answered,
+    /// Sent, outcome unknown: its wishes are in doubt.
+    InDoubt,
+    /// Told to wait: its wishes are pending again, and the limiter knows when.
+    Throttled,
+    /// No byte left: its wishes are pending again, and trying again at once is no use.
+    NotSent(String),
+    /// The content was refused and nothing was done; its wishes are pending again until somebody judges them.
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The service's words.
+        why: String,
+    },
+}
+
+/// Commits the claim. None where a wish was moved by somebody else meanwhile: then nothing is to be sent.
+pub(super) async fn claim(
+    context: &Context,
+    load: &Load<'_>,
+) -> Result<Option<(ExchangeId, Timestamp)>, JobError> {
+    let mut write = context.store.begin(Durability::Full).await?;
+    let begun = context.exchange_begin(&mut write, load.run, load.lane, load.request).await?;
+    let claimed = write.outbox_claim(begun.0, load.wishes, context.now()).await?;
+    if claimed != load.wishes.len() as u64 {
+        return Ok(None);
+    }
+    write.cell_claim(begun.0, load.cells).await?;
+    write.delivery_claim(load.kept).await?;
+    write.commit().await?;
+    Ok(Some(begun))
+}
+
+/// Writes down what became of a call that was not answered in the expected shape; an answer is left to its kind.
+pub(super) async fn unanswered(
+    context: &Context,
+    run: RunId,
+    wishes: &[WishId],
+    answer: &Answer,
+) -> Result<Went, JobError> {
+    let why = words(&answer.reply);
+    match answer.reply.verdict {
+        Answered::Accepted => Ok(Went::Answered),
+        Answered::Transient | Answered::InDoubt => {
+            in_doubt(context, wishes, answer, &why).await?;
+            Ok(Went::InDoubt)
+        }
+        Answered::Throttled(_) => {
+            not_done(context, wishes, answer, &why).await?;
+            Ok(Went::Throttled)
+        }
+        Answered::NotSent => {
+            not_done(context, wishes, answer, &why).await?;
+            Ok(Went::NotSent(why))
+        }
+        Answered::Rejected { status } => {
+            not_done(context, wishes, answer, &why).await?;
+            Ok(Went::Refused { status, why })
+        }
+        Answered::Refused { may_be_id } => {
+            not_done(context, wishes, answer, &why).await?;
+            // Rules.md 34: the id in the path may be meant; one cheap call decides.
+            if may_be_id && key_works(context, run).await? {
+                return Ok(Went::Refused { status: answer.reply.status.unwrap_or(403), why });
+            }
+            context.refuse_key(&answer.reply);
+            Err(JobError::Refused(why))
+        }
+    }
+}
+
+/// The cells stay claimed: until a look at the service nobody knows what they hold.
+async fn in_doubt(context: &Context, wishes: &[WishId], answer: &Answer, why: &str) -> Result<(), JobError> {
+    let detail = format!("sent, but no answer tells what became of it: {why}");
+    let moves = all(wishes, State::InDoubt, Reason::NoAnswer, &detail);
+    let mut write = context.store.begin(Durability::Full).await?;
+    context.exchange_end(&mut write, answer).await?;
+    write.outbox_move(State::Sending, &moves, context.now()).await?;
+    write.commit().await?;
+    tracing::warn!(
+        event = event::OUTBOX_IN_DOUBT,
+        exchange = answer.id.0,
+        wishes = wishes.len(),
+        reason = Reason::NoAnswer.as_str(),
+        "{} wish(es) are in doubt: {why}",
+        wishes.len()
+    );
+    Ok(())
+}
+
+async fn not_done(context: &Context, wishes: &[WishId], answer: &Answer, why: &str) -> Result<(), JobError> {
+    let moves = all(wishes, State::Pending, Reason::NotSent, &format!("not done: {why}"));
+    let mut write = context.store.begin(Durability::Full).await?;
+    let position = context.exchange_end(&mut write, answer).await?;
+    write.outbox_move(State::Sending, &moves, context.now()).await?;
+    write.cell_conclude(answer.id, position, answer.sent_at, &[]).await?;
+    write.commit().await?;
+    Ok(())
+}
+
+/// The same move for every wish.
+fn all(wishes: &[WishId], to: State, reason: Reason, detail: &str) -> Vec<Verdict> {
+    wishes.iter().map(|id| Verdict::new(*id, to, Some(reason.as_str()), detail)).collect()
+}

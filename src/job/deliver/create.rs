@@ -1,0 +1,177 @@
+//! The three creates that are looked for by a name: `product.create`, `warehouse.create`, `listing_template.create`.
+//!
+//! Look first: what is there already (folded) is not made again. The ids seen are kept with the claim, so that a later
+//! look can tell what the wish made from what was there before (rules.md 26). One call makes one thing.
+
+use super::look::{Looker, Seen};
+use super::{Deliver, Wish, product, refusal, template, unmatched, warehouse};
+use crate::client::Request;
+use crate::client::wire::{self, Invalid, Malformed, Outcome, WriteAnswer};
+use crate::job::JobError;
+use crate::job::call::Answer;
+use crate::job::push::Tally;
+use crate::job::record;
+use crate::model::{Lane, WishId};
+use crate::outbox::{Body, Kind, ListingTemplateCreate, ProductCreate, State, WarehouseCreate};
+use crate::reconcile::create::{Found, plan};
+use crate::store::{Durability, Kept, Verdict, Write};
+use serde_json::json;
+
+/// A thing to be made.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::job) enum Create<'a> {
+    Product(&'a ProductCreate),
+    Warehouse(&'a WarehouseCreate),
+    Template(&'a ListingTemplateCreate),
+}
+
+/// A thing the service made.
+enum Made {
+    Product(Box<wire::Product>),
+    Warehouse(Box<wire::Warehouse>),
+    Template(wire::ListingTemplate),
+}
+
+pub(super) async fn deliver(
+    deliver: &mut Deliver<'_>,
+    lane: Lane,
+    wishes: &[Wish],
+    tally: &mut Tally,
+) -> Result<bool, JobError> {
+    let ours = wishes.iter().filter_map(|wish| {
+        let create = Create::of(&wish.body)?;
+        Some((wish.id, create.subject(), create))
+    });
+    let turn = deliver.in_turn(ours.collect()).await?;
+    let Some((id, subject, create)) = deliver.share_call(turn, 1).pop() else { return Ok(false) };
+    let looker = Looker { context: deliver.context, run: deliver.run, lane };
+    let look = create.look(looker).await;
+    let Some(seen) = deliver.seen(id, look, tally).await? else { return Ok(true) };
+    let there = plan(create.name(), Some(&seen.what));
+    let Some(ids) = deliver.planned(id, there, tally).await? else { return Ok(true) };
+    let kept = Kept { id, kind: create.kind().as_str(), subject, claimed: json!({ "seen": ids }) };
+    let request = create.request();
+    if let Some(answer) = deliver.carry(lane, request, &[kept], &[], seen.sent_at, tally).await? {
+        conclude(deliver, id, create, &answer, tally).await?;
+    }
+    Ok(true)
+}
+
+async fn conclude(
+    deliver: &mut Deliver<'_>,
+    id: WishId,
+    create: Create<'_>,
+    answer: &Answer,
+    tally: &mut Tally,
+) -> Result<(), JobError> {
+    let told = create.read(&answer.reply.body);
+    let mut write = deliver.context.store.begin(Durability::Full).await?;
+    deliver.context.exchange_end(&mut write, answer).await?;
+    let verdict = match told {
+        Ok(told) if told.outcome() == Outcome::Refused => refusal(id, &told.messages),
+        Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => {
+            made.record(&mut write, answer).await?;
+            write.delivery_made(id, made.id()).await?;
+            Verdict::new(id, State::Applied, None, format!("`{}` with id {}", create.name(), made.id()))
+        }
+        Ok(_) | Err(_) => unmatched(id),
+    };
+    deliver.conclude(write, &[verdict], tally).await
+}
+
+impl<'a> Create<'a> {
+    /// The create a wish asks for, if it asks for one of these.
+    pub(in crate::job) fn of(body: &'a Body) -> Option<Self> {
+        match body {
+            Body::ProductCreate(product) => Some(Create::Product(product)),
+            Body::WarehouseCreate(warehouse) => Some(Create::Warehouse(warehouse)),
+            Body::ListingTemplateCreate(template) => Some(Create::Template(template)),
+            Body::QuantitySet(_)
+            | Body::QuantityAdjust(_)
+            | Body::ShipmentCreate(_)
+            | Body::TrackingSubmit(_)
+            | Body::ProductUpdate(_) => None,
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self {
+            Create::Product(_) => Kind::ProductCreate,
+            Create::Warehouse(_) => Kind::WarehouseCreate,
+            Create::Template(_) => Kind::ListingTemplateCreate,
+        }
+    }
+
+    /// What it is looked for by.
+    pub(in crate::job) fn name(&self) -> &'a str {
+        match self {
+            Create::Product(wish) => wish.sku.as_str(),
+            Create::Warehouse(wish) => &wish.name,
+            Create::Template(wish) => &wish.name,
+        }
+    }
+
+    fn subject(&self) -> String {
+        match self {
+            Create::Product(wish) => super::sku_subject(&wish.sku),
+            Create::Warehouse(wish) => warehouse::subject(wish),
+            Create::Template(wish) => template::subject(wish),
+        }
+    }
+
+    /// What the service has under the name, or a name like it, each compared with the wish.
+    pub(in crate::job) async fn look(&self, looker: Looker<'_>) -> Result<Seen<Vec<Found>>, JobError> {
+        match self {
+            Create::Product(wish) => product::look(wish, looker).await,
+            Create::Warehouse(wish) => warehouse::look(wish, looker).await,
+            Create::Template(wish) => template::look(wish, looker).await,
+        }
+    }
+
+    fn request(&self) -> Result<Request, Invalid> {
+        match self {
+            Create::Product(wish) => wire::create_product(&wish.fields.clone().into()),
+            Create::Warehouse(wish) => wire::create_warehouse(&wish.fields.clone().into()),
+            Create::Template(wish) => wire::create_listing_template(&wish.fields.clone().into()),
+        }
+    }
+
+    fn read(&self, body: &[u8]) -> Result<WriteAnswer<Made>, Malformed> {
+        Ok(match self {
+            Create::Product(_) => {
+                made(wire::decode_product_answer(body)?, |product| Made::Product(Box::new(product)))
+            }
+            Create::Warehouse(_) => {
+                made(wire::decode_created_warehouse(body)?, |house| Made::Warehouse(Box::new(house)))
+            }
+            Create::Template(_) => made(wire::decode_created_template(body)?, Made::Template),
+        })
+    }
+}
+
+fn made<T>(answer: WriteAnswer<T>, make: impl FnOnce(T) -> Made) -> WriteAnswer<Made> {
+    let WriteAnswer { record, was_successful, messages } = answer;
+    WriteAnswer { record: record.map(make), was_successful, messages }
+}
+
+impl Made {
+    fn id(&self) -> i64 {
+        match self {
+            Made::Product(product) => product.id.0,
+            Made::Warehouse(warehouse) => warehouse.id.0,
+            Made::Template(template) => template.id,
+        }
+    }
+
+    async fn record(&self, write: &mut Write, answer: &Answer) -> Result<(), JobError> {
+        match self {
+            Made::Product(product) => {
+                record::product_made(write, answer.id, answer.sent_at, product).await?;
+            }
+            Made::Warehouse(warehouse) => record::warehouse_made(write, answer.id, warehouse).await?,
+            // Its storefront's list brings it into the mirror.
+            Made::Template(_) => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,220 @@
+//! Looks at the service before a send and after one whose answer is lost. Each is recorded as a fact like any read,
+//! and tells when its request was sent: what it shows is as old as that.
+
+use crate::client::Request;
+use crate::client::wire::{self, Decoded, Malformed, Paging, ProductKey};
+use crate::job::call::Answer;
+use crate::job::{Context, JobError, record};
+use crate::model::{ExchangeId, Lane, OrderId, OrderLine, RunId, ShipmentId, Sku, StorefrontId, Timestamp};
+use crate::reconcile::shipment::OrderFact;
+use crate::reconcile::tracking::Item;
+use crate::store::Durability;
+
+/// No shipment or list has so many pages; a service that pages for ever is stopped here.
+const PAGES_MAX: u32 = 100;
+
+/// What a look showed.
+#[derive(Clone, Debug)]
+pub(in crate::job) struct Seen<T> {
+    /// Its exchange; of several pages the first one's.
+    pub(in crate::job) exchange: ExchangeId,
+    /// When that was sent.
+    pub(in crate::job) sent_at: Timestamp,
+    /// What it showed.
+    pub(in crate::job) what: T,
+}
+
+/// Who looks, and how urgently.
+#[derive(Clone, Copy)]
+pub(in crate::job) struct Looker<'a> {
+    pub(in crate::job) context: &'a Context,
+    pub(in crate::job) run: RunId,
+    pub(in crate::job) lane: Lane,
+}
+
+/// An order's lines.
+#[derive(Clone, Debug)]
+pub(in crate::job) struct Order {
+    pub(in crate::job) lines: Vec<OrderLine>,
+    is_complete: bool,
+}
+
+impl Order {
+    /// The order as a plan takes it.
+    pub(in crate::job) fn fact(&self) -> OrderFact<'_> {
+        match (self.is_complete, self.lines.is_empty()) {
+            (false, _) => OrderFact::Incomplete,
+            (true, true) => OrderFact::Unknown,
+            (true, false) => OrderFact::Known(&self.lines),
+        }
+    }
+}
+
+/// *Get line items of a sales order*.
+pub(in crate::job) async fn order(looker: Looker<'_>, order: OrderId) -> Result<Seen<Order>, JobError> {
+    let Looker { context, run, lane } = looker;
+    let what = format!("the lines of order {order}");
+    let answer = context.read(run, lane, &what, &wire::get_order_line_items(order)).await?;
+    let decoded = context.decoded(&answer, wire::decode_order_line_items(&answer.reply.body)).await?;
+    let mut write = context.store.begin(Durability::Normal).await?;
+    context.exchange_end(&mut write, &answer).await?;
+    if !decoded.records.is_empty() {
+        record::order_lines(&mut write, answer.id, answer.sent_at, order, &decoded).await?;
+    }
+    write.commit().await?;
+    let is_complete = !decoded.has_more() && decoded.parked.is_empty();
+    let lines = decoded.records.iter().map(|item| item.line(order)).collect();
+    Ok(Seen { exchange: answer.id, sent_at: answer.sent_at, what: Order { lines, is_complete } })
+}
+
+/// *Get shipment line items*, all pages. An item that cannot be read makes the look fail: a tracking number must not
+/// go to a part of a shipment because the rest was unreadable.
+pub(in crate::job) async fn shipment(
+    looker: Looker<'_>,
+    shipment: ShipmentId,
+) -> Result<Seen<Vec<wire::ShipmentItem>>, JobError> {
+    let mut pages = Pages::of(format!("the items of shipment {shipment}"));
+    loop {
+        let request = wire::shipment_line_items(shipment, pages.paging);
+        let (answer, page) = looker.page(&pages.what, &request, wire::decode_shipment_line_items).await?;
+        let is_last = pages.ends_with(&page);
+        let mut write = looker.context.store.begin(Durability::Normal).await?;
+        looker.context.exchange_end(&mut write, &answer).await?;
+        record::shipment_looked_at(&mut write, answer.id, answer.sent_at, shipment, &page, is_last).await?;
+        write.commit().await?;
+        if let Some(seen) = pages.take(&answer, page)? {
+            return Ok(seen);
+        }
+    }
+}
+
+/// The items as a tracking plan takes them.
+pub(in crate::job) fn tracked(items: &[wire::ShipmentItem]) -> Vec<Item> {
+    let item = |item: &wire::ShipmentItem| Item {
+        item_id: item.id,
+        line_item_id: Some(item.line_item_id),
+        is_shipped: item.is_shipped().unwrap_or(false),
+        tracking_number: item.tracking_number.clone(),
+    };
+    items.iter().map(item).collect()
+}
+
+/// A product as *Get products by SKU or UPC* shows it.
+#[derive(Clone, Debug)]
+pub(in crate::job) struct FoundProduct {
+    pub(in crate::job) id: i64,
+    pub(in crate::job) sku: Sku,
+    pub(in crate::job) upc: Option<String>,
+}
+
+/// *Get products by SKU or UPC*, by SKU.
+pub(in crate::job) async fn products(
+    looker: Looker<'_>,
+    skus: &[Sku],
+) -> Result<Seen<Vec<FoundProduct>>, JobError> {
+    let Looker { context, run, lane } = looker;
+    let ids: Vec<String> = skus.iter().map(ToString::to_string).collect();
+    let request = wire::get_products(ProductKey::Sku, &ids);
+    let request = request.map_err(|why| JobError::Implausible(why.to_string()))?;
+    let answer = context.read(run, lane, "the products by SKU", &request).await?;
+    let decoded = context.decoded(&answer, wire::decode_products(&answer.reply.body)).await?;
+    let mut write = context.store.begin(Durability::Normal).await?;
+    context.exchange_end(&mut write, &answer).await?;
+    record::products_found(&mut write, answer.id, answer.sent_at, &decoded).await?;
+    write.commit().await?;
+    whole("the products by SKU", &decoded)?;
+    let found = decoded.records.iter().map(|product| FoundProduct {
+        id: product.id.map_or(0, |id| id.0),
+        sku: product.sku.clone(),
+        upc: product.upc.as_deref().map(str::to_owned),
+    });
+    let found = found.collect();
+    Ok(Seen { exchange: answer.id, sent_at: answer.sent_at, what: found })
+}
+
+/// *List warehouses*, all pages.
+pub(in crate::job) async fn warehouses(looker: Looker<'_>) -> Result<Seen<Vec<wire::Warehouse>>, JobError> {
+    let mut pages = Pages::of("the warehouses".into());
+    loop {
+        let request = wire::list_warehouses(pages.paging);
+        let (answer, page) = looker.page(&pages.what, &request, wire::decode_warehouses).await?;
+        let mut write = looker.context.store.begin(Durability::Normal).await?;
+        looker.context.exchange_end(&mut write, &answer).await?;
+        record::warehouses(&mut write, answer.id, &page).await?;
+        write.commit().await?;
+        if let Some(seen) = pages.take(&answer, page)? {
+            return Ok(seen);
+        }
+    }
+}
+
+/// *List listing templates*, those whose name contains `name`, all pages.
+pub(in crate::job) async fn templates(
+    looker: Looker<'_>,
+    storefront: StorefrontId,
+    name: &str,
+) -> Result<Seen<Vec<wire::ListingTemplate>>, JobError> {
+    let mut pages = Pages::of(format!("the listing templates of storefront {storefront}"));
+    loop {
+        let request = wire::list_listing_templates(storefront, Some(name.trim()), pages.paging);
+        let (answer, page) = looker.page(&pages.what, &request, wire::decode_listing_templates).await?;
+        looker.context.end_alone(&answer).await?;
+        if let Some(seen) = pages.take(&answer, page)? {
+            return Ok(seen);
+        }
+    }
+}
+
+impl Looker<'_> {
+    /// One page, read and decoded, not yet written down.
+    async fn page<T>(
+        &self,
+        what: &str,
+        request: &Request,
+        decode: fn(&[u8]) -> Result<Decoded<T>, Malformed>,
+    ) -> Result<(Answer, Decoded<T>), JobError> {
+        let answer = self.context.read(self.run, self.lane, what, request).await?;
+        let decoded = self.context.decoded(&answer, decode(&answer.reply.body)).await?;
+        Ok((answer, decoded))
+    }
+}
+
+/// A list on its way, page by page.
+struct Pages<T> {
+    what: String,
+    paging: Paging,
+    first: Option<(ExchangeId, Timestamp)>,
+    listed: Vec<T>,
+}
+
+impl<T> Pages<T> {
+    fn of(what: String) -> Self {
+        Self { what, paging: Paging::FIRST, first: None, listed: Vec::new() }
+    }
+
+    fn ends_with(&self, page: &Decoded<T>) -> bool {
+        let is_empty = page.records.is_empty() && page.parked.is_empty();
+        !page.has_more() || is_empty || self.paging.number() >= PAGES_MAX
+    }
+
+    /// Takes a page that is written down; the whole list is returned with its last one.
+    fn take(&mut self, answer: &Answer, page: Decoded<T>) -> Result<Option<Seen<Vec<T>>>, JobError> {
+        whole(&self.what, &page)?;
+        let is_last = self.ends_with(&page);
+        let (exchange, sent_at) = *self.first.get_or_insert((answer.id, answer.sent_at));
+        self.listed.extend(page.records);
+        self.paging = self.paging.next();
+        Ok(is_last.then(|| Seen { exchange, sent_at, what: std::mem::take(&mut self.listed) }))
+    }
+}
+
+/// Refuses to decide on an answer of which a part could not be read: what looks absent may be that part.
+fn whole<T>(what: &str, decoded: &Decoded<T>) -> Result<(), JobError> {
+    match decoded.parked.first() {
+        Some(parked) => Err(JobError::Implausible(format!(
+            "a part of {what} makes no sense ({}), so nothing is decided on it",
+            parked.why
+        ))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,346 @@
+//! Delivery of the wishes that are no quantities, one file per kind; a part of the push, behind the quantities.
+//!
+//! Every kind goes the same way: *whose turn* (one wish of an order, shipment, SKU or name at a time) → *look* (a fresh
+//! read, recorded like any other) → *plan* (pure) → *carry* (claim, send) → *conclude*. What was seen is kept with the
+//! claim, so that [`settle`](super::settle) can judge a wish whose answer is lost.
+//!
+//! A round gives each kind one call; operators' wishes have rounds of their own that go first. A wish that cannot be
+//! delivered now is left alone for the rest of the run: nobody waits behind it, and nothing spins.
+
+mod create;
+mod look;
+mod product;
+mod product_update;
+mod shipment;
+mod template;
+mod tracking;
+mod warehouse;
+
+use super::call::Answer;
+use super::carry::{self, Load, Went};
+use super::push::Tally;
+use super::{Context, JobError};
+use crate::client::Request;
+use crate::client::wire::Invalid;
+use crate::limiter::Pace;
+use crate::model::{Lane, RunId, ShipmentId, Sku, Timestamp, WishId};
+use crate::outbox::{self, Body, Reason, State};
+use crate::reconcile::Plan;
+use crate::store::{CellWrite, Claim, Durability, Kept, Verdict, WishRow, Write};
+use crate::telemetry::event;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// A look older than this when its write gets a place in the quota is made again (rules.md 4).
+const FRESH: Duration = Duration::from_secs(60);
+
+/// The wishes that are no quantities, on their way.
+pub(super) struct Deliver<'a> {
+    context: &'a Context,
+    run: RunId,
+    /// Not again in this run.
+    left_alone: BTreeSet<WishId>,
+    /// Refused together with others: each of them goes in a call of its own.
+    alone: BTreeSet<WishId>,
+    /// Tried before without success: they go behind the others, which so wait for nobody's bad luck.
+    unlucky: BTreeSet<WishId>,
+    /// The service cannot be reached: nothing more goes in this run.
+    is_cut_off: bool,
+}
+
+/// A pending wish whose body makes sense.
+#[derive(Clone, Debug)]
+pub(super) struct Wish {
+    id: WishId,
+    is_urgent: bool,
+    body: Body,
+}
+
+/// What one wish is sent with.
+struct Parcel<T> {
+    kept: Kept,
+    /// What its entry in the call is made of.
+    entry: T,
+}
+
+impl<'a> Deliver<'a> {
+    pub(super) fn new(context: &'a Context, run: RunId) -> Self {
+        Self {
+            context,
+            run,
+            left_alone: BTreeSet::new(),
+            alone: BTreeSet::new(),
+            unlucky: BTreeSet::new(),
+            is_cut_off: false,
+        }
+    }
+
+    /// One call for each kind that has something to send; false when nothing is left to do now.
+    pub(super) async fn round(&mut self, tally: &mut Tally) -> Result<bool, JobError> {
+        if self.is_cut_off {
+            return Ok(false);
+        }
+        let pending = self.context.store.outbox_pending().await?;
+        let unlucky = pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::NotSent.as_str()));
+        self.unlucky = unlucky.map(|row| WishId(row.id)).collect();
+        let wishes: Vec<Wish> = pending.iter().filter_map(Wish::of).collect();
+        for lane in [Lane::Operator, Lane::Push] {
+            let mine = |wish: &&Wish| {
+                wish.is_urgent == (lane == Lane::Operator) && !self.left_alone.contains(&wish.id)
+            };
+            let mine: Vec<Wish> = wishes.iter().filter(mine).cloned().collect();
+            if self.pass(lane, &mine, tally).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn pass(&mut self, lane: Lane, wishes: &[Wish], tally: &mut Tally) -> Result<bool, JobError> {
+        if wishes.is_empty() {
+            return Ok(false);
+        }
+        let mut went = shipment::deliver(self, lane, wishes, tally).await?;
+        went |= tracking::deliver(self, lane, wishes, tally).await?;
+        went |= create::deliver(self, lane, wishes, tally).await?;
+        went |= product_update::deliver(self, lane, wishes, tally).await?;
+        Ok(went)
+    }
+
+    /// Whose turn it is: the first wish of each subject for which nothing is under way.
+    async fn in_turn<T>(
+        &self,
+        wishes: Vec<(WishId, String, T)>,
+    ) -> Result<Vec<(WishId, String, T)>, JobError> {
+        if wishes.is_empty() {
+            return Ok(wishes);
+        }
+        let under_way = self.context.store.delivery_under_way().await?;
+        let subjects: Vec<String> = wishes.iter().map(|(_, subject, _)| subject.clone()).collect();
+        let turn: BTreeSet<usize> =
+            crate::reconcile::create::in_turn(&subjects, &under_way).into_iter().collect();
+        let first = wishes.into_iter().enumerate().filter(|(index, _)| turn.contains(index));
+        let mut first: Vec<_> = first.map(|(_, wish)| wish).collect();
+        first.sort_by_key(|(id, ..)| self.unlucky.contains(id));
+        Ok(first)
+    }
+
+    /// The first `limit` of them for one call; one that was refused among others goes by itself.
+    fn share_call<T>(&self, mut wishes: Vec<(WishId, String, T)>, limit: usize) -> Vec<(WishId, String, T)> {
+        if let Some(at) = wishes.iter().position(|(id, ..)| self.alone.contains(id)) {
+            return vec![wishes.swap_remove(at)];
+        }
+        wishes.truncate(limit);
+        wishes
+    }
+
+    /// What a look showed, unless it failed: what the service refuses to show rejects the wish, what cannot be read
+    /// now leaves it alone.
+    async fn seen<T>(
+        &mut self,
+        id: WishId,
+        look: Result<T, JobError>,
+        tally: &mut Tally,
+    ) -> Result<Option<T>, JobError> {
+        match look {
+            Ok(seen) => Ok(Some(seen)),
+            Err(JobError::Rejected { what, why, .. }) => {
+                let detail = format!("the service refuses to show {what}: {why}");
+                self.stop(id, State::Rejected, Reason::ServiceRefused, detail, tally).await?;
+                Ok(None)
+            }
+            Err(error @ (JobError::GivenUp { .. } | JobError::Implausible(_))) => {
+                self.left_alone.insert(id);
+                self.wait(&[(id, Reason::NotSent, error.to_string())]).await?;
+                tally.note(error.to_string());
+                Ok(None)
+            }
+            Err(error @ (JobError::Stopped | JobError::Refused(_) | JobError::Store(_))) => Err(error),
+        }
+    }
+
+    /// What a plan sends; a wish that is not sent is moved to where it is read why.
+    async fn planned<T>(
+        &mut self,
+        id: WishId,
+        plan: Plan<T>,
+        tally: &mut Tally,
+    ) -> Result<Option<T>, JobError> {
+        match plan {
+            Plan::Go(what) => return Ok(Some(what)),
+            Plan::Held { reason, detail } => self.stop(id, State::Held, reason, detail, tally).await?,
+            Plan::Rejected { reason, detail } => {
+                self.stop(id, State::Rejected, reason, detail, tally).await?;
+            }
+            Plan::Read => {
+                self.left_alone.insert(id);
+                tally.note(format!("what wish {id} depends on moved while it was read"));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Moves a pending wish that is not sent.
+    async fn stop(
+        &mut self,
+        id: WishId,
+        to: State,
+        reason: Reason,
+        detail: String,
+        tally: &mut Tally,
+    ) -> Result<(), JobError> {
+        let moves = [Verdict::new(id, to, Some(reason.as_str()), detail)];
+        let mut write = self.context.store.begin(Durability::Full).await?;
+        write.outbox_move(State::Pending, &moves, self.context.now()).await?;
+        write.commit().await?;
+        tell(&moves);
+        tally.count(&moves);
+        Ok(())
+    }
+
+    /// Says of wishes that stay pending what they wait for.
+    async fn wait(&mut self, waiting: &[(WishId, Reason, String)]) -> Result<(), JobError> {
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let note = |(id, reason, detail): &(WishId, Reason, String)| {
+            Verdict::new(*id, State::Pending, Some(reason.as_str()), detail)
+        };
+        let notes: Vec<Verdict> = waiting.iter().map(note).collect();
+        let mut write = self.context.store.begin(Durability::Normal).await?;
+        write.outbox_note(State::Pending, &notes, self.context.now()).await?;
+        write.commit().await?;
+        Ok(())
+    }
+
+    /// Claims the parcels and sends their call. The answer is returned where one came that the kind has to read; it
+    /// is not written down yet. `seen_at`: when the oldest look at what they depend on was made.
+    async fn carry(
+        &mut self,
+        lane: Lane,
+        request: Result<Request, Invalid>,
+        kept: &[Kept],
+        cells: &[CellWrite],
+        seen_at: Timestamp,
+        tally: &mut Tally,
+    ) -> Result<Option<Answer>, JobError> {
+        let request = request.map_err(|why| JobError::Implausible(why.to_string()))?;
+        let permit = self.context.place(request.operation, lane, Pace::Paid).await?;
+        if self.context.now().since(seen_at) > FRESH || !permit.may_send() {
+            permit.give_back();
+            return Ok(None);
+        }
+        let wishes: Vec<Claim> = kept.iter().map(|kept| Claim { id: kept.id, written: None }).collect();
+        let load = Load { run: self.run, lane, request: &request, wishes: &wishes, cells, kept };
+        let Some(begun) = carry::claim(self.context, &load).await? else {
+            permit.give_back();
+            return Ok(None);
+        };
+        let answer = self.context.send(permit, begun, request).await;
+        tally.calls += 1;
+        let ids: Vec<WishId> = kept.iter().map(|kept| kept.id).collect();
+        match carry::unanswered(self.context, self.run, &ids, &answer).await? {
+            Went::Answered => return Ok(Some(answer)),
+            Went::InDoubt => tally.in_doubt += ids.len() as u64,
+            Went::Throttled => {}
+            Went::NotSent(why) => self.cut_off(why, tally),
+            Went::Refused { status, why } => self.refused(&ids, status, why, tally).await?,
+        }
+        Ok(None)
+    }
+
+    /// A call refused as a whole: 400 and 403 mean its content, and alone they are final. Any other status may be the
+    /// way to the service, which would refuse everything.
+    async fn refused(
+        &mut self,
+        ids: &[WishId],
+        status: u16,
+        why: String,
+        tally: &mut Tally,
+    ) -> Result<(), JobError> {
+        match (status, ids) {
+            (400 | 403, [only]) => {
+                let detail = format!("the service refused it: {why}");
+                self.stop(*only, State::Rejected, Reason::ServiceRefused, detail, tally).await
+            }
+            (400 | 403, several) => {
+                self.alone.extend(several);
+                Ok(())
+            }
+            _ => {
+                self.cut_off(why, tally);
+                Ok(())
+            }
+        }
+    }
+
+    fn cut_off(&mut self, why: String, tally: &mut Tally) {
+        self.is_cut_off = true;
+        tally.note(why);
+    }
+
+    /// Commits what an answer meant for its wishes, together with what `write` holds already.
+    async fn conclude(
+        &mut self,
+        mut write: Write,
+        moves: &[Verdict],
+        tally: &mut Tally,
+    ) -> Result<(), JobError> {
+        write.outbox_move(State::Sending, moves, self.context.now()).await?;
+        write.commit().await?;
+        tell(moves);
+        tally.count(moves);
+        Ok(())
+    }
+}
+
+impl Wish {
+    /// The wish, unless it is a quantity's or makes no sense (which the quantities' round rejects).
+    fn of(row: &WishRow) -> Option<Self> {
+        let body = outbox::parse(&row.kind, &row.body).ok()?;
+        let is_urgent = row.priority > 0;
+        body.cell().is_none().then_some(Self { id: WishId(row.id), is_urgent, body })
+    }
+}
+
+/// The order's name among subjects.
+fn order_subject(wish: &outbox::ShipmentCreate) -> String {
+    format!("order {}", wish.order_id)
+}
+
+/// The shipment's name among subjects.
+fn shipment_subject(shipment: ShipmentId) -> String {
+    format!("shipment {shipment}")
+}
+
+/// The product's name among subjects: twins in spelling are one.
+pub(super) fn sku_subject(sku: &Sku) -> String {
+    format!("sku {}", sku.fold())
+}
+
+/// What the service's words on one record of an answer mean for its wish.
+fn refusal(id: WishId, messages: &[String]) -> Verdict {
+    let words = if messages.is_empty() { "it gave no reason".into() } else { messages.join(" ") };
+    let detail = format!("the service refused it: {words}");
+    Verdict::new(id, State::Rejected, Some(Reason::ServiceRefused.as_str()), detail)
+}
+
+/// An answer that does not say what became of a wish.
+fn unmatched(id: WishId) -> Verdict {
+    let detail = "the answer does not say what became of it";
+    Verdict::new(id, State::InDoubt, Some(Reason::Unmatched.as_str()), detail)
+}
+
+fn tell(moves: &[Verdict]) {
+    for verdict in moves {
+        let (wish, reason) = (verdict.id.0, verdict.reason);
+        let detail = verdict.detail.as_deref().unwrap_or_default();
+        if verdict.to == State::Held.as_str() {
+            tracing::warn!(event = event::OUTBOX_HELD, wish, reason, "{detail}");
+        } else if verdict.to == State::InDoubt.as_str() {
+            tracing::warn!(event = event::OUTBOX_IN_DOUBT, wish, reason, "{detail}");
+        } else {
+            tracing::info!(event = event::OUTBOX_SETTLED, wish, reason, outcome = verdict.to, "{detail}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `product.update`: a full PUT, and with it the quantities of the product (rules.md 13).
+//!
+//! It occupies all cells of its product: it waits while one of them is being written, and while it is under way nobody
+//! else writes them. Its quantities are the facts just read, so that it undoes no sale but those of the moment
+//! between; a caller who wants other quantities is told so.
+
+use super::look::Looker;
+use super::{Deliver, Wish, refusal, sku_subject, unmatched};
+use crate::client::wire::{self, Outcome};
+use crate::job::call::Answer;
+use crate::job::push::Tally;
+use crate::job::{JobError, record};
+use crate::model::{ExchangeId, Lane, Quantity, Sku, Timestamp, WarehouseId, WishId};
+use crate::outbox::{Body, Kind, ProductUpdate, Reason, Rejection, State};
+use crate::reconcile::Plan;
+use crate::store::{CellWrite, Durability, Kept, ProductCells, Verdict};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+pub(super) async fn deliver(
+    deliver: &mut Deliver<'_>,
+    lane: Lane,
+    wishes: &[Wish],
+    tally: &mut Tally,
+) -> Result<bool, JobError> {
+    let ours = wishes.iter().filter_map(|wish| match &wish.body {
+        Body::ProductUpdate(update) => Some((wish.id, sku_subject(&update.sku), update)),
+        _ => None,
+    });
+    let turn = deliver.in_turn(ours.collect()).await?;
+    let mut free = None;
+    for (id, subject, wish) in turn {
+        let sku = known_sku(deliver, wish).await?;
+        if !deliver.context.store.product_cells(&sku).await?.is_busy() {
+            free = Some((id, subject, wish, sku));
+            break;
+        }
+        let why = format!("a write of {sku} is under way");
+        deliver.wait(&[(id, Reason::AwaitsOther, why)]).await?;
+        deliver.left_alone.insert(id);
+    }
+    let Some((id, subject, wish, sku)) = free else { return Ok(false) };
+    let looker = Looker { context: deliver.context, run: deliver.run, lane };
+    let look = read(looker, &sku).await;
+    let Some((exchange, seen_at)) = deliver.seen(id, look, tally).await? else { return Ok(true) };
+    let cells = deliver.context.store.product_cells(&sku).await?;
+    let Some(fields) = deliver.planned(id, plan(wish, &cells, exchange), tally).await? else {
+        return Ok(true);
+    };
+    let kept = Kept { id, kind: Kind::ProductUpdate.as_str(), subject, claimed: json!({"sku": sku}) };
+    let request = wire::update_product(&Value::Object(fields));
+    let writes = cells.writes();
+    if let Some(answer) = deliver.carry(lane, request, &[kept], &writes, seen_at, tally).await? {
+        conclude(deliver, id, &writes, &answer, tally).await?;
+    }
+    Ok(true)
+}
+
+/// The SKU the service knows the product by now: the update may be about to change it.
+async fn known_sku(deliver: &Deliver<'_>, wish: &ProductUpdate) -> Result<Sku, JobError> {
+    let known = deliver.context.store.product_sku(wish.product_id).await?;
+    Ok(known.and_then(|sku| Sku::new(sku).ok()).unwrap_or_else(|| wish.sku.clone()))
+}
+
+/// The balances of the product, read for this very write.
+async fn read(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Timestamp), JobError> {
+    let page = std::slice::from_ref(sku);
+    let request = wire::get_product_balances(page).map_err(|why| JobError::Implausible(why.to_string()))?;
+    let what = format!("the balances of {sku}");
+    let answer = looker.context.read(looker.run, looker.lane, &what, &request).await?;
+    record::balances_page(looker.context, &answer, page).await?;
+    Ok((answer.id, answer.sent_at))
+}
+
+/// The body to be sent, from what the read showed.
+fn plan(wish: &ProductUpdate, cells: &ProductCells, read: ExchangeId) -> Plan<Map<String, Value>> {
+    let sku = &wish.sku;
+    let Some(product_id) = cells.product_id.filter(|_| cells.read_by == Some(read.0)) else {
+        let detail = format!("the service does not return {sku}; create it, or correct the SKU");
+        return Plan::Rejected { reason: Reason::UnknownSku, detail };
+    };
+    if product_id != wish.product_id.0 {
+        let detail =
+            format!("{sku} is product {product_id} at the service and the update names {}", wish.product_id);
+        return Plan::Rejected { reason: Reason::BadBody, detail };
+    }
+    if cells.is_busy() || cells.cells.iter().any(|cell| cell.fact_exchange_id != Some(read.0)) {
+        return Plan::Read;
+    }
+    let facts: BTreeMap<WarehouseId, Quantity> =
+        cells.cells.iter().map(|cell| (WarehouseId(cell.warehouse_id), Quantity(cell.quantity))).collect();
+    let total = cells.total.unwrap_or_else(|| facts.values().map(|quantity| quantity.0).sum());
+    match wish.with_quantities(&facts, Quantity(total)) {
+        Ok(fields) => Plan::Go(fields),
+        Err(Rejection { reason, detail }) => Plan::Rejected { reason, detail },
+    }
+}
+
+/// Done: the cells hold what they held. In doubt, they stay occupied until nobody can carry the update out any more.
+async fn conclude(
+    deliver: &mut Deliver<'_>,
+    id: WishId,
+    writes: &[CellWrite],
+    answer: &Answer,
+    tally: &mut Tally,
+) -> Result<(), JobError> {
+    let told = wire::decode_product_answer(&answer.reply.body);
+    let mut write = deliver.context.store.begin(Durability::Full).await?;
+    let position = deliver.context.exchange_end(&mut write, answer).await?;
+    let verdict = match told {
+        Ok(told) if told.outcome() == Outcome::Refused => {
+            write.cell_conclude(answer.id, position, answer.sent_at, &[]).await?;
+            refusal(id, &told.messages)
+        }
+        // A record is not asked for: an update makes nothing whose id would be needed.
+        Ok(told) if told.was_successful == Some(true) => {
+            if let Some(product) = &told.record {
+                record::product_made(&mut write, answer.id, answer.sent_at, product).await?;
+            }
+            write.cell_conclude(answer.id, position, answer.sent_at, writes).await?;
+            Verdict::new(id, State::Applied, None, "the product was updated; its quantities stayed")
+        }
+        Ok(_) | Err(_) => unmatched(id),
+    };
+    deliver.conclude(write, &[verdict], tally).await
+}

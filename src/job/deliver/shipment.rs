@@ -1,0 +1,119 @@
+//! `shipment.create`: several orders a call, each once, each read just before; lines and quantities are always named.
+
+use super::look::{self, Looker};
+use super::{Deliver, Parcel, Wish, order_subject, refusal, unmatched};
+use crate::client::wire::{self, CreatedShipment, Outcome};
+use crate::job::JobError;
+use crate::job::call::Answer;
+use crate::job::push::Tally;
+use crate::job::record;
+use crate::model::{Lane, OrderId, Timestamp, WishId};
+use crate::outbox::{Body, Kind, ShipmentCreate, State};
+use crate::reconcile::shipment::{ClaimedLine, plan};
+use crate::store::{Durability, Kept, Verdict};
+use serde_json::json;
+
+/// Orders of one call. Each costs a read of its own, so more would save little, and the first of them would wait
+/// longer behind the reads of the others.
+const ORDERS_MAX: usize = 10;
+
+/// One order of the call.
+type Load = Parcel<(OrderId, Vec<ClaimedLine>)>;
+
+pub(super) async fn deliver(
+    deliver: &mut Deliver<'_>,
+    lane: Lane,
+    wishes: &[Wish],
+    tally: &mut Tally,
+) -> Result<bool, JobError> {
+    let ours = wishes.iter().filter_map(|wish| match &wish.body {
+        Body::ShipmentCreate(create) => Some((wish.id, order_subject(create), create)),
+        _ => None,
+    });
+    let turn = deliver.in_turn(ours.collect()).await?;
+    let turn = deliver.share_call(turn, ORDERS_MAX);
+    if turn.is_empty() {
+        return Ok(false);
+    }
+    let (mut loads, mut seen_at) = (Vec::new(), None::<Timestamp>);
+    for (id, subject, wish) in turn {
+        let looker = Looker { context: deliver.context, run: deliver.run, lane };
+        let look = look::order(looker, wish.order_id).await;
+        let Some(seen) = deliver.seen(id, look, tally).await? else {
+            // One that cannot be read took its time; the others of the call wait no longer.
+            if deliver.left_alone.contains(&id) {
+                break;
+            }
+            continue;
+        };
+        let Some(lines) = deliver.planned(id, plan(wish, seen.what.fact()), tally).await? else { continue };
+        seen_at.get_or_insert(seen.sent_at);
+        loads.push(load(id, subject, wish, lines));
+    }
+    if let Some(seen_at) = seen_at {
+        send(deliver, lane, &loads, seen_at, tally).await?;
+    }
+    Ok(true)
+}
+
+fn load(id: WishId, subject: String, wish: &ShipmentCreate, lines: Vec<ClaimedLine>) -> Load {
+    let kept = Kept { id, kind: Kind::ShipmentCreate.as_str(), subject, claimed: json!(lines) };
+    Parcel { kept, entry: (wish.order_id, lines) }
+}
+
+async fn send(
+    deliver: &mut Deliver<'_>,
+    lane: Lane,
+    loads: &[Load],
+    seen_at: Timestamp,
+    tally: &mut Tally,
+) -> Result<(), JobError> {
+    let orders: Vec<wire::ShipmentOrder> = loads.iter().map(order).collect();
+    let kept: Vec<Kept> = loads.iter().map(|load| load.kept.clone()).collect();
+    let request = wire::create_shipments(&orders);
+    match deliver.carry(lane, request, &kept, &[], seen_at, tally).await? {
+        Some(answer) => conclude(deliver, loads, &answer, tally).await,
+        None => Ok(()),
+    }
+}
+
+fn order(load: &Load) -> wire::ShipmentOrder {
+    let (order_id, lines) = &load.entry;
+    let line =
+        |line: &ClaimedLine| wire::ShipmentLine { line_item_id: line.line_item_id, quantity: line.quantity };
+    wire::ShipmentOrder { order_id: *order_id, lines: lines.iter().map(line).collect() }
+}
+
+/// Each order by the request its record echoes; a record that echoes none, or an order with two, settles nothing.
+async fn conclude(
+    deliver: &mut Deliver<'_>,
+    loads: &[Load],
+    answer: &Answer,
+    tally: &mut Tally,
+) -> Result<(), JobError> {
+    let records = wire::decode_created_shipments(&answer.reply.body).map(|decoded| decoded.records);
+    let records: Vec<CreatedShipment> = records.unwrap_or_default();
+    let mut write = deliver.context.store.begin(Durability::Full).await?;
+    deliver.context.exchange_end(&mut write, answer).await?;
+    let mut moves = Vec::new();
+    for Parcel { kept, entry: (order_id, _) } in loads {
+        let ours: Vec<&CreatedShipment> =
+            records.iter().filter(|record| record.order_id() == Some(*order_id)).collect();
+        let made = match ours.as_slice() {
+            [only] if only.outcome() == Outcome::Refused => {
+                moves.push(refusal(kept.id, &only.messages));
+                continue;
+            }
+            [only] if only.outcome() == Outcome::Done => only.shipment.as_ref(),
+            _ => None,
+        };
+        let Some(made) = made.filter(|made| made.order_id().is_none_or(|order| order == *order_id)) else {
+            moves.push(unmatched(kept.id));
+            continue;
+        };
+        record::shipment_made(&mut write, answer.id, answer.sent_at, *order_id, made).await?;
+        write.delivery_made(kept.id, made.id.0).await?;
+        moves.push(Verdict::new(kept.id, State::Applied, None, format!("shipment {}", made.id)));
+    }
+    deliver.conclude(write, &moves, tally).await
+}

@@ -1,0 +1,28 @@
+//! `listing_template.create`, looked for by its name among its storefront's templates. The service's filter is a
+//! *contains*: it only makes the list shorter, names are compared whole.
+
+use super::look::{Looker, Seen, templates};
+use crate::client::wire::ListingTemplate;
+use crate::job::JobError;
+use crate::outbox::ListingTemplateCreate;
+use crate::reconcile::create::{Found, fold};
+
+pub(super) fn subject(wish: &ListingTemplateCreate) -> String {
+    format!("template {} {}", wish.storefront_id, fold(&wish.name))
+}
+
+pub(super) async fn look(
+    wish: &ListingTemplateCreate,
+    looker: Looker<'_>,
+) -> Result<Seen<Vec<Found>>, JobError> {
+    let Seen { exchange, sent_at, what } = templates(looker, wish.storefront_id, &wish.name).await?;
+    let found = what.iter().map(|template| compared(wish, template)).collect();
+    Ok(Seen { exchange, sent_at, what: found })
+}
+
+fn compared(wish: &ListingTemplateCreate, there: &ListingTemplate) -> Found {
+    let name = there.name.clone().unwrap_or_default();
+    let body = wish.fields.get("Body").and_then(|body| body.as_str());
+    let equal = name == wish.name && there.body.as_deref() == body;
+    Found { id: there.id, name, equal }
+}

@@ -1,0 +1,200 @@
+//! `tracking.submit`: several shipments a call, each once; every item is named with its number, after a fresh read.
+//!
+//! A wish that names its shipment by key waits until that shipment is there, without a call and without a look.
+
+use super::look::{self, Looker};
+use super::{Deliver, Parcel, Wish, refusal, shipment_subject, unmatched};
+use crate::client::wire::{self, Outcome, TrackingAnswer};
+use crate::job::JobError;
+use crate::job::call::Answer;
+use crate::job::push::Tally;
+use crate::model::{ExchangeId, Lane, ShipmentId, Timestamp, WishId};
+use crate::outbox::{Body, Kind, Reason, ShipmentRef, State, TrackingSubmit};
+use crate::reconcile::tracking::{Entry, plan};
+use crate::store::{Claim, Durability, Kept, NamedWish, Verdict};
+use serde_json::json;
+
+/// Shipments of one call; each costs a read of its own, as an order does.
+const SHIPMENTS_MAX: usize = 10;
+
+/// One shipment of the call.
+type Load = Parcel<wire::TrackingSubmission>;
+
+/// What became of a wish's shipment.
+enum Shipment {
+    There(ShipmentId),
+    NotYet(String),
+    Never(String),
+}
+
+pub(super) async fn deliver(
+    deliver: &mut Deliver<'_>,
+    lane: Lane,
+    wishes: &[Wish],
+    tally: &mut Tally,
+) -> Result<bool, JobError> {
+    let (ours, mut went) = with_shipment(deliver, wishes, tally).await?;
+    let turn = deliver.in_turn(ours).await?;
+    let turn = deliver.share_call(turn, SHIPMENTS_MAX);
+    let (mut loads, mut seen_at) = (Vec::new(), None::<Timestamp>);
+    for (id, subject, (shipment, wish)) in turn {
+        went = true;
+        let looker = Looker { context: deliver.context, run: deliver.run, lane };
+        let look = look::shipment(looker, shipment).await;
+        let Some(seen) = deliver.seen(id, look, tally).await? else {
+            // One that cannot be read took its time; the others of the call wait no longer.
+            if deliver.left_alone.contains(&id) {
+                break;
+            }
+            continue;
+        };
+        let items = look::tracked(&seen.what);
+        let Some(entries) = deliver.planned(id, plan(wish, Some(&items)), tally).await? else { continue };
+        if entries.is_empty() {
+            agreed(deliver, id, seen.exchange, tally).await?;
+            continue;
+        }
+        seen_at.get_or_insert(seen.sent_at);
+        loads.push(load(id, subject, shipment, wish, &entries));
+    }
+    if let Some(seen_at) = seen_at {
+        send(deliver, lane, &loads, seen_at, tally).await?;
+    }
+    Ok(went)
+}
+
+/// The wishes whose shipment is there; whether one was rejected because its shipment never will be.
+async fn with_shipment<'w>(
+    deliver: &mut Deliver<'_>,
+    wishes: &'w [Wish],
+    tally: &mut Tally,
+) -> Result<(Vec<(WishId, String, (ShipmentId, &'w TrackingSubmit))>, bool), JobError> {
+    let (mut ready, mut waiting, mut went) = (Vec::new(), Vec::new(), false);
+    for wish in wishes {
+        let Body::TrackingSubmit(submit) = &wish.body else { continue };
+        match shipment_of(deliver, &submit.shipment).await? {
+            Shipment::There(id) => ready.push((wish.id, shipment_subject(id), (id, submit))),
+            Shipment::NotYet(why) => waiting.push((wish.id, Reason::AwaitsShipment, why)),
+            Shipment::Never(why) => {
+                deliver.stop(wish.id, State::Rejected, Reason::NoShipment, why, tally).await?;
+                went = true;
+            }
+        }
+    }
+    deliver.wait(&waiting).await?;
+    Ok((ready, went))
+}
+
+async fn shipment_of(deliver: &Deliver<'_>, shipment: &ShipmentRef) -> Result<Shipment, JobError> {
+    let key = match shipment {
+        ShipmentRef::Id(id) => return Ok(Shipment::There(*id)),
+        ShipmentRef::Key(key) => key,
+    };
+    let Some(named) = deliver.context.store.delivery_named(key).await? else {
+        return Ok(Shipment::NotYet(format!("no wish has the key `{key}` yet")));
+    };
+    Ok(judge(key, &named))
+}
+
+fn judge(key: &str, named: &NamedWish) -> Shipment {
+    if named.kind != Kind::ShipmentCreate.as_str() {
+        return Shipment::Never(format!("the wish `{key}` is a {} and makes no shipment", named.kind));
+    }
+    let state = named.state.parse::<State>();
+    match (state, named.made_id) {
+        (Ok(State::Applied), Some(id)) => Shipment::There(ShipmentId(id)),
+        (Ok(State::Rejected | State::Cancelled), _) => {
+            Shipment::Never(format!("the wish `{key}` that was to make its shipment is {}", named.state))
+        }
+        (Ok(State::Applied), None) => {
+            Shipment::Never(format!("nobody said which shipment the wish `{key}` made"))
+        }
+        _ => Shipment::NotYet(format!("the wish `{key}` that makes its shipment is {}", named.state)),
+    }
+}
+
+/// All items carry their number already: applied by the exchange that said so.
+async fn agreed(
+    deliver: &mut Deliver<'_>,
+    id: WishId,
+    exchange: ExchangeId,
+    tally: &mut Tally,
+) -> Result<(), JobError> {
+    let mut write = deliver.context.store.begin(Durability::Full).await?;
+    write.outbox_claim(exchange, &[Claim { id, written: None }], deliver.context.now()).await?;
+    let detail = "the shipment carried this number already";
+    deliver.conclude(write, &[Verdict::new(id, State::Applied, None, detail)], tally).await
+}
+
+/// Every item carries its own words: nothing falls back to what the call says of the whole shipment.
+fn load(
+    id: WishId,
+    subject: String,
+    shipment_id: ShipmentId,
+    wish: &TrackingSubmit,
+    entries: &[Entry],
+) -> Load {
+    let line = |entry: &Entry| wire::TrackingLine {
+        item_id: entry.item_id,
+        carrier_id: entry.info.carrier_id,
+        tracking_number: entry.info.tracking_number.clone(),
+        tracking_url: entry.info.tracking_url.clone(),
+        estimated_delivery_date: entry.info.estimated_delivery_date.clone(),
+    };
+    let submission = wire::TrackingSubmission {
+        shipment_id,
+        carrier_id: wish.info.carrier_id,
+        tracking_number: None,
+        tracking_url: None,
+        shipped_date: wish.shipped_date.clone(),
+        estimated_delivery_date: None,
+        lines: entries.iter().map(line).collect(),
+    };
+    let items: Vec<_> = entries.iter().map(|e| json!([e.item_id, e.info.tracking_number])).collect();
+    let claimed = json!({"shipment_id": shipment_id, "items": items});
+    let kept = Kept { id, kind: Kind::TrackingSubmit.as_str(), subject, claimed };
+    Parcel { kept, entry: submission }
+}
+
+async fn send(
+    deliver: &mut Deliver<'_>,
+    lane: Lane,
+    loads: &[Load],
+    seen_at: Timestamp,
+    tally: &mut Tally,
+) -> Result<(), JobError> {
+    let submissions: Vec<wire::TrackingSubmission> = loads.iter().map(|load| load.entry.clone()).collect();
+    let kept: Vec<Kept> = loads.iter().map(|load| load.kept.clone()).collect();
+    let request = wire::submit_tracking(&submissions);
+    match deliver.carry(lane, request, &kept, &[], seen_at, tally).await? {
+        Some(answer) => conclude(deliver, loads, &answer, tally).await,
+        None => Ok(()),
+    }
+}
+
+/// Each shipment by the request its record echoes, as with orders.
+async fn conclude(
+    deliver: &mut Deliver<'_>,
+    loads: &[Load],
+    answer: &Answer,
+    tally: &mut Tally,
+) -> Result<(), JobError> {
+    let records = wire::decode_tracking_answers(&answer.reply.body).map(|decoded| decoded.records);
+    let records: Vec<TrackingAnswer> = records.unwrap_or_default();
+    let moves = loads.iter().map(|load| {
+        let (id, shipment) = (load.kept.id, load.entry.shipment_id);
+        let mut ours = records.iter().filter(|record| record.shipment_id() == Some(shipment));
+        match (ours.next(), ours.next()) {
+            (Some(only), None) if only.outcome() == Outcome::Done => {
+                let detail = format!("{} item(s) of shipment {shipment}", load.entry.lines.len());
+                Verdict::new(id, State::Applied, None, detail)
+            }
+            (Some(only), None) if only.outcome() == Outcome::Refused => refusal(id, &only.messages),
+            _ => unmatched(id),
+        }
+    });
+    let moves: Vec<Verdict> = moves.collect();
+    let mut write = deliver.context.store.begin(Durability::Full).await?;
+    deliver.context.exchange_end(&mut write, answer).await?;
+    deliver.conclude(write, &moves, tally).await
+}

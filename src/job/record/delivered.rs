@@ -1,0 +1,132 @@
+//! Folding in what deliveries bring: shipments and their items, products and warehouses that were made.
+
+use super::lists::warehouse;
+use super::{balances, park};
+use crate::client::wire::{self, Decoded, ProductWarehouse, Shipment, ShipmentStatus, Warehouse};
+use crate::model::{ExchangeId, OrderId, Quantity, ShipmentId, Sku, Timestamp};
+use crate::store::{BalanceFact, BalancePage, CellBalance, ShipmentFact, ShipmentItem, StoreError, Write};
+
+/// *Create shipments*, one shipment of its answer. The service made it and named all its items.
+pub(in crate::job) async fn shipment_made(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    observed_at: Timestamp,
+    asked: OrderId,
+    made: &Shipment,
+) -> Result<(), StoreError> {
+    let fact = ShipmentFact {
+        id: made.id,
+        order_id: made.order_id().or(Some(asked)),
+        number: made.number.clone(),
+        status: made.status().map(status),
+        warehouse_id: made.fulfillment_warehouse_id,
+        items: made.items.iter().map(item).collect(),
+        is_complete: !made.items.is_empty(),
+    };
+    write.mirror_shipment(exchange_id, observed_at, &fact).await
+}
+
+/// *Get shipment line items*, one page. An answer without items says nothing of a shipment.
+pub(in crate::job) async fn shipment_looked_at(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    observed_at: Timestamp,
+    shipment: ShipmentId,
+    decoded: &Decoded<wire::ShipmentItem>,
+    is_last: bool,
+) -> Result<(), StoreError> {
+    park(write, exchange_id, decoded).await?;
+    if decoded.records.is_empty() {
+        return Ok(());
+    }
+    let fact = ShipmentFact {
+        id: shipment,
+        order_id: None,
+        number: None,
+        status: None,
+        warehouse_id: None,
+        items: decoded.records.iter().map(item).collect(),
+        is_complete: is_last && decoded.parked.is_empty(),
+    };
+    write.mirror_shipment(exchange_id, observed_at, &fact).await
+}
+
+/// *Create product* and *Update product*: the product as it now is. It is learnt, and its cells are facts unless a
+/// write of ours overlaps.
+pub(in crate::job) async fn product_made(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    observed_at: Timestamp,
+    made: &wire::Product,
+) -> Result<(), StoreError> {
+    let fact = BalanceFact {
+        sku: made.sku.clone(),
+        product_id: Some(made.id.0),
+        upc: made.identifiers.as_ref().and_then(|ids| ids.upc.clone()),
+        total: made.quantity_on_hand,
+        cells: made.warehouses.iter().filter_map(cell).collect(),
+        // The answer may leave links out; only a read of balances makes one vanish.
+        is_whole: false,
+    };
+    let (asked, products) = ([made.sku.clone()], [fact]);
+    let page = BalancePage { exchange_id, observed_at, asked: &asked, products: &products };
+    write.mirror_balances(&page).await?;
+    write.mirror_product_kind(&made.sku, made.name.as_deref(), made.kind.as_deref()).await?;
+    write.learnt_sku_add(exchange_id, &asked).await.map(drop)
+}
+
+/// *Get products by SKU or UPC*: the products that were found. What was not found is no fact here: a lookup before a
+/// create is meant to find nothing.
+pub(in crate::job) async fn products_found(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    observed_at: Timestamp,
+    decoded: &Decoded<wire::ProductBalance<'_>>,
+) -> Result<(), StoreError> {
+    let found: Vec<Sku> = decoded.records.iter().map(|product| product.sku.clone()).collect();
+    balances(write, exchange_id, observed_at, &found, decoded).await.map(drop)
+}
+
+/// *Create warehouse*.
+pub(in crate::job) async fn warehouse_made(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    made: &Warehouse,
+) -> Result<(), StoreError> {
+    write.mirror_warehouses(exchange_id, &[warehouse(made)]).await.map(drop)
+}
+
+fn cell(link: &ProductWarehouse) -> Option<CellBalance> {
+    Some(CellBalance {
+        warehouse_id: link.warehouse_id,
+        quantity: Quantity(link.quantity_on_hand?),
+        warehouse_sku: link.warehouse_sku.clone(),
+        is_active: link.is_active,
+        include_in_sync: link.include_in_sync,
+    })
+}
+
+fn item(item: &wire::ShipmentItem) -> ShipmentItem {
+    ShipmentItem {
+        item_id: item.id,
+        line_item_id: item.line_item_id,
+        sku: item.sku.clone(),
+        product_id: item.product_id,
+        quantity: item.quantity,
+        is_shipped: item.is_shipped(),
+        is_confirmed: item.is_confirmed,
+        carrier_id: item.carrier.as_ref().map(|carrier| carrier.id),
+        tracking_number: item.tracking_number.clone(),
+        tracking_url: item.tracking_url.clone(),
+    }
+}
+
+fn status(status: ShipmentStatus) -> String {
+    match status {
+        ShipmentStatus::Cancelled => "Cancelled".into(),
+        ShipmentStatus::PartiallyShipped => "PartiallyShipped".into(),
+        ShipmentStatus::Shipped => "Shipped".into(),
+        ShipmentStatus::Unshipped => "Unshipped".into(),
+        ShipmentStatus::Unknown(word) => word,
+    }
+}

@@ -1,0 +1,192 @@
+//! Wishes in doubt: what was sent, what the service showed since, and the end of the doubt.
+
+use super::cells::{CellWrite, json};
+use super::error::Doing;
+use super::text::Text;
+use super::{Store, StoreError, Write};
+use crate::model::{ExchangeId, Position, Timestamp, WishId};
+use serde_json::Value;
+use sqlx::FromRow;
+
+/// A wish of a call of which at least one wish is in doubt. The others of the call are its witnesses.
+#[derive(Clone, Debug, FromRow)]
+pub struct DoubtRow {
+    /// The wish.
+    pub id: i64,
+    /// The caller's name for it.
+    #[sqlx(try_from = "Text")]
+    pub key: String,
+    /// What kind of wish.
+    #[sqlx(try_from = "Text")]
+    pub kind: String,
+    /// Its body.
+    #[sqlx(try_from = "Text")]
+    pub body: String,
+    /// Where it stands.
+    pub state: String,
+    /// The exchange that carried it.
+    pub exchange_id: i64,
+    /// When that was sent.
+    pub sent_ms: i64,
+    /// What was kept with the claim, as JSON.
+    pub claimed: Option<String>,
+    /// The looks since, oldest first, as JSON `[[milliseconds, what it showed], …]`.
+    pub looks: String,
+    /// The product of the cell it wrote.
+    pub product: Option<i64>,
+    /// Its SKU in the service's spelling.
+    pub cell_sku: Option<String>,
+    /// The warehouse of the cell it wrote.
+    pub warehouse_id: Option<i64>,
+    /// The fact it was decided on.
+    pub before: Option<i64>,
+    /// What was written.
+    pub written: Option<i64>,
+}
+
+/// A shipment that a person says a wish in doubt made.
+#[derive(Clone, Debug, FromRow)]
+pub struct AdoptionRow {
+    /// The wish.
+    pub wish_id: i64,
+    /// Its key.
+    #[sqlx(try_from = "Text")]
+    pub key: String,
+    /// Where it stands.
+    pub state: String,
+    /// What it was sent with, as JSON.
+    pub claimed: Option<String>,
+    /// The shipment.
+    pub shipment_id: i64,
+}
+
+/// A call's fold and warehouse name one cell, since twins never share a call.
+const DOUBTS: &str = "
+SELECT o.id, o.key, o.kind, o.body, o.state, o.exchange_id, e.sent_ms, d.claimed,
+       (SELECT coalesce(json_group_array(json_array(l.sent_ms, json(l.shown))), '[]')
+        FROM (SELECT sent_ms, shown FROM look WHERE wish_id = o.id AND exchange_id > o.exchange_id
+              ORDER BY exchange_id) l) AS looks,
+       w.product, w.sku AS cell_sku, w.warehouse_id, w.before, w.written
+FROM outbox o
+JOIN exchange e ON e.id = o.exchange_id
+LEFT JOIN delivery d ON d.wish_id = o.id
+LEFT JOIN (SELECT w.exchange_id, w.product, p.sku, p.sku_fold, w.warehouse_id, w.before, w.written
+           FROM cell_write w JOIN product p ON p.id = w.product) w
+       ON w.exchange_id = o.exchange_id AND w.warehouse_id = o.warehouse_id
+      AND w.sku_fold = (SELECT q.sku_fold FROM product q WHERE q.sku = o.sku)
+WHERE o.exchange_id IN (SELECT exchange_id FROM outbox
+                        WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt')
+ORDER BY o.id";
+
+/// Kinds of event that a person causes; the daemon looks at the outbox when one comes.
+pub const RESOLVED: &str = "outbox.resolved";
+
+impl Store {
+    /// The wishes of every call of which at least one is in doubt.
+    pub async fn doubt_list(&self) -> Result<Vec<DoubtRow>, StoreError> {
+        sqlx::query_as(DOUBTS).fetch_all(&self.read).await.doing("read the wishes in doubt")
+    }
+
+    /// The shipments to be adopted.
+    pub async fn adoption_list(&self) -> Result<Vec<AdoptionRow>, StoreError> {
+        let sql = "SELECT a.wish_id, o.key, o.state, d.claimed, a.shipment_id FROM adoption a \
+                   JOIN outbox o ON o.id = a.wish_id LEFT JOIN delivery d ON d.wish_id = a.wish_id ORDER BY 1";
+        sqlx::query_as(sql).fetch_all(&self.read).await.doing("read the shipments to be adopted")
+    }
+
+    /// What a wish was sent with and the looks since, as one JSON object; for people.
+    pub async fn evidence(&self, wish: WishId) -> Result<Value, StoreError> {
+        let sql = "SELECT json_object('claimed', (SELECT json(claimed) FROM delivery WHERE wish_id = ?1), \
+                       'made_id', (SELECT made_id FROM delivery WHERE wish_id = ?1), \
+                       'looks', (SELECT json_group_array(json_object('exchange_id', l.exchange_id, 'at', \
+                           strftime('%Y-%m-%dT%H:%M:%fZ', l.sent_ms / 1000.0, 'unixepoch'), 'shown', json(l.shown))) \
+                           FROM (SELECT * FROM look WHERE wish_id = ?1 ORDER BY exchange_id) l))";
+        let text: String = sqlx::query_scalar(sql)
+            .bind(wish.0)
+            .fetch_one(&self.read)
+            .await
+            .doing("read what was seen of a wish")?;
+        Ok(serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    /// The position of the last word a person spoke on a wish.
+    pub async fn event_last_resolved(&self, after: Position) -> Result<Option<Position>, StoreError> {
+        let sql = "SELECT max(position) FROM event WHERE position > ?1 AND kind = ?2";
+        let last: Option<i64> = sqlx::query_scalar(sql)
+            .bind(after.0)
+            .bind(RESOLVED)
+            .fetch_one(&self.read)
+            .await
+            .doing("look for a person's word")?;
+        Ok(last.map(Position))
+    }
+}
+
+impl Write {
+    /// Keeps what a look showed of some wishes.
+    pub async fn look_keep(
+        &mut self,
+        exchange: ExchangeId,
+        sent_at: Timestamp,
+        shown: &[(WishId, Value)],
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT OR REPLACE INTO look (wish_id, exchange_id, sent_ms, shown) \
+                   SELECT value->>0, ?2, ?3, json(value->1) FROM json_each(?1)";
+        let query = sqlx::query(sql).bind(json(shown)).bind(exchange.0).bind(sent_at.0);
+        query.execute(&mut *self.tx).await.map(drop).doing("keep what a look showed")
+    }
+
+    /// Writes a decision down before what it changes; its position is returned.
+    pub async fn event_decided(
+        &mut self,
+        kind: &str,
+        subject: &str,
+        detail: &Value,
+        at: Timestamp,
+    ) -> Result<Position, StoreError> {
+        let position = self.position_next().await?;
+        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let query = sqlx::query(sql).bind(position.0).bind(at.0).bind(kind).bind(subject);
+        let done = query.bind(detail.to_string()).execute(&mut *self.tx).await;
+        done.map(|_| position).doing("write a decision down")
+    }
+
+    /// Ends a write in doubt that landed: its quantity is ours, and the cell's fact as of the send.
+    pub async fn cell_landed(
+        &mut self,
+        exchange: ExchangeId,
+        sent_at: Timestamp,
+        write: &CellWrite,
+        ended: Position,
+    ) -> Result<(), StoreError> {
+        self.cells_written(exchange, sent_at, std::slice::from_ref(write)).await?;
+        self.cell_not_landed(exchange, write, ended).await
+    }
+
+    /// Ends a write in doubt that did not land: the cell holds what it held.
+    pub async fn cell_not_landed(
+        &mut self,
+        exchange: ExchangeId,
+        write: &CellWrite,
+        ended: Position,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE cell_write SET ended = ?4 \
+                   WHERE exchange_id = ?1 AND product = ?2 AND warehouse_id = ?3 AND ended IS NULL";
+        let query = sqlx::query(sql).bind(exchange.0).bind(write.product).bind(write.warehouse_id);
+        let done = query.bind(ended.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("end the write of a cell")
+    }
+
+    /// Ends the writes of cells that no undecided wish stands behind any more: a person cancelled it or sent it anew.
+    pub async fn cells_free(&mut self) -> Result<(), StoreError> {
+        let sql = "UPDATE cell_write SET ended = (SELECT position FROM counter) \
+                   WHERE ended IS NULL AND NOT EXISTS ( \
+                       SELECT 1 FROM outbox o WHERE o.exchange_id = cell_write.exchange_id \
+                         AND (o.state IN ('sending', 'in_doubt') OR (o.state = 'held' AND o.reason = 'undecided')) \
+                         AND (o.sku IS NULL OR (o.warehouse_id = cell_write.warehouse_id AND EXISTS ( \
+                             SELECT 1 FROM product p JOIN product q ON q.sku_fold = p.sku_fold \
+                             WHERE p.id = cell_write.product AND q.sku = o.sku))))";
+        let done = sqlx::query(sql).execute(&mut *self.tx).await;
+        done.map(drop).doing("free the cells a person decided on")
+    }
+}

@@ -1,0 +1,102 @@
+//! A product with its cells, as a create looks for it and an update fills itself in from it.
+
+use super::cells::CellWrite;
+use super::error::Doing;
+use super::{Store, StoreError};
+use crate::model::{ProductId, Quantity, Sku};
+use sqlx::FromRow;
+
+/// A product with its cells.
+#[derive(Clone, Debug, Default)]
+pub struct ProductCells {
+    /// The service's id; `None`: the service does not return the SKU.
+    pub product_id: Option<i64>,
+    /// The product's own quantity, where the service said it.
+    pub total: Option<i64>,
+    /// The exchange that last asked for it.
+    pub read_by: Option<i64>,
+    /// Its cells that have not vanished.
+    pub cells: Vec<ProductCell>,
+}
+
+#[derive(FromRow)]
+struct Head {
+    id: i64,
+    product_id: Option<i64>,
+    total: Option<i64>,
+    read_by: Option<i64>,
+}
+
+/// One of its cells.
+#[derive(Clone, Debug, FromRow)]
+pub struct ProductCell {
+    /// The product's row.
+    pub product: i64,
+    /// The warehouse.
+    pub warehouse_id: i64,
+    /// The fact.
+    pub quantity: i64,
+    /// The exchange the fact is from.
+    pub fact_exchange_id: Option<i64>,
+    /// A write of ours is in flight or in doubt.
+    pub is_busy: bool,
+}
+
+impl ProductCells {
+    /// Whether a write of one of the cells is in flight or in doubt.
+    pub fn is_busy(&self) -> bool {
+        self.cells.iter().any(|cell| cell.is_busy)
+    }
+
+    /// The writes that leave every cell as it is: what an update with these quantities does.
+    pub fn writes(&self) -> Vec<CellWrite> {
+        let write = |cell: &ProductCell| CellWrite {
+            product: cell.product,
+            warehouse_id: cell.warehouse_id,
+            before: Some(Quantity(cell.quantity)),
+            written: Quantity(cell.quantity),
+        };
+        self.cells.iter().map(write).collect()
+    }
+}
+
+impl Store {
+    /// The SKU of a product by the service's id.
+    pub async fn product_sku(&self, product: ProductId) -> Result<Option<String>, StoreError> {
+        let sql =
+            "SELECT sku FROM product WHERE product_id = ?1 AND missing_since_ms IS NULL ORDER BY id LIMIT 1";
+        sqlx::query_scalar(sql)
+            .bind(product.0)
+            .fetch_optional(&self.read)
+            .await
+            .doing("look for a product by its id")
+    }
+
+    /// The products the service returned under a SKU of this fold: their ids and spellings.
+    pub async fn product_twins(&self, fold: &str) -> Result<Vec<(i64, String)>, StoreError> {
+        let sql = "SELECT product_id, sku FROM product \
+                   WHERE sku_fold = ?1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
+        sqlx::query_as(sql).bind(fold).fetch_all(&self.read).await.doing("look for products by SKU")
+    }
+
+    /// A product with its cells.
+    pub async fn product_cells(&self, sku: &Sku) -> Result<ProductCells, StoreError> {
+        let sql = "SELECT p.id, p.product_id, p.total, r.exchange_id AS read_by FROM product q \
+                   JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
+                   LEFT JOIN reading r ON r.id = p.reading_id WHERE q.sku = ?1";
+        let head: Option<Head> = sqlx::query_as(sql)
+            .bind(sku.as_str())
+            .fetch_optional(&self.read)
+            .await
+            .doing("read a product")?;
+        let Some(Head { id, product_id, total, read_by }) = head else { return Ok(ProductCells::default()) };
+        let sql = "SELECT b.product, b.warehouse_id, b.quantity, \
+                          coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
+                          EXISTS (SELECT 1 FROM cell_write w WHERE w.product = b.product \
+                                  AND w.warehouse_id = b.warehouse_id AND w.ended IS NULL) AS is_busy \
+                   FROM balance b JOIN product p ON p.id = b.product LEFT JOIN reading r ON r.id = p.reading_id \
+                   WHERE b.product = ?1 AND b.vanished_ms IS NULL ORDER BY b.warehouse_id";
+        let cells = sqlx::query_as(sql).bind(id).fetch_all(&self.read).await;
+        Ok(ProductCells { product_id, total, read_by, cells: cells.doing("read the cells of a product")? })
+    }
+}

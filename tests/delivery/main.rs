@@ -1,0 +1,12 @@
+//! Delivery of the wishes that are no quantities, and settling what is in doubt, against the sandbox over sockets.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that is not as said, and takes from the support what it needs"
+)]
+
+mod shipments;
+mod support;
+mod trackings;
