@@ -142,6 +142,31 @@ async fn what_waits_for_a_person_makes_status_unhealthy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_wished_for_on_the_command_line_is_made_at_the_service() {
+    let desk = Desk::new().await;
+    desk.world.track_all().await;
+    desk.text(&["run", "--once"]).await;
+    let file = desk.config.with_file_name("product.json");
+    std::fs::write(&file, r#"{"Sku":"NEW-1","Name":"A new one"}"#).unwrap();
+    desk.text(&["product", "create", file.to_str().unwrap(), "--key", "p"]).await;
+    desk.text(&["warehouse", "create", "--name", "Attic", "--type", "Standard", "--key", "w"]).await;
+    let order = desk.world.sandbox.orders().await.unwrap();
+    let order = order.last().unwrap().to_string();
+    desk.text(&["ship", &order, "--key", "s"]).await;
+    desk.text(&["tracking", "submit", "--shipment-key", "s", "--number", "1Z1", "--key", "t"]).await;
+    let refused = desk.run(&["warehouse", "create", "--name", ""]).await;
+    assert_eq!(refused.status.code(), Some(2));
+    desk.text(&["run", "--once"]).await;
+    desk.text(&["run", "--once"]).await;
+    for key in ["p", "w", "s", "t"] {
+        let (state, reason, detail) = desk.world.fate(key).await;
+        assert_eq!(state, "applied", "{key}: {reason} {detail}");
+    }
+    assert!(desk.world.sandbox.skus().await.unwrap().contains(&"NEW-1".to_owned()));
+    assert!(desk.text(&["warehouse", "list"]).await.contains("Attic"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_same_file_imported_twice_changes_nothing() {
     let desk = Desk::new().await;
     let (sku, warehouse, _) = desk.world.shop().await[0].clone();

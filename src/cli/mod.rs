@@ -5,6 +5,7 @@
 //! Commands that read take `--json`; the fields they print are a contract.
 
 mod check;
+mod create;
 mod csv;
 mod demo;
 mod job;

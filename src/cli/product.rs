@@ -3,6 +3,7 @@
 //! Only the holder of the lock calls the service. `find` takes it for its time; beside a running daemon it says so and
 //! shows what the mirror knows. `components` looks into the mirror first and asks only for what it does not know.
 
+use super::create::{self, FromFile};
 use super::place::Place;
 use super::print::{Table, complain, dash, json};
 use super::{Answer, Failure, Reading};
@@ -19,6 +20,10 @@ pub(super) enum Command {
     Find(Find),
     /// Show what a kit is made of
     Components(Components),
+    /// A wish to create a product
+    Create(FromFile),
+    /// A wish to update a product; its quantities are filled in from facts just read
+    Update(FromFile),
 }
 
 /// Which products.
@@ -56,6 +61,8 @@ pub(super) async fn product(place: &Place, command: Command) -> Result<Answer, F
     match command {
         Command::Find(args) => find(place, &args).await,
         Command::Components(args) => components(place, &args).await,
+        Command::Create(args) => create::product(place, "product.create", args).await,
+        Command::Update(args) => create::product(place, "product.update", args).await,
     }
 }
 

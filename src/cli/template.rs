@@ -1,5 +1,6 @@
 //! `template`: the storefronts' listing templates, out of the mirror.
 
+use super::create::{self, NewTemplate};
 use super::place::Place;
 use super::print::{Table, dash, json};
 use super::{Answer, Failure, Reading};
@@ -11,6 +12,8 @@ use clap::{Args, Subcommand};
 pub(super) enum Command {
     /// List them
     List(List),
+    /// A wish to create one
+    Create(NewTemplate),
 }
 
 /// Which templates.
@@ -26,6 +29,7 @@ pub(super) struct List {
 pub(super) async fn template(place: &Place, command: Command) -> Result<Answer, Failure> {
     match command {
         Command::List(args) => list(place, &args).await,
+        Command::Create(args) => create::template(place, args).await,
     }
 }
 

@@ -1,5 +1,6 @@
 //! `warehouse`: the company's warehouses, out of the mirror.
 
+use super::create::{self, NewWarehouse};
 use super::place::Place;
 use super::print::{Table, dash, json, yes};
 use super::{Answer, Failure, Reading};
@@ -10,11 +11,14 @@ use clap::Subcommand;
 pub(super) enum Command {
     /// List them
     List(Reading),
+    /// A wish to create one
+    Create(NewWarehouse),
 }
 
 pub(super) async fn warehouse(place: &Place, command: Command) -> Result<Answer, Failure> {
     match command {
         Command::List(reading) => list(place, reading).await,
+        Command::Create(args) => create::warehouse(place, args).await,
     }
 }
 
