@@ -4,7 +4,7 @@
 
 mod support;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use support::World;
@@ -150,6 +150,18 @@ async fn what_is_wished_for_on_the_command_line_is_made_at_the_service() {
     std::fs::write(&file, r#"{"Sku":"NEW-1","Name":"A new one"}"#).unwrap();
     desk.text(&["product", "create", file.to_str().unwrap(), "--key", "p"]).await;
     desk.text(&["warehouse", "create", "--name", "Attic", "--type", "Standard", "--key", "w"]).await;
+    let made = desk.world.post("/api/Inventory", &json!({"Sku": "UPD-1", "Name": "Old"})).await;
+    let mut product = made["data"]["Product"].clone();
+    product["Name"] = "New".into();
+    std::fs::write(&file, product.to_string()).unwrap();
+    desk.text(&["product", "update", file.to_str().unwrap(), "--key", "u"]).await;
+    let storefronts = desk.json(&["storefront", "list", "--json"]).await;
+    let storefront = storefronts[0]["id"].to_string();
+    let markup = desk.config.with_file_name("body.html");
+    std::fs::write(&markup, "<p>{Name}</p>").unwrap();
+    let body = ["--body-file", markup.to_str().unwrap(), "--key", "l"];
+    let named = ["template", "create", "--storefront", storefront.as_str(), "--name", "Made by a test"];
+    desk.text(&[&named[..], &body[..]].concat()).await;
     let order = desk.world.sandbox.orders().await.unwrap();
     let order = order.last().unwrap().to_string();
     desk.text(&["ship", &order, "--key", "s"]).await;
@@ -158,7 +170,7 @@ async fn what_is_wished_for_on_the_command_line_is_made_at_the_service() {
     assert_eq!(refused.status.code(), Some(2));
     desk.text(&["run", "--once"]).await;
     desk.text(&["run", "--once"]).await;
-    for key in ["p", "w", "s", "t"] {
+    for key in ["p", "w", "u", "l", "s", "t"] {
         let (state, reason, detail) = desk.world.fate(key).await;
         assert_eq!(state, "applied", "{key}: {reason} {detail}");
     }

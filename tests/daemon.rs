@@ -257,8 +257,7 @@ async fn a_refused_key_costs_few_calls_and_heals_by_its_file() {
 async fn a_page_too_large_is_halved_until_it_passes() {
     let world = World::new().await;
     world.track_all().await;
-    let fault = json!([{"Operation": BALANCES, "Status": 500, "Times": 2}]).to_string();
-    control(&world, "faults", &fault).await;
+    world.post("/_sandbox/faults", &json!([{"Operation": BALANCES, "Status": 500, "Times": 2}])).await;
     let once = world.once().await;
     assert!(once.is_good(), "{once:?}");
     assert!(world.calls(BALANCES) >= 3);
@@ -327,7 +326,7 @@ async fn a_lost_answer_leaves_the_wish_in_doubt_and_the_cell_waits() {
     world.track_all().await;
     world.once().await;
     let (sku, warehouse, quantity) = well_stocked(&world, 20).await;
-    control(&world, "faults", &json!([{"Operation": UPDATE, "Drop": "after", "Times": 1}]).to_string()).await;
+    world.post("/_sandbox/faults", &json!([{"Operation": UPDATE, "Drop": "after", "Times": 1}])).await;
     let body = |delta: i64| json!({"sku": sku, "warehouse_id": warehouse, "delta": delta}).to_string();
     world.wish("lost", "quantity.adjust", &body(-3)).await;
     world.once().await;
@@ -352,19 +351,4 @@ async fn the_budget_is_remembered_over_a_restart() {
         assert_eq!(usize::try_from(budget.held).unwrap(), world.sandbox.calls().len());
         assert!(once.once().await.unwrap().runs.iter().all(|run| run.outcome == RunOutcome::Ok));
     }
-}
-
-/// A call to the sandbox's control plane.
-async fn control(world: &World, call: &str, body: &str) {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut stream = tokio::net::TcpStream::connect(world.sandbox.addr()).await.unwrap();
-    let request = format!(
-        "POST /_sandbox/{call} HTTP/1.1\r\nHost: s\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 2"), "{answer}");
 }

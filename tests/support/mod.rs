@@ -16,6 +16,7 @@ use tallyd::config::Config;
 use tallyd::daemon::{Daemon, Once, SystemClock};
 use tallyd::sandbox::{self, Options, Sandbox};
 use tallyd::store::{Lock, Store};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, sleep};
@@ -59,7 +60,10 @@ impl World {
         let jobs: String = tallyd::model::JobKind::ALL
             .iter()
             .filter(|kind| **kind != tallyd::model::JobKind::Push)
-            .filter(|kind| !["balances", "order_lines", "warehouses", "work_queue"].contains(&kind.as_str()))
+            .filter(|kind| {
+                !["balances", "order_lines", "warehouses", "storefronts", "work_queue"]
+                    .contains(&kind.as_str())
+            })
             .map(|kind| format!("[jobs.{kind}]\nenabled = false\n"))
             .collect();
         let limits = if self.extra.contains("[limits]") || more.contains("[limits]") {
@@ -181,6 +185,24 @@ impl World {
     /// The calls of one operation so far.
     pub fn calls(&self, operation: &str) -> usize {
         self.sandbox.calls().iter().filter(|call| call.operation == operation).count()
+    }
+
+    /// A POST to the sandbox by somebody else with the company's keys; the answer's body.
+    pub async fn post(&self, path: &str, body: &serde_json::Value) -> serde_json::Value {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: s\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+             svc-subscription-key: {}\r\ngateway-subscription-key: {}\r\nConnection: close\r\n\r\n{body}",
+            body.to_string().len(),
+            self.sandbox.integration_key(),
+            self.sandbox.gateway_key(),
+        );
+        let mut stream = tokio::net::TcpStream::connect(self.sandbox.addr()).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 2"), "{answer}");
+        serde_json::from_str(body).unwrap_or_default()
     }
 
     /// Waits until `done`, as somebody watching the tables would; fails after 10 s.
