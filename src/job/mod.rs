@@ -20,6 +20,7 @@ mod probe;
 mod push;
 mod record;
 mod runner;
+mod settle;
 mod warehouses;
 mod work_queue;
 
@@ -27,8 +28,10 @@ pub use context::{Context, QuantitySettings, Settings};
 pub use plan::{Preview, preview};
 pub use probe::key_works;
 pub use runner::{Finished, is_built, run};
+pub use settle::due as settle_due;
 
 use crate::journal::RunOutcome;
+use crate::model::JobKind;
 use crate::store::StoreError;
 
 /// What a run did.
@@ -38,15 +41,17 @@ pub struct Report {
     pub outcome: RunOutcome,
     /// What it did, in a line for the log and `job list`.
     pub summary: String,
+    /// The job that has something to do because of it.
+    pub wakes: Option<JobKind>,
 }
 
 impl Report {
     fn ok(summary: impl Into<String>) -> Self {
-        Self { outcome: RunOutcome::Ok, summary: summary.into() }
+        Self { outcome: RunOutcome::Ok, summary: summary.into(), wakes: None }
     }
 
     fn partial(summary: impl Into<String>) -> Self {
-        Self { outcome: RunOutcome::Partial, summary: summary.into() }
+        Self { outcome: RunOutcome::Partial, summary: summary.into(), wakes: None }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The runner: opens a run in the journal, does the job, closes the run and says so in one log line.
 
 use super::{Context, JobError, Report};
-use super::{balances, order_lines, push, warehouses, work_queue};
+use super::{balances, order_lines, push, settle, warehouses, work_queue};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, Trigger};
 use crate::store::{Durability, StoreError};
@@ -18,6 +18,8 @@ pub struct Finished {
     pub summary: String,
     /// The service refuses the key: no use to run again before a probe succeeds.
     pub refused: bool,
+    /// The job that has something to do because of it.
+    pub wakes: Option<JobKind>,
 }
 
 /// Whether this version does the job.
@@ -27,7 +29,8 @@ pub fn is_built(kind: JobKind) -> bool {
         | JobKind::OrderLines
         | JobKind::Warehouses
         | JobKind::WorkQueue
-        | JobKind::Push => true,
+        | JobKind::Push
+        | JobKind::Settle => true,
         JobKind::Shipments
         | JobKind::Suppliers
         | JobKind::Storefronts
@@ -35,7 +38,6 @@ pub fn is_built(kind: JobKind) -> bool {
         | JobKind::KitComponents
         | JobKind::TopSelling
         | JobKind::BusinessHealth
-        | JobKind::Settle
         | JobKind::Prune
         | JobKind::Backup => false,
     }
@@ -58,7 +60,8 @@ pub async fn run(context: &Context, kind: JobKind, trigger: Trigger) -> Result<F
     write.run_end(run, kind, report.outcome, &report.summary, ended).await?;
     write.commit().await?;
     say(kind, run, trigger, &report, ended.since(started).as_millis());
-    Ok(Finished { kind, outcome: report.outcome, summary: report.summary, refused })
+    let Report { outcome, summary, wakes } = report;
+    Ok(Finished { kind, outcome, summary, refused, wakes })
 }
 
 async fn work(context: &Context, kind: JobKind, run: RunId) -> Result<Report, JobError> {
@@ -68,6 +71,7 @@ async fn work(context: &Context, kind: JobKind, run: RunId) -> Result<Report, Jo
         JobKind::Warehouses => warehouses::run(context, run).await,
         JobKind::WorkQueue => work_queue::run(context, run).await,
         JobKind::Push => push::run(context, run).await,
+        JobKind::Settle => settle::run(context, run).await,
         JobKind::Shipments
         | JobKind::Suppliers
         | JobKind::Storefronts
@@ -75,7 +79,6 @@ async fn work(context: &Context, kind: JobKind, run: RunId) -> Result<Report, Jo
         | JobKind::KitComponents
         | JobKind::TopSelling
         | JobKind::BusinessHealth
-        | JobKind::Settle
         | JobKind::Prune
         | JobKind::Backup => Ok(Report::partial("this version does not do this job yet")),
     }
@@ -90,7 +93,7 @@ fn failed(error: &JobError) -> Report {
         | JobError::Implausible(_)
         | JobError::Store(_) => RunOutcome::Failed,
     };
-    Report { outcome, summary: error.to_string() }
+    Report { outcome, summary: error.to_string(), wakes: None }
 }
 
 fn say(kind: JobKind, run: RunId, trigger: Trigger, report: &Report, elapsed_ms: u128) {
