@@ -15,6 +15,10 @@ CREATE TABLE delivery (
 ) STRICT;
 CREATE INDEX delivery_by_made ON delivery (kind, made_id) WHERE made_id IS NOT NULL;
 
+-- Quantities look here, with every call, for products that are about to be made.
+CREATE INDEX outbox_products_to_come ON outbox (id)
+    WHERE kind = 'product.create' AND state IN ('pending', 'sending', 'in_doubt');
+
 -- A look at the service after a send whose answer is lost. Looks of an earlier claim have earlier exchanges.
 CREATE TABLE look (
     wish_id INTEGER NOT NULL REFERENCES outbox (id) ON DELETE CASCADE,

@@ -5,6 +5,7 @@ use super::start::{Daemon, StartError};
 use crate::job::{self, Finished};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Trigger};
+use std::collections::VecDeque;
 
 /// What came of it.
 #[derive(Debug)]
@@ -45,15 +46,26 @@ impl Daemon {
         let first = ORDER.into_iter().filter(|kind| enabled.contains(kind));
         let others = enabled.iter().copied().filter(|kind| !ORDER.contains(kind));
         let mut once = Once { runs: Vec::new() };
-        for kind in first.chain(others).chain([JobKind::Push]) {
+        let mut next: VecDeque<JobKind> = first.chain(others).chain([JobKind::Push]).collect();
+        while let Some(kind) = next.pop_front() {
             let finished = job::run(&self.context, kind, Trigger::Once).await?;
-            let refused = finished.refused;
+            let (refused, wakes) = (finished.refused, finished.wakes);
             once.runs.push(finished);
             if refused {
                 break;
             }
+            next.extend(wakes.filter(|kind| !next.contains(kind)));
+            // What the push left in doubt may have landed visibly; what takes a quiet time is left to the next start.
+            if kind == JobKind::Push && enabled.contains(&JobKind::Settle) && self.settle_is_due().await? {
+                next.push_back(JobKind::Settle);
+            }
         }
         self.close().await?;
         Ok(once)
+    }
+
+    async fn settle_is_due(&self) -> Result<bool, StartError> {
+        let due = job::settle_due(&self.context).await?;
+        Ok(due.is_some_and(|due| due <= self.context.now()))
     }
 }

@@ -55,6 +55,7 @@ pub(super) fn jobs(config: &Config) -> Settings {
             max_base_age: quantities.max_base_age,
         },
         calls_in_flight: usize::try_from(config.limits.concurrent_calls_per_operation).unwrap_or(1),
+        timeout: config.service.timeout,
     }
 }
 

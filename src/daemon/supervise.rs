@@ -9,7 +9,7 @@ use super::notify;
 use crate::config::{Config, KeySource};
 use crate::job::{self, Context, Finished};
 use crate::journal::RunOutcome;
-use crate::model::{JobKind, Timestamp, Trigger, WishId};
+use crate::model::{JobKind, Position, Timestamp, Trigger, WishId};
 use crate::outbox::Delays;
 use crate::schedule::Schedule;
 use crate::store::{Durability, StoreError, Watch};
@@ -30,6 +30,9 @@ const LOOKS: [Duration; 4] =
     [Duration::from_millis(5), Duration::from_millis(30), Duration::from_millis(200), Duration::from_secs(2)];
 /// What is unanswered after this time at a stop is in doubt; systemd and the operator wait no longer than 10 s.
 const DRAIN: Duration = Duration::from_secs(8);
+/// A settle that could not look is tried again after this time, and none follows another at once.
+const SETTLE_AGAIN: Duration = Duration::from_secs(30);
+const SETTLE_APART: Duration = Duration::from_secs(1);
 /// How often the age of the data is looked at, and the outbox in case no word of a wish came.
 const STALE_LOOK: Duration = Duration::from_secs(60);
 
@@ -57,6 +60,10 @@ pub(super) struct Supervisor {
     retries: BTreeMap<JobKind, (Instant, Delays)>,
     /// Jobs that the refused key stopped: they run as soon as it works again.
     refused: BTreeSet<JobKind>,
+    /// When a wish in doubt may be looked at again.
+    settle_at: Option<Instant>,
+    /// The last word of a person that was heard.
+    heard: Position,
     caught_up: bool,
 }
 
@@ -81,6 +88,8 @@ impl Supervisor {
             push_at: None,
             retries: BTreeMap::new(),
             refused: BTreeSet::new(),
+            settle_at: None,
+            heard: Position(0),
             caught_up: false,
         }
     }
@@ -100,8 +109,8 @@ impl Supervisor {
         while !stop.is_cancelled() {
             let look = self.look.map(|(at, _)| at);
             let retry = self.retries.values().map(|(at, _)| *at).min();
-            let next = [Some(feed), Some(stale_look), look, self.push_at, retry, self.prober.due()];
-            let wake = next.into_iter().flatten().min().unwrap_or(feed);
+            let due = [look, self.push_at, retry, self.settle_at, self.prober.due()];
+            let wake = due.into_iter().flatten().fold(feed.min(stale_look), Instant::min);
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(config) = reload.recv() => return Ok(Some(config)),
@@ -151,8 +160,9 @@ impl Supervisor {
             }
         }
         self.seen = self.context.store.outbox_newest().await?;
+        self.heard = self.context.store.position().await?;
         self.begin(JobKind::Push, Trigger::Outbox);
-        Ok(())
+        self.plan_settle(Duration::ZERO).await
     }
 
     async fn fired(&mut self, kind: JobKind, due: Timestamp) -> Result<(), StoreError> {
@@ -193,6 +203,21 @@ impl Supervisor {
             }
             self.begin(kind, Trigger::Retry);
         }
+        if self.settle_at.is_some_and(|at| now >= at) {
+            self.settle_at = None;
+            self.begin(JobKind::Settle, Trigger::Outbox);
+        }
+    }
+
+    /// When settle is due next, at the earliest after `pause`: a quiet time is waited for, not polled through.
+    async fn plan_settle(&mut self, pause: Duration) -> Result<(), StoreError> {
+        if !self.schedules.contains_key(&JobKind::Settle) {
+            return Ok(());
+        }
+        let due = job::settle_due(&self.context).await?;
+        let now = self.context.now();
+        self.settle_at = due.map(|due| Instant::now() + due.since(now).max(pause));
+        Ok(())
     }
 
     async fn ended(
@@ -208,7 +233,15 @@ impl Supervisor {
         if let Some(Some(trigger)) = self.slots.remove(&finished.kind) {
             self.begin(finished.kind, trigger);
         }
-        Ok(())
+        if let Some(kind) = finished.wakes {
+            self.begin(kind, Trigger::Outbox);
+        }
+        match (finished.kind, finished.outcome) {
+            (JobKind::Push, _) => self.plan_settle(Duration::ZERO).await,
+            (JobKind::Settle, RunOutcome::Ok) => self.plan_settle(SETTLE_APART).await,
+            (JobKind::Settle, _) => self.plan_settle(SETTLE_AGAIN).await,
+            _ => Ok(()),
+        }
     }
 
     /// A job that failed is run again, slower each time: a daily one must not wait for tomorrow, and nobody else would
@@ -239,6 +272,11 @@ impl Supervisor {
         if newest > self.seen {
             self.seen = newest;
             self.push_at.get_or_insert_with(|| Instant::now() + GATHER);
+        }
+        if let Some(heard) = self.context.store.event_last_resolved(self.heard).await? {
+            self.heard = heard;
+            self.push_at.get_or_insert_with(Instant::now);
+            self.plan_settle(Duration::ZERO).await?;
         }
         Ok(())
     }

@@ -36,6 +36,8 @@ pub struct Settings {
     pub quantities: QuantitySettings,
     /// Calls of one operation in flight at a time.
     pub calls_in_flight: usize,
+    /// The longest a call may take: what became of it may still change for as long again.
+    pub timeout: Duration,
 }
 
 /// The rules for quantities.

@@ -25,6 +25,7 @@ mod probe;
 mod push;
 mod record;
 mod runner;
+mod settle;
 mod shipments;
 mod storefronts;
 mod suppliers;
@@ -38,8 +39,10 @@ pub use find::{find_products, read_components};
 pub use plan::{Preview, preview};
 pub use probe::key_works;
 pub use runner::{Finished, is_built, run};
+pub use settle::due as settle_due;
 
 use crate::journal::RunOutcome;
+use crate::model::JobKind;
 use crate::store::StoreError;
 
 /// What a run did.
@@ -49,21 +52,24 @@ pub struct Report {
     pub outcome: RunOutcome,
     /// What it did, in a line for the log and `job list`.
     pub summary: String,
+    /// The job that has something to do because of it.
+    pub wakes: Option<JobKind>,
 }
 
 impl Report {
     fn ok(summary: impl Into<String>) -> Self {
-        Self { outcome: RunOutcome::Ok, summary: summary.into() }
+        Self { outcome: RunOutcome::Ok, summary: summary.into(), wakes: None }
     }
 
     fn partial(summary: impl Into<String>) -> Self {
-        Self { outcome: RunOutcome::Partial, summary: summary.into() }
+        Self { outcome: RunOutcome::Partial, summary: summary.into(), wakes: None }
     }
 
     /// Both halves of a run: good only if both are.
     fn and(self, other: &Self) -> Self {
         let outcome = if self.outcome == RunOutcome::Ok { other.outcome } else { self.outcome };
-        Self { outcome, summary: format!("{}; {}", self.summary, other.summary) }
+        let wakes = self.wakes.or(other.wakes);
+        Self { outcome, summary: format!("{}; {}", self.summary, other.summary), wakes }
     }
 }
 

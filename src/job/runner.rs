@@ -1,7 +1,9 @@
 //! The runner: opens a run in the journal, does the job, closes the run and says so in one log line.
 
 use super::{Context, JobError, Report};
-use super::{balances, business_health, kit_components, listing_templates, order_lines, push, shipments};
+use super::{
+    balances, business_health, kit_components, listing_templates, order_lines, push, settle, shipments,
+};
 use super::{storefronts, suppliers, top_selling, warehouses, work_queue};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, Trigger};
@@ -19,6 +21,8 @@ pub struct Finished {
     pub summary: String,
     /// The service refuses the key: no use to run again before a probe succeeds.
     pub refused: bool,
+    /// The job that has something to do because of it.
+    pub wakes: Option<JobKind>,
 }
 
 /// Whether this version does the job.
@@ -35,8 +39,9 @@ pub fn is_built(kind: JobKind) -> bool {
         | JobKind::TopSelling
         | JobKind::BusinessHealth
         | JobKind::WorkQueue
-        | JobKind::Push => true,
-        JobKind::Settle | JobKind::Prune | JobKind::Backup => false,
+        | JobKind::Push
+        | JobKind::Settle => true,
+        JobKind::Prune | JobKind::Backup => false,
     }
 }
 
@@ -57,7 +62,8 @@ pub async fn run(context: &Context, kind: JobKind, trigger: Trigger) -> Result<F
     write.run_end(run, kind, report.outcome, &report.summary, ended).await?;
     write.commit().await?;
     say(kind, run, trigger, &report, ended.since(started).as_millis());
-    Ok(Finished { kind, outcome: report.outcome, summary: report.summary, refused })
+    let Report { outcome, summary, wakes } = report;
+    Ok(Finished { kind, outcome, summary, refused, wakes })
 }
 
 async fn work(context: &Context, kind: JobKind, run: RunId) -> Result<Report, JobError> {
@@ -74,9 +80,8 @@ async fn work(context: &Context, kind: JobKind, run: RunId) -> Result<Report, Jo
         JobKind::BusinessHealth => business_health::run(context, run).await,
         JobKind::WorkQueue => work_queue::run(context, run).await,
         JobKind::Push => push::run(context, run).await,
-        JobKind::Settle | JobKind::Prune | JobKind::Backup => {
-            Ok(Report::partial("this version does not do this job yet"))
-        }
+        JobKind::Settle => settle::run(context, run).await,
+        JobKind::Prune | JobKind::Backup => Ok(Report::partial("this version does not do this job yet")),
     }
 }
 
@@ -89,7 +94,7 @@ fn failed(error: &JobError) -> Report {
         | JobError::Implausible(_)
         | JobError::Store(_) => RunOutcome::Failed,
     };
-    Report { outcome, summary: error.to_string() }
+    Report { outcome, summary: error.to_string(), wakes: None }
 }
 
 fn say(kind: JobKind, run: RunId, trigger: Trigger, report: &Report, elapsed_ms: u128) {

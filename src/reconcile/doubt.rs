@@ -43,6 +43,18 @@ pub enum Settlement<T> {
     },
 }
 
+impl<T> Settlement<T> {
+    /// The same judgement with another word on what landed.
+    pub fn map<U>(self, landed: impl FnOnce(T) -> U) -> Settlement<U> {
+        match self {
+            Settlement::Landed(what) => Settlement::Landed(landed(what)),
+            Settlement::NotLanded => Settlement::NotLanded,
+            Settlement::LookAgain { not_before } => Settlement::LookAgain { not_before },
+            Settlement::Undecided { reason, detail } => Settlement::Undecided { reason, detail },
+        }
+    }
+}
+
 /// Judges a request sent at `sent_at` of which the latest looks, sent at `absent_at` (oldest first), all showed
 /// nothing.
 pub(super) fn absent<T>(absent_at: &[Timestamp], sent_at: Timestamp, quiet: Duration) -> Settlement<T> {

@@ -1,12 +1,15 @@
-//! What a tracking wish sends (rules.md 24, 25).
+//! What a tracking wish sends, and whether one in doubt landed (rules.md 24, 25).
 //!
 //! Each item is judged by itself, after a fresh read: the same number is done, none is sent, another number is a
 //! conflict and then nothing of the wish is sent. Items are always named: a submit without lines would ship
 //! everything left.
 
 use super::Plan;
-use crate::model::{LineItemId, ShipmentItemId};
+use super::doubt::{Settlement, absent};
+use crate::model::{LineItemId, ShipmentItemId, Timestamp};
 use crate::outbox::{LineRef, Reason, TrackingInfo, TrackingLine, TrackingSubmit};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// An item of the shipment, as just read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +98,45 @@ fn judge(wanted: Vec<(&Item, TrackingInfo)>) -> Plan<Vec<Entry>> {
         }
     }
     Plan::Go(entries)
+}
+
+/// A look at the shipment after the send: the number of each item, where it carries one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// When the request was sent.
+    pub sent_at: Timestamp,
+    /// By item.
+    pub numbers: BTreeMap<ShipmentItemId, Option<String>>,
+}
+
+/// Judges a tracking whose answer is lost, by the looks since, oldest first. `claimed` are the items and the number
+/// each was to carry. *Not landed* may mean a part of it: what is missing is found by the next plan.
+pub fn settle(
+    claimed: &[(ShipmentItemId, String)],
+    sent_at: Timestamp,
+    quiet: Duration,
+    looks: &[Look],
+) -> Settlement<()> {
+    let Some(last) = looks.last() else { return Settlement::LookAgain { not_before: sent_at } };
+    let carried = |look: &Look, item: ShipmentItemId| {
+        let number = look.numbers.get(&item).cloned().flatten();
+        number.map(|number| fold(&number)).filter(|number| !number.is_empty())
+    };
+    let all = |look: &Look| claimed.iter().all(|(item, ours)| carried(look, *item) == Some(fold(ours)));
+    if all(last) {
+        return Settlement::Landed(());
+    }
+    for (item, ours) in claimed {
+        if let Some(theirs) = carried(last, *item).filter(|theirs| *theirs != fold(ours)) {
+            let detail =
+                format!("item {item} carries `{theirs}` and the wish says `{ours}`; correct it there");
+            return Settlement::Undecided { reason: Reason::TrackingConflict, detail };
+        }
+    }
+    let lacking = looks.iter().rev().take_while(|look| !all(look));
+    let mut absent_at: Vec<Timestamp> = lacking.map(|look| look.sent_at).collect();
+    absent_at.reverse();
+    absent(&absent_at, sent_at, quiet)
 }
 
 /// A line's own words, each of them falling back to the wish's (service-interface.md, *Submit tracking info*).

@@ -121,6 +121,15 @@ impl Store {
         query.fetch_all(&self.read).await.doing("read the wishes of some cells")
     }
 
+    /// The wishes that are about to make a product: pending, in flight or in doubt.
+    pub async fn outbox_products_to_come(&self) -> Result<Vec<WishRow>, StoreError> {
+        let sql = format!(
+            "{COLUMNS} WHERE kind = 'product.create' AND state IN ('pending', 'sending', 'in_doubt') ORDER BY id"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
+        query.fetch_all(&self.read).await.doing("read the products to come")
+    }
+
     /// Whether an operator's wish was inserted after the one with this id and still waits.
     pub async fn outbox_has_urgent_after(&self, newest: WishId) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE state = 'pending' AND priority = 1 AND id > ?1)";

@@ -7,6 +7,8 @@
     reason = "a test ends at the first thing that is not as said, and takes from the support what it needs"
 )]
 
+mod creates;
+mod doubts;
 mod shipments;
 mod support;
 mod trackings;

@@ -4,7 +4,7 @@
 //! look can tell what the wish made from what was there before (rules.md 26). One call makes one thing.
 
 use super::look::{Looker, Seen};
-use super::{Deliver, Wish, product, refusal, template, unmatched, warehouse};
+use super::{Deliver, Wish, product_create, refusal, template_create, unmatched, warehouse_create};
 use crate::client::Request;
 use crate::client::wire::{self, Invalid, Malformed, Outcome, WriteAnswer};
 use crate::job::JobError;
@@ -114,17 +114,17 @@ impl<'a> Create<'a> {
     fn subject(&self) -> String {
         match self {
             Create::Product(wish) => super::sku_subject(&wish.sku),
-            Create::Warehouse(wish) => warehouse::subject(wish),
-            Create::Template(wish) => template::subject(wish),
+            Create::Warehouse(wish) => warehouse_create::subject(wish),
+            Create::Template(wish) => template_create::subject(wish),
         }
     }
 
     /// What the service has under the name, or a name like it, each compared with the wish.
     pub(in crate::job) async fn look(&self, looker: Looker<'_>) -> Result<Seen<Vec<Found>>, JobError> {
         match self {
-            Create::Product(wish) => product::look(wish, looker).await,
-            Create::Warehouse(wish) => warehouse::look(wish, looker).await,
-            Create::Template(wish) => template::look(wish, looker).await,
+            Create::Product(wish) => product_create::look(wish, looker).await,
+            Create::Warehouse(wish) => warehouse_create::look(wish, looker).await,
+            Create::Template(wish) => template_create::look(wish, looker).await,
         }
     }
 

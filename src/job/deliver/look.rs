@@ -24,6 +24,13 @@ pub(in crate::job) struct Seen<T> {
     pub(in crate::job) what: T,
 }
 
+impl<T> Seen<T> {
+    /// The same look, told in another way.
+    pub(in crate::job) fn with<U>(self, what: U) -> Seen<U> {
+        Seen { exchange: self.exchange, sent_at: self.sent_at, what }
+    }
+}
+
 /// Who looks, and how urgently.
 #[derive(Clone, Copy)]
 pub(in crate::job) struct Looker<'a> {

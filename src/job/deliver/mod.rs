@@ -9,12 +9,15 @@
 
 mod create;
 mod look;
-mod product;
+mod product_create;
 mod product_update;
-mod shipment;
-mod template;
-mod tracking;
-mod warehouse;
+mod shipment_create;
+mod template_create;
+mod tracking_submit;
+mod warehouse_create;
+
+pub(super) use create::Create;
+pub(super) use look::{Looker, Seen, order, shipment};
 
 use super::call::Answer;
 use super::carry::{self, Load, Went};
@@ -100,8 +103,8 @@ impl<'a> Deliver<'a> {
         if wishes.is_empty() {
             return Ok(false);
         }
-        let mut went = shipment::deliver(self, lane, wishes, tally).await?;
-        went |= tracking::deliver(self, lane, wishes, tally).await?;
+        let mut went = shipment_create::deliver(self, lane, wishes, tally).await?;
+        went |= tracking_submit::deliver(self, lane, wishes, tally).await?;
         went |= create::deliver(self, lane, wishes, tally).await?;
         went |= product_update::deliver(self, lane, wishes, tally).await?;
         Ok(went)

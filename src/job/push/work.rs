@@ -117,10 +117,14 @@ pub(in crate::job) async fn gather(
         Some(cells) => cells.to_vec(),
         None => gathered.validate(store.outbox_pending().await?),
     };
+    let awaited = awaited(store).await?;
     let mut wishes = open_wishes(store, &order).await?;
     let rows = store.cell_rows(&order).await?;
     let listed: BTreeSet<WarehouseId> = store.warehouse_ids().await?.into_iter().collect();
     for (cell, row) in order.into_iter().zip(rows) {
+        if row.product_id.is_none() && awaited.contains(&cell.sku.fold()) {
+            continue;
+        }
         let open = wishes.remove(&cell).unwrap_or_default();
         let is_listed = listed.is_empty() || listed.contains(&cell.warehouse_id);
         gathered.works.extend(look.work(cell, &row, &open, is_listed));
@@ -149,6 +153,13 @@ impl Gathered {
         }
         order
     }
+}
+
+/// SKUs (folded) that a wish is about to make: their quantities wait for the product instead of being rejected.
+async fn awaited(store: &Store) -> Result<BTreeSet<String>, StoreError> {
+    let creates = store.outbox_products_to_come().await?;
+    let body = |wish: &WishRow| outbox::parse(&wish.kind, &wish.body).ok();
+    Ok(creates.iter().filter_map(body).filter_map(|body| body.sku().map(Sku::fold)).collect())
 }
 
 async fn open_wishes(store: &Store, cells: &[Cell]) -> Result<BTreeMap<Cell, Vec<WishRow>>, StoreError> {

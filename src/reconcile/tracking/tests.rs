@@ -125,3 +125,40 @@ fn a_line_says_what_it_says_and_falls_back_to_the_wish() {
     let Plan::Go(entries) = plan(&wish(Some(vec![own])), Some(&items)) else { panic!() };
     assert_eq!(entries, [Entry { item_id: ShipmentItemId(1), info: info(Some("V"), Some(3)) }]);
 }
+
+/// A look at second `second`: item 1 and 2 under these numbers.
+fn look(second: i64, one: Option<&str>, two: Option<&str>) -> Look {
+    let numbers = [(1, one), (2, two)].map(|(id, n)| (ShipmentItemId(id), n.map(str::to_owned)));
+    Look { sent_at: Timestamp(second * 1000), numbers: numbers.into() }
+}
+
+#[test]
+fn a_tracking_in_doubt_landed_when_every_item_carries_its_number() {
+    let claimed = [(ShipmentItemId(1), "T".to_owned()), (ShipmentItemId(2), "U".to_owned())];
+    let again = |second: i64| Settlement::LookAgain { not_before: Timestamp(second * 1000) };
+    let (t, u) = (Some(" t"), Some("U"));
+    // Sent at second 100, quiet until 160.
+    let cases = [
+        ("no look", vec![], Some(again(100))),
+        ("both, at once", vec![look(101, t, u)], Some(Settlement::Landed(()))),
+        ("one of them, once", vec![look(160, t, None)], Some(again(165))),
+        ("none, before the quiet time", vec![look(101, None, None)], Some(again(160))),
+        (
+            "none, twice after it",
+            vec![look(160, None, Some("")), look(165, None, None)],
+            Some(Settlement::NotLanded),
+        ),
+        ("late", vec![look(160, None, None), look(165, t, u)], Some(Settlement::Landed(()))),
+        ("another number: a person decides", vec![look(101, t, Some("X"))], None),
+    ];
+    for (name, looks, expected) in cases {
+        let judged = settle(&claimed, Timestamp(100_000), Duration::from_secs(60), &looks);
+        match expected {
+            Some(expected) => assert_eq!(judged, expected, "{name}"),
+            None => assert!(
+                matches!(judged, Settlement::Undecided { reason: Reason::TrackingConflict, .. }),
+                "{name}: {judged:?}"
+            ),
+        }
+    }
+}

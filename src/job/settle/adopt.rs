@@ -1,0 +1,89 @@
+//! Adoption: a person says which shipment a wish in doubt made. It is read, compared with what the wish was sent with,
+//! and taken only if it matches and is nobody else's (rules.md 23).
+
+use super::Tally;
+use crate::job::deliver::{self, Looker};
+use crate::job::{Context, JobError};
+use crate::model::{Lane, LineItemId, RunId, ShipmentId, WishId};
+use crate::outbox::{Reason, State};
+use crate::reconcile::shipment::{ClaimedLine, adopt};
+use crate::store::{AdoptionRow, Durability, Verdict};
+use serde_json::json;
+
+/// The kind of event that an adoption is.
+const ADOPTED: &str = "outbox.adopted";
+
+pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
+    let looker = Looker { context, run, lane: Lane::Operator };
+    for asked in context.store.adoption_list().await? {
+        match one(looker, &asked).await {
+            Ok(adopted) => {
+                tally.looks += 1;
+                tally.landed += u64::from(adopted);
+            }
+            Err(error @ (JobError::GivenUp { .. } | JobError::Implausible(_))) => {
+                tally.note(error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the shipment was adopted; if not, the wish says why.
+async fn one(looker: Looker<'_>, asked: &AdoptionRow) -> Result<bool, JobError> {
+    let (context, wish) = (looker.context, WishId(asked.wish_id));
+    let shipment = ShipmentId(asked.shipment_id);
+    let verdict = compare(looker, asked, shipment).await?;
+    let now = context.now();
+    let mut write = context.store.begin(Durability::Full).await?;
+    write.adoption_end(wish).await?;
+    let adopted = verdict.is_ok();
+    match verdict {
+        Ok(()) => {
+            write.event_decided(ADOPTED, &asked.key, &json!({"shipment_id": shipment}), now).await?;
+            write.delivery_made(wish, shipment.0).await?;
+            let detail = format!("shipment {shipment}, adopted by the operator's word");
+            let moves = [Verdict::new(wish, State::Applied, None, detail)];
+            write.outbox_move(State::InDoubt, &moves, now).await?;
+        }
+        Err(why) => {
+            let detail = format!("shipment {shipment} was not adopted: {why}");
+            let reason = Some(Reason::LandedOrAnother.as_str());
+            let notes = [Verdict::new(wish, State::InDoubt, reason, detail)];
+            write.outbox_note(State::InDoubt, &notes, now).await?;
+        }
+    }
+    write.commit().await?;
+    Ok(adopted)
+}
+
+/// Why the shipment is not the one, if it is not.
+async fn compare(
+    looker: Looker<'_>,
+    asked: &AdoptionRow,
+    shipment: ShipmentId,
+) -> Result<Result<(), String>, JobError> {
+    if asked.state != State::InDoubt.as_str() {
+        return Ok(Err(format!("the wish is {} by now", asked.state)));
+    }
+    let claimed: Option<Vec<ClaimedLine>> =
+        asked.claimed.as_deref().and_then(|claimed| serde_json::from_str(claimed).ok());
+    let Some(claimed) = claimed else {
+        return Ok(Err("what the wish was sent with cannot be read any more".into()));
+    };
+    let owner = looker.context.store.shipment_owner(shipment).await?;
+    let seen = match deliver::shipment(looker, shipment).await {
+        Ok(seen) => seen,
+        Err(JobError::Rejected { why, .. }) => {
+            return Ok(Err(format!("the service refuses to show it: {why}")));
+        }
+        Err(error) => return Err(error),
+    };
+    if seen.what.is_empty() {
+        return Ok(Err("the service lists no items of it".into()));
+    }
+    let items: Vec<(LineItemId, i64)> =
+        seen.what.iter().map(|item| (item.line_item_id, item.quantity)).collect();
+    Ok(adopt(&claimed, &items, owner))
+}

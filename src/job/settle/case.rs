@@ -1,0 +1,201 @@
+//! A case: one thing that was sent and whose outcome is unknown, with what was seen of it since.
+//!
+//! For a quantity that is a cell with all the wishes its entry carried; the call's other entries are its witnesses.
+
+use crate::job::Context;
+use crate::job::deliver::Create;
+use crate::model::{ExchangeId, OrderId, Quantity, ShipmentId, ShipmentItemId, Sku, Timestamp, WishId};
+use crate::outbox::{self, Body, Reason, State};
+use crate::reconcile::doubt::{Look, Settlement, Witness, WriteInDoubt, quiet_quantity, settle_write};
+use crate::reconcile::shipment::ClaimedLine;
+use crate::reconcile::{create, shipment, tracking};
+use crate::store::{CellWrite, DoubtRow, StoreError};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One thing in doubt.
+#[derive(Debug)]
+pub(super) struct Case {
+    /// The wishes it stands for: several for a cell, else one.
+    pub(super) wishes: Vec<WishId>,
+    /// The first one's key, for the journal.
+    pub(super) key: String,
+    /// The exchange that carried it.
+    pub(super) exchange: ExchangeId,
+    /// When that was sent.
+    pub(super) sent_at: Timestamp,
+    /// What was sent.
+    pub(super) what: What,
+    /// Why it is in doubt, as far as that is known.
+    pub(super) reason: Option<String>,
+    looks: Vec<(Timestamp, Value)>,
+}
+
+/// What was sent, as its claim has it.
+#[derive(Debug)]
+pub(super) enum What {
+    /// A quantity.
+    Cell { sku: Sku, write: CellWrite, witnesses: Vec<Witness> },
+    /// A shipment.
+    Shipment { order: OrderId, claimed: Vec<ClaimedLine> },
+    /// A tracking.
+    Tracking(TrackingClaim),
+    /// A product's update.
+    Update,
+    /// A product, a warehouse or a template.
+    Create { body: Body, seen: BTreeSet<i64> },
+    /// Something of which the claim cannot be read.
+    Lost,
+}
+
+/// What a tracking was sent with.
+#[derive(Debug, Deserialize)]
+pub(super) struct TrackingClaim {
+    pub(super) shipment_id: ShipmentId,
+    items: Vec<(ShipmentItemId, String)>,
+}
+
+#[derive(Deserialize)]
+struct CreateClaim {
+    seen: BTreeSet<i64>,
+}
+
+/// A cell of a call: its exchange, product row and warehouse.
+type CellName = (i64, i64, i64);
+
+/// Everything in doubt.
+pub(super) async fn gather(context: &Context) -> Result<Vec<Case>, StoreError> {
+    let rows = context.store.doubt_list().await?;
+    let entries = entries(&rows);
+    let (mut cases, mut cells) = (Vec::<Case>::new(), BTreeMap::<CellName, usize>::new());
+    for row in rows.iter().filter(|row| row.state == State::InDoubt.as_str()) {
+        if let Some(name) = cell_name(row) {
+            if let Some(case) = cells.get(&name).and_then(|at| cases.get_mut(*at)) {
+                case.wishes.push(WishId(row.id));
+                continue;
+            }
+            cells.insert(name, cases.len());
+        }
+        cases.push(Case::of(row, &entries));
+    }
+    Ok(cases)
+}
+
+fn cell_name(row: &DoubtRow) -> Option<CellName> {
+    Some((row.exchange_id, row.product?, row.warehouse_id?))
+}
+
+/// Every entry of the calls in doubt, as it was last seen.
+fn entries(rows: &[DoubtRow]) -> BTreeMap<CellName, Witness> {
+    let entry = |row: &DoubtRow| {
+        let now = quantities(&looks(row)).last().and_then(|look| look.quantity);
+        let target = Quantity(row.written?);
+        Some((cell_name(row)?, Witness { before: row.before.map(Quantity), target, now }))
+    };
+    rows.iter().filter_map(entry).collect()
+}
+
+impl Case {
+    fn of(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Self {
+        Self {
+            wishes: vec![WishId(row.id)],
+            key: row.key.clone(),
+            exchange: ExchangeId(row.exchange_id),
+            sent_at: Timestamp(row.sent_ms),
+            what: what(row, entries).unwrap_or(What::Lost),
+            reason: row.reason.clone(),
+            looks: looks(row),
+        }
+    }
+
+    /// What the looks so far say. *Landed* carries the id of what was made, if that is known.
+    pub(super) fn judge(&self, context: &Context) -> Settlement<Option<i64>> {
+        let (sent_at, quiet) = (self.sent_at, quiet_quantity(context.settings().timeout));
+        match &self.what {
+            What::Cell { write, witnesses, .. } => {
+                let write = WriteInDoubt { before: write.before, target: write.written, sent_at, quiet };
+                settle_write(&write, &quantities(&self.looks), witnesses).map(|_| None)
+            }
+            What::Shipment { claimed, .. } => {
+                let looks: Vec<_> = self.shown(|sent_at, left| shipment::Look { sent_at, left });
+                shipment::settle(claimed, sent_at, &looks).map(|()| None)
+            }
+            What::Tracking(claim) => {
+                let looks: Vec<_> = self.shown(|sent_at, numbers| tracking::Look { sent_at, numbers });
+                tracking::settle(&claim.items, sent_at, quiet, &looks).map(|()| None)
+            }
+            // A full PUT leaves the same product however often it is done, and no operation shows all of it. So it
+            // is planned anew, with quantities read anew, once the first one cannot come any more.
+            What::Update if context.now() < sent_at.plus(quiet) => {
+                Settlement::LookAgain { not_before: sent_at.plus(quiet) }
+            }
+            What::Update => Settlement::NotLanded,
+            What::Create { body, seen } => match Create::of(body) {
+                // The first look goes at once: what landed may show already.
+                Some(_) if self.looks.is_empty() => Settlement::LookAgain { not_before: sent_at },
+                Some(create) => {
+                    let looks: Vec<_> = self.shown(|sent_at, found| create::Look { sent_at, found });
+                    create::settle(create.name(), seen, sent_at, &looks).map(Some)
+                }
+                None => lost(),
+            },
+            What::Lost => lost(),
+        }
+    }
+
+    /// The looks as the kind reads them.
+    fn shown<T: DeserializeOwned, L>(&self, look: impl Fn(Timestamp, T) -> L) -> Vec<L> {
+        let read =
+            |(at, shown): &(Timestamp, Value)| Some(look(*at, serde_json::from_value(shown.clone()).ok()?));
+        self.looks.iter().filter_map(read).collect()
+    }
+}
+
+fn lost() -> Settlement<Option<i64>> {
+    let detail = "what it was sent with cannot be read any more; look at the service".into();
+    Settlement::Undecided { reason: Reason::Undecided, detail }
+}
+
+fn what(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Option<What> {
+    let claimed = row.claimed.as_deref().unwrap_or("null");
+    Some(match outbox::parse(&row.kind, &row.body).ok()? {
+        Body::QuantitySet(_) | Body::QuantityAdjust(_) => cell(row, entries)?,
+        Body::ShipmentCreate(wish) => {
+            What::Shipment { order: wish.order_id, claimed: serde_json::from_str(claimed).ok()? }
+        }
+        Body::TrackingSubmit(_) => What::Tracking(serde_json::from_str(claimed).ok()?),
+        Body::ProductUpdate(_) => What::Update,
+        body @ (Body::ProductCreate(_) | Body::WarehouseCreate(_) | Body::ListingTemplateCreate(_)) => {
+            let CreateClaim { seen } = serde_json::from_str(claimed).ok()?;
+            What::Create { body, seen }
+        }
+    })
+}
+
+fn cell(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Option<What> {
+    let name = cell_name(row)?;
+    let write = CellWrite {
+        product: name.1,
+        warehouse_id: name.2,
+        before: row.before.map(Quantity),
+        written: Quantity(row.written?),
+    };
+    let others = entries.iter().filter(|(other, _)| other.0 == name.0 && **other != name);
+    let witnesses = others.map(|(_, witness)| *witness).collect();
+    Some(What::Cell { sku: Sku::new(row.cell_sku.as_deref()?).ok()?, write, witnesses })
+}
+
+/// The looks of a row, oldest first.
+fn looks(row: &DoubtRow) -> Vec<(Timestamp, Value)> {
+    serde_json::from_str(&row.looks).unwrap_or_default()
+}
+
+fn quantities(looks: &[(Timestamp, Value)]) -> Vec<Look> {
+    let look = |(sent_at, shown): &(Timestamp, Value)| Look {
+        sent_at: *sent_at,
+        quantity: shown.as_i64().map(Quantity),
+    };
+    looks.iter().map(look).collect()
+}

@@ -1,0 +1,134 @@
+//! The looks at what is in doubt: the same reads as before a send, many cells in one, and what they showed kept with
+//! the wishes.
+
+use super::Tally;
+use super::case::{Case, TrackingClaim, What};
+use crate::client::wire::{self, Decoded, ProductBalance};
+use crate::job::deliver::{self, Create, Looker, Seen};
+use crate::job::{Context, JobError, record};
+use crate::model::{ExchangeId, Lane, LineItemId, OrderId, RunId, ShipmentItemId, Sku, Timestamp, WishId};
+use crate::reconcile::create::fold;
+use crate::store::{Durability, StoreError};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Looks at each of these cases once. One that cannot be read now is left for the next run.
+pub(super) async fn at(
+    context: &Context,
+    run: RunId,
+    cases: &[&Case],
+    tally: &mut Tally,
+) -> Result<(), JobError> {
+    let looker = Looker { context, run, lane: Lane::Push };
+    let is_cell = |case: &&Case| matches!(case.what, What::Cell { .. });
+    let cells: Vec<&Case> = cases.iter().copied().filter(is_cell).collect();
+    for page in cells.chunks(context.settings().skus_per_call) {
+        noted(at_cells(looker, page).await, tally)?;
+    }
+    for case in cases {
+        noted(at_one(looker, case).await, tally)?;
+    }
+    Ok(())
+}
+
+/// What cannot be read is told, and stops nobody else.
+fn noted(look: Result<u64, JobError>, tally: &mut Tally) -> Result<(), JobError> {
+    match look {
+        Ok(looks) => tally.looks += looks,
+        Err(error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_))) => {
+            tally.note(error.to_string());
+        }
+        Err(error @ (JobError::Stopped | JobError::Refused(_) | JobError::Store(_))) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Many cells in one read. They are claimed, so what it says of them is evidence and no fact; of others it is.
+async fn at_cells(looker: Looker<'_>, cases: &[&Case]) -> Result<u64, JobError> {
+    let Looker { context, run, lane } = looker;
+    let implausible = |why: &dyn std::fmt::Display| JobError::Implausible(why.to_string());
+    let skus: BTreeSet<&Sku> = cases.iter().filter_map(|case| sku(case)).collect();
+    let skus: Vec<Sku> = skus.into_iter().cloned().collect();
+    let request = wire::get_product_balances(&skus).map_err(|why| implausible(&why))?;
+    let answer = context.read(run, lane, "the cells in doubt", &request).await?;
+    record::balances_page(context, &answer, &skus).await?;
+    let decoded = wire::decode_balances(&answer.reply.body).map_err(|why| implausible(&why))?;
+    let mut looks = Vec::new();
+    for case in cases {
+        if let Some(quantity) = shown(case, &decoded) {
+            looks.extend(case.wishes.iter().map(|wish| (*wish, json!(quantity))));
+        }
+    }
+    keep(context, answer.id, answer.sent_at, &looks).await?;
+    Ok(1)
+}
+
+fn sku(case: &Case) -> Option<&Sku> {
+    match &case.what {
+        What::Cell { sku, .. } => Some(sku),
+        What::Shipment { .. } | What::Tracking(_) | What::Update | What::Create { .. } | What::Lost => None,
+    }
+}
+
+/// What an answer shows of a cell: a quantity, or that the product is there without it. A product that the answer
+/// lacks, or has in parts only, shows nothing.
+fn shown(case: &Case, decoded: &Decoded<ProductBalance<'_>>) -> Option<Option<i64>> {
+    let What::Cell { sku, write, .. } = &case.what else { return None };
+    let product = decoded.records.iter().find(|product| product.sku == *sku)?;
+    let cell = product.warehouses.iter().find(|cell| cell.warehouse_id.0 == write.warehouse_id);
+    match cell {
+        Some(cell) => Some(Some(cell.quantity_on_hand)),
+        None => (product.warehouses_parked == 0).then_some(None),
+    }
+}
+
+async fn at_one(looker: Looker<'_>, case: &Case) -> Result<u64, JobError> {
+    let Seen { exchange, sent_at, what } = match &case.what {
+        What::Shipment { order, .. } => left_of(looker, *order).await?,
+        What::Tracking(claim) => numbers_of(looker, claim).await?,
+        What::Create { body, .. } => match Create::of(body) {
+            Some(create) => namesakes(looker, create).await?,
+            None => return Ok(0),
+        },
+        // Looked at together with the others, or not to be looked at.
+        What::Cell { .. } | What::Update | What::Lost => return Ok(0),
+    };
+    let looks: Vec<(WishId, Value)> = case.wishes.iter().map(|wish| (*wish, what.clone())).collect();
+    keep(looker.context, exchange, sent_at, &looks).await?;
+    Ok(1)
+}
+
+/// What is left of each line of an order, where the service says so.
+async fn left_of(looker: Looker<'_>, order: OrderId) -> Result<Seen<Value>, JobError> {
+    let seen = deliver::order(looker, order).await?;
+    let left = seen.what.lines.iter().filter_map(|line| Some((line.line_item_id, line.quantity_left?)));
+    let left: BTreeMap<LineItemId, i64> = left.collect();
+    Ok(seen.with(json!(left)))
+}
+
+/// The number that each item of a shipment carries.
+async fn numbers_of(looker: Looker<'_>, claim: &TrackingClaim) -> Result<Seen<Value>, JobError> {
+    let seen = deliver::shipment(looker, claim.shipment_id).await?;
+    let numbers = seen.what.iter().map(|item| (item.id, item.tracking_number.clone()));
+    let numbers: BTreeMap<ShipmentItemId, Option<String>> = numbers.collect();
+    Ok(seen.with(json!(numbers)))
+}
+
+/// What the service has under the name.
+async fn namesakes(looker: Looker<'_>, create: Create<'_>) -> Result<Seen<Value>, JobError> {
+    let mut seen = create.look(looker).await?;
+    seen.what.retain(|found| fold(&found.name) == fold(create.name()));
+    let found = json!(seen.what);
+    Ok(seen.with(found))
+}
+
+async fn keep(
+    context: &Context,
+    exchange: ExchangeId,
+    sent_at: Timestamp,
+    looks: &[(WishId, Value)],
+) -> Result<(), StoreError> {
+    let mut write = context.store.begin(Durability::Normal).await?;
+    write.look_keep(exchange, sent_at, looks).await?;
+    write.commit().await
+}

@@ -1,0 +1,80 @@
+//! `settle`: decides wishes in doubt by looking at the service (rules.md 7, 8, 22, 23, 26).
+//!
+//! A look is kept with its wish; the judgement is made from all looks since the send, so it is the same after a crash.
+//! *Landed* is decided with the first look that shows it. *Not landed* takes a quiet time and two looks; until then the
+//! wish is looked at again when that may tell more ([`due`]), and not before. What cannot be decided is said with its
+//! evidence and left to a person.
+
+mod adopt;
+mod case;
+mod decide;
+mod look;
+
+use self::case::Case;
+use super::{Context, JobError, Report};
+use crate::model::{JobKind, RunId, Timestamp};
+use crate::reconcile::doubt::Settlement;
+use crate::store::StoreError;
+
+/// What a run did, for its summary.
+#[derive(Debug, Default)]
+struct Tally {
+    looks: u64,
+    landed: u64,
+    not_landed: u64,
+    held: u64,
+    trouble: Option<String>,
+}
+
+pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
+    let mut tally = Tally::default();
+    adopt::run(context, run, &mut tally).await?;
+    let now = context.now();
+    let cases = case::gather(context).await?;
+    let is_due = |case: &&Case| next_look(case, context).is_some_and(|at| at <= now);
+    let due: Vec<&Case> = cases.iter().filter(is_due).collect();
+    look::at(context, run, &due, &mut tally).await?;
+    for case in case::gather(context).await? {
+        decide::decide(context, &case, &mut tally).await?;
+    }
+    Ok(tally.report())
+}
+
+/// When the next look at a wish in doubt is due; none where nothing is in doubt, or only a person can say.
+pub async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
+    if !context.store.adoption_list().await?.is_empty() {
+        return Ok(Some(context.now()));
+    }
+    let cases = case::gather(context).await?;
+    Ok(cases.iter().filter_map(|case| next_look(case, context)).min())
+}
+
+fn next_look(case: &Case, context: &Context) -> Option<Timestamp> {
+    match case.judge(context) {
+        Settlement::LookAgain { not_before } => Some(not_before),
+        // Decided by looks that a crash kept from being acted on: at once.
+        Settlement::Landed(_) | Settlement::NotLanded => Some(context.now()),
+        Settlement::Undecided { .. } => None,
+    }
+}
+
+impl Tally {
+    fn note(&mut self, why: String) {
+        self.trouble.get_or_insert(why);
+    }
+
+    fn report(self) -> Report {
+        let Self { looks, landed, not_landed, held, trouble } = self;
+        let mut summary = format!("{looks} look(s): {landed} wish(es) had landed, {not_landed} had not");
+        if held > 0 {
+            summary.push_str(&format!(", {held} wait for a person"));
+        }
+        let report = match trouble {
+            None => Report::ok(summary),
+            Some(why) => Report::partial(format!("{summary}; then: {why}")),
+        };
+        // What did not land is planned anew, and what landed may be what another wish waits for.
+        let wakes = (landed + not_landed > 0).then_some(JobKind::Push);
+        Report { wakes, ..report }
+    }
+}

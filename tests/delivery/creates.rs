@@ -1,0 +1,173 @@
+//! Products, warehouses and templates: looked for first, made once, learnt; and the full update of a product.
+
+use crate::support::{Dock, PRODUCT, PRODUCT_PUT, TEMPLATE, UPDATE, WAREHOUSE, whole};
+use serde_json::{Value, json};
+
+/// The product of a SKU as *Create product* answered it, made by somebody else.
+async fn product(dock: &Dock, sku: &str) -> Value {
+    let body = json!({"Sku": sku, "Name": "Before", "Identifiers": {"UPC": "111"}});
+    dock.data("POST", "/api/Inventory", &body.to_string()).await[0]["Product"].clone()
+}
+
+async fn storefront(dock: &Dock) -> i64 {
+    whole(&dock.data("GET", "/api/storefronts", "").await[0]["Id"])
+}
+
+#[tokio::test]
+async fn a_product_is_made_once_and_learnt() {
+    let dock = Dock::open().await;
+    let body = json!({"Sku": "NEW-1", "Name": "New", "Identifiers": {"UPC": "123"}, "Type": "Product"});
+    dock.wish("p", "product.create", body.clone()).await;
+    dock.wish("again", "product.create", json!({"Sku": " new-1 ", "Name": "New"})).await;
+    dock.push().await;
+    assert_eq!(dock.state("p").await, "applied");
+    let id = dock.made("p").await;
+    assert_eq!(dock.number("SELECT product_id FROM product WHERE sku = 'NEW-1'").await, id);
+    assert_eq!(
+        dock.number("SELECT count(*) FROM tracked_sku WHERE sku = 'NEW-1' AND origin = 'learnt'").await,
+        1
+    );
+    assert_eq!(dock.number("SELECT count(*) FROM stock WHERE sku = 'NEW-1' AND quantity = 0").await, 3);
+    assert_eq!((dock.state("again").await, dock.reason("again").await), ("held".into(), "exists".into()));
+    assert_eq!(dock.calls(PRODUCT), 1);
+    assert!(dock.sandbox.skus().await.unwrap().contains(&"NEW-1".to_owned()));
+}
+
+#[tokio::test]
+async fn a_count_of_a_product_that_is_about_to_be_made_waits_for_it() {
+    let dock = Dock::open().await;
+    let warehouse = dock.sandbox.stock().await.unwrap()[0].warehouse_id;
+    dock.wish("p", "product.create", json!({"Sku": "NEW-2", "Name": "New"})).await;
+    dock.wish("q", "quantity.set", json!({"sku": "NEW-2", "warehouse_id": warehouse, "quantity": 7})).await;
+    dock.push().await;
+    assert_eq!((dock.state("p").await, dock.state("q").await), ("applied".into(), "applied".into()));
+    assert_eq!(dock.cell("NEW-2", warehouse).await, 7);
+}
+
+#[tokio::test]
+async fn what_the_service_refuses_is_rejected_with_its_words() {
+    let dock = Dock::open().await;
+    let supplier = json!({"Sku": "NEW-3", "Name": "New", "SupplierInformation": {"SupplierId": 999_999}});
+    dock.wish("p", "product.create", supplier).await;
+    dock.wish("t", "listing_template.create", json!({"StorefrontId": 999_999, "Name": "n", "Body": "b"}))
+        .await;
+    dock.push().await;
+    for (key, words) in [("p", "no supplier"), ("t", "StorefrontId")] {
+        let (state, reason, detail) = dock.fate(key).await;
+        assert_eq!((state.as_str(), reason.as_str()), ("rejected", "service_refused"), "{detail}");
+        assert!(detail.contains(words), "{detail}");
+    }
+    assert!(!dock.daemon().context().limiter.is_refused(), "the id was meant, not the key");
+}
+
+#[tokio::test]
+async fn a_warehouse_is_made_once_and_stands_in_the_mirror() {
+    let dock = Dock::open().await;
+    dock.wish("w", "warehouse.create", json!({"Name": "Dock 9", "AccountNumber": "A9", "Type": "Standard"}))
+        .await;
+    dock.push().await;
+    assert_eq!(dock.state("w").await, "applied");
+    let id = dock.made("w").await;
+    assert_eq!(dock.number("SELECT id FROM warehouse WHERE name = 'Dock 9'").await, id);
+    dock.wish("again", "warehouse.create", json!({"Name": "dock 9"})).await;
+    dock.push().await;
+    assert_eq!(dock.reason("again").await, "exists");
+    assert_eq!(dock.calls(WAREHOUSE), 1);
+}
+
+#[tokio::test]
+async fn a_template_is_compared_by_its_whole_name() {
+    let dock = Dock::open().await;
+    let shop = storefront(&dock).await;
+    for (key, name) in [("long", "Summer sale"), ("short", "Summer"), ("again", "SUMMER")] {
+        let body = json!({"StorefrontId": shop, "Name": name, "Body": "<b>x</b>"});
+        dock.wish(key, "listing_template.create", body).await;
+        dock.push().await;
+    }
+    assert_eq!((dock.state("long").await, dock.state("short").await), ("applied".into(), "applied".into()));
+    assert_eq!(dock.reason("again").await, "exists");
+    assert_eq!(dock.calls(TEMPLATE), 2);
+}
+
+/// A full body for *Update product*, without its quantities.
+fn update_of(product: &Value, name: &str) -> Value {
+    let mut body = product.clone();
+    body["Name"] = name.into();
+    let fields = body.as_object_mut().unwrap();
+    fields.remove("QuantityOnHand");
+    fields.retain(|_, value| !value.is_null());
+    for link in body["Warehouses"].as_array_mut().unwrap() {
+        link.as_object_mut().unwrap().remove("QuantityOnHand");
+    }
+    body
+}
+
+#[tokio::test]
+async fn an_update_undoes_no_sale_and_changes_no_quantity() {
+    let dock = Dock::open().await;
+    let made = product(&dock, "UPD-1").await;
+    let warehouse = whole(&made["Warehouses"][0]["WarehouseId"]);
+    dock.wish("q", "quantity.set", json!({"sku": "UPD-1", "warehouse_id": warehouse, "quantity": 9})).await;
+    dock.push().await;
+    dock.sandbox.sale("UPD-1", warehouse, 2).await.unwrap();
+    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.push().await;
+    let (state, _, detail) = dock.fate("u").await;
+    assert_eq!(state, "applied", "{detail}");
+    assert_eq!(dock.cell("UPD-1", warehouse).await, 7);
+    assert_eq!(dock.number("SELECT count(*) FROM cell_write WHERE ended IS NULL").await, 0);
+    assert_eq!(dock.number("SELECT count(*) FROM product WHERE sku = 'UPD-1' AND name = 'After'").await, 1);
+    dock.wish("d", "quantity.adjust", json!({"sku": "UPD-1", "warehouse_id": warehouse, "delta": -3})).await;
+    dock.push().await;
+    assert_eq!(dock.cell("UPD-1", warehouse).await, 4);
+}
+
+#[tokio::test]
+async fn an_update_that_wants_a_quantity_is_pointed_to_a_count() {
+    let dock = Dock::open().await;
+    let made = product(&dock, "UPD-2").await;
+    let mut body = update_of(&made, "After");
+    body["Warehouses"][0]["QuantityOnHand"] = 5.into();
+    dock.wish("u", "product.update", body).await;
+    dock.push().await;
+    assert_eq!(
+        (dock.state("u").await, dock.reason("u").await),
+        ("rejected".into(), "quantity_in_update".into())
+    );
+    assert_eq!(dock.calls(PRODUCT_PUT), 0);
+}
+
+#[tokio::test]
+async fn an_update_waits_while_a_cell_of_its_product_is_in_doubt() {
+    let dock = Dock::open().await;
+    let made = product(&dock, "UPD-3").await;
+    let warehouse = whole(&made["Warehouses"][0]["WarehouseId"]);
+    dock.fault(UPDATE, json!({"Drop": "after"})).await;
+    dock.wish("q", "quantity.set", json!({"sku": "UPD-3", "warehouse_id": warehouse, "quantity": 9})).await;
+    dock.push().await;
+    assert_eq!(dock.state("q").await, "in_doubt");
+    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.push().await;
+    assert_eq!((dock.state("u").await, dock.reason("u").await), ("pending".into(), "awaits_other".into()));
+    dock.settle().await;
+    dock.push().await;
+    assert_eq!((dock.state("q").await, dock.state("u").await), ("applied".into(), "applied".into()));
+    assert_eq!(dock.cell("UPD-3", warehouse).await, 9);
+}
+
+#[tokio::test]
+async fn a_lost_update_is_sent_again_once_the_first_cannot_come_any_more() {
+    let dock = Dock::open().await;
+    let made = product(&dock, "UPD-4").await;
+    dock.fault(PRODUCT_PUT, json!({"Drop": "before"})).await;
+    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.push().await;
+    assert_eq!(dock.state("u").await, "in_doubt");
+    dock.settle().await;
+    assert_eq!(dock.state("u").await, "in_doubt", "not before its quiet time");
+    dock.later(crate::support::A_MOMENT);
+    dock.settle().await;
+    dock.push().await;
+    assert_eq!(dock.state("u").await, "applied");
+    assert_eq!(dock.number("SELECT count(*) FROM cell_write WHERE ended IS NULL").await, 0);
+}
