@@ -179,6 +179,16 @@ async fn what_is_wished_for_on_the_command_line_is_made_at_the_service() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_refused_key_is_said_first_and_makes_status_unhealthy() {
+    let desk = Desk::new().await;
+    desk.world.write_key("another-key");
+    assert_eq!(desk.run(&["run", "--once"]).await.status.code(), Some(1));
+    let output = desk.run(&["status"]).await;
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("the service refuses the key"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_same_file_imported_twice_changes_nothing() {
     let desk = Desk::new().await;
     let (sku, warehouse, _) = desk.world.shop().await[0].clone();

@@ -15,6 +15,7 @@ struct Status {
     used: Vec<(String, i64, i64)>,
     counts: StateCount,
     limit: u32,
+    is_refused: bool,
 }
 
 impl Status {
@@ -28,6 +29,7 @@ impl Status {
             used: store.budget_used(since.0).await?,
             counts: store.state_count().await?,
             limit: config.limits.ours_per_minute(),
+            is_refused: store.key_is_refused().await?,
         })
     }
 
@@ -47,7 +49,11 @@ impl Status {
         let doubt = Some(self.wishes_in("in_doubt")).filter(|count| *count > 0);
         let doubt = doubt
             .map(|count| format!("{count} wish(es) are in doubt; see: tallyd outbox list --state in_doubt"));
-        stale.chain(held).chain(doubt).collect()
+        let refused = self.is_refused.then(|| {
+            "the service refuses the key; put the right one into its file, it is read again by itself"
+                .to_owned()
+        });
+        refused.into_iter().chain(stale).chain(held).chain(doubt).collect()
     }
 
     fn text(&self, troubles: &[String]) -> String {

@@ -102,6 +102,15 @@ impl Store {
         sqlx::query_as(sql).fetch_all(&self.read).await.doing("count what others moved")
     }
 
+    /// Whether the service refused the key at the last call that was answered.
+    pub async fn key_is_refused(&self) -> Result<bool, StoreError> {
+        let sql =
+            "SELECT verdict = 'refused' FROM exchange WHERE status IS NOT NULL ORDER BY id DESC LIMIT 1";
+        let last: Option<bool> =
+            sqlx::query_scalar(sql).fetch_optional(&self.read).await.doing("read the last call")?;
+        Ok(last.unwrap_or(false))
+    }
+
     /// Calls of the last `since_ms` by lane, newest window first: lane, calls, answers 429.
     pub async fn budget_used(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>, StoreError> {
         let sql = "SELECT lane, count(*), sum(coalesce(status = 429, 0)) FROM exchange \
