@@ -154,6 +154,7 @@ async fn nonsense_is_rejected_with_a_reason_and_never_sent() {
         ("quantity.set", "null"),
         ("quantity.set", r#"{"sku":"A","warehouse_id":1,"quantity":2.5}"#),
         ("quantity.set", r#"{"sku":"A","warehouse_id":123456789012345678901234567890,"quantity":2}"#),
+        ("quantity.set", r#"{"sku":"A","warehouse_id":9000000000000001,"quantity":2}"#),
         ("quantity.set", r#"{"sku":"A","warehouse_id":1,"quantity":-1}"#),
         ("quantity.adjust", r#"{"sku":"A","warehouse_id":1,"delta":"3"}"#),
         ("quantity.increase", r#"{"sku":"A","warehouse_id":1,"delta":3}"#),

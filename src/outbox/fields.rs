@@ -9,6 +9,10 @@ use crate::model::{Quantity, Sku, Timestamp, WarehouseId, integral};
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
+/// The largest id: beyond it a JSON number is no longer told from its neighbours everywhere, and the outbox's trigger
+/// takes none into its columns.
+const ID_MAX: i64 = 9_000_000_000_000_000;
+
 /// What a quantity may be: the service's 32 bits, not below zero.
 pub(super) const QUANTITIES: RangeInclusive<i64> = 0..=Quantity::MAX.0;
 
@@ -84,7 +88,7 @@ impl<'a> Fields<'a> {
     /// An id of the service: a whole number above zero.
     pub(super) fn id(&self, name: &str) -> Result<Option<i64>, Rejection> {
         let Some(value) = self.get(name) else { return Ok(None) };
-        let number = value.as_number().and_then(integral).filter(|id| *id > 0);
+        let number = value.as_number().and_then(integral).filter(|id| (1..=ID_MAX).contains(id));
         number.map(Some).ok_or_else(|| self.wrong(name, "an id: a whole number above 0"))
     }
 
