@@ -562,3 +562,34 @@ async fn a_wish_in_flight_at_a_crash_is_in_doubt_and_never_pending() {
     let row = shelf.store.outbox_show("k").await.unwrap().unwrap();
     assert_eq!((row.state.as_str(), row.written), (State::InDoubt.as_str(), Some(4)));
 }
+
+#[tokio::test]
+async fn cancelling_an_undecided_wish_frees_its_cell() {
+    let mut shelf = Shelf::new().await;
+    shelf.read(&["A"], &[("A", &[(1, 50)])]).await;
+    shelf.read(&["A"], &[("A", &[(1, 50)])]).await;
+    let id = shelf.begin().await;
+    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    write
+        .outbox_insert("k", "quantity.adjust", r#"{"sku":"A","warehouse_id":1,"delta":1}"#, 0)
+        .await
+        .unwrap();
+    let claim = tallyd::store::Claim { id: 1.into(), written: Some(51) };
+    assert_eq!(write.outbox_claim(id, &[claim], Timestamp(T0)).await.unwrap(), 1);
+    let written =
+        CellWrite { product: 1, warehouse_id: 1, before: Some(Quantity(50)), written: Quantity(51) };
+    write.cell_claim(id, &[written]).await.unwrap();
+    for (from, to, reason) in
+        [(State::Sending, State::InDoubt, "no_answer"), (State::InDoubt, State::Held, "undecided")]
+    {
+        let verdict = tallyd::store::Verdict::new(1.into(), to, Some(reason), "as the story goes");
+        assert_eq!(write.outbox_move(from, &[verdict], Timestamp(T0)).await.unwrap(), 1);
+    }
+    write.commit().await.unwrap();
+    let cell = [Cell { sku: sku("A"), warehouse_id: WarehouseId(1) }];
+    assert!(shelf.store.cell_rows(&cell).await.unwrap()[0].is_busy);
+    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
+    write.commit().await.unwrap();
+    assert!(!shelf.store.cell_rows(&cell).await.unwrap()[0].is_busy, "later wishes of the cell go on");
+}

@@ -240,7 +240,10 @@ impl Write {
         let sql = "UPDATE outbox SET state = 'cancelled', reason = 'operator', detail = 'cancelled by the operator', \
                        settled_at = ?3, moved_ms = ?2 WHERE key = ?1 AND state IN ('pending', 'held')";
         let query = sqlx::query(sql).bind(key).bind(at.0).bind(at.rfc3339());
-        Ok(query.execute(&mut *self.tx).await.doing("cancel a wish")?.rows_affected() > 0)
+        let cancelled = query.execute(&mut *self.tx).await.doing("cancel a wish")?.rows_affected() > 0;
+        // Nobody will decide any more what became of its write: the cell's later wishes must not wait for that.
+        self.cells_free().await?;
+        Ok(cancelled)
     }
 
     /// Writes down the policies in force, for the `stock` view; warehouse 0 stands for all others.
