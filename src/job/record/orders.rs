@@ -56,13 +56,13 @@ pub(in crate::job) async fn allocations(
     write.mirror_allocations(&AllocationPage { allocations: Some(&allocations), is_complete, ..page }).await
 }
 
-/// Whether what is taken for a line are components of what it sold: none of it is the line's own product. Ids decide
-/// where both sides name one, else SKUs; where neither can be compared, nothing is concluded.
+/// Whether what is taken for a line are components of what it sold: none of it is the line's own product, by its id or
+/// by its SKU. Where neither can be compared, nothing is concluded: a kit's wishes are rejected, so one mark must do.
 fn is_kit(sold: &Sku, product_id: Option<ProductId>, taken: &[Allocation]) -> bool {
-    let is_other = |taken: &Allocation| match (product_id, taken.product_id, &taken.sku) {
-        (Some(own), Some(other), _) => own != other,
-        (_, _, Some(sku)) => sku.fold() != sold.fold(),
-        _ => false,
+    let is_other = |taken: &Allocation| {
+        let by_id = product_id.zip(taken.product_id).map(|(own, other)| own != other);
+        let by_sku = taken.sku.as_ref().map(|sku| sku.fold() != sold.fold());
+        by_id.or(by_sku).is_some() && by_id.unwrap_or(true) && by_sku.unwrap_or(true)
     };
     !taken.is_empty() && taken.iter().all(is_other)
 }
@@ -120,6 +120,7 @@ mod tests {
             ("A", Some(1), r#"{"ProductId":1,"SkuNumber":"A"}"#, false),
             ("A", Some(1), r#"{"ProductId":1,"SkuNumber":"A"},{"ProductId":2,"SkuNumber":"B"}"#, false),
             ("A", Some(1), r#"{"ProductId":1,"SkuNumber":"renamed"}"#, false),
+            ("A", Some(9), r#"{"ProductId":1,"SkuNumber":"a "}"#, false),
             ("K", None, r#"{"ProductId":1,"SkuNumber":"A"}"#, true),
             ("a", None, r#"{"ProductId":1,"SkuNumber":"A "}"#, false),
             ("K", Some(9), r#"{"SkuNumber":"A"}"#, true),
