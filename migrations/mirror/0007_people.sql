@@ -86,3 +86,38 @@ SELECT key, kind, sku, warehouse_id, mine, theirs,
        || ' --use mine|theirs|N' || coalesce(' (mine is ' || mine || ', theirs ' || theirs || ')', '')
 FROM outbox
 WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'held' AND reason = 'conflict';
+
+-- A person's word on a count stands above the policy here too.
+DROP VIEW stock;
+CREATE VIEW stock (
+    sku, warehouse_id, warehouse_name, product_id, quantity, pending_quantity, is_active, include_in_sync, observed_at
+) AS
+SELECT p.sku, b.warehouse_id, w.name, p.product_id, b.quantity,
+       CASE WHEN pc.sku IS NOT NULL THEN
+           coalesce((SELECT CASE coalesce(said, own.policy, every.policy)
+                            WHEN 'local' THEN counted
+                            WHEN 'merge' THEN counted + drift
+                            ELSE iif(drift = 0, counted, b.quantity) END
+                     FROM (SELECT coalesce(c.quantity, CAST(json_extract(s.body, '$.quantity') AS INTEGER)) AS counted,
+                                  (b.quantity - b.ours) - coalesce(c.base_quantity - c.base_ours,
+                                                                   s.base_quantity - s.base_ours,
+                                                                   b.quantity - b.ours) AS drift,
+                                  CASE WHEN c.wish_id IS NOT NULL THEN iif(c.quantity IS NULL, 'local', 'merge') END
+                                      AS said
+                           FROM outbox s LEFT JOIN count_word c ON c.wish_id = s.id WHERE s.id = pc.set_id)
+                     JOIN quantity_policy every ON every.warehouse_id = 0
+                     LEFT JOIN quantity_policy own ON own.warehouse_id = b.warehouse_id),
+                    b.quantity)
+           + coalesce((SELECT sum(CAST(json_extract(a.body, '$.delta') AS INTEGER)) FROM outbox a
+                       WHERE a.sku = p.sku AND a.warehouse_id = b.warehouse_id
+                         AND a.state IN ('pending', 'sending', 'held', 'in_doubt') AND a.sku IS NOT NULL
+                         AND a.state IN ('pending', 'sending')
+                         AND a.kind = 'quantity.adjust' AND a.id > coalesce(pc.set_id, 0)), 0)
+       END,
+       b.is_active, b.include_in_sync,
+       strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(b.fact_ms, r.observed_ms) / 1000.0, 'unixepoch')
+FROM balance b
+JOIN product p ON p.id = b.product
+LEFT JOIN reading r ON r.id = p.reading_id
+LEFT JOIN warehouse w ON w.id = b.warehouse_id
+LEFT JOIN pending_cell pc ON pc.sku = p.sku AND pc.warehouse_id = b.warehouse_id;

@@ -248,6 +248,9 @@ async fn what_is_sold_after_a_person_said_a_number_still_counts() {
     let dock = Dock::with("policy = \"ask\"").await;
     let (sku, warehouse, quantity) = in_conflict(&dock).await;
     dock.done(&["outbox", "resolve", "count", "--use", &(quantity + 7).to_string()]).await;
+    let pending =
+        format!("SELECT pending_quantity FROM stock WHERE sku = '{sku}' AND warehouse_id = {warehouse}");
+    assert_eq!(dock.number(&pending).await, quantity + 7);
     dock.sandbox.sale(&sku, warehouse, 4).await.unwrap();
     dock.push().await;
     assert_eq!(dock.state("count").await, "applied");
@@ -329,4 +332,82 @@ async fn a_word_that_makes_no_sense_changes_nothing_and_names_the_one_that_does(
     }
     assert_eq!(dock.number("SELECT position FROM counter").await, before, "nothing was written");
     assert_eq!((dock.state("lost").await, dock.state("waits").await), ("held".into(), "pending".into()));
+}
+
+#[tokio::test]
+async fn what_a_brake_holds_goes_by_a_release_alone_and_then_at_once() {
+    let mut dock = Dock::with("hold_jump_over = 3").await;
+    let (sku, warehouse, quantity) = cell(&dock).await;
+    dock.wish("first", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
+    dock.push().await;
+    dock.wish("far", "quantity.adjust", adjust(&sku, warehouse, -9)).await;
+    dock.push().await;
+    assert_eq!(dock.reason("far").await, "jump");
+    for args in [["resolve", "far", "--use", "mine"].as_slice(), &["retry", "far"]] {
+        let said = dock.refused(&[&["outbox"], args].concat()).await;
+        assert!(said.contains("tallyd outbox release far"), "{said}");
+    }
+    let _at_work = dock.work();
+    dock.done(&["outbox", "release", "far"]).await;
+    dock.until("far", "applied").await;
+    assert_eq!(dock.cell(&sku, warehouse).await, quantity - 10);
+}
+
+/// The names of an object's fields, in order.
+fn fields(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[tokio::test]
+async fn show_tells_the_whole_story_and_its_fields_are_stable() {
+    let dock = Dock::open().await;
+    let (sku, warehouse, quantity) = cell(&dock).await;
+    lost_and_sold_from(&dock, "lost", &sku, warehouse).await;
+    dock.settle().await;
+    let all: Value = serde_json::from_str(&dock.done(&["outbox", "show", "lost", "--json"]).await).unwrap();
+    let names = "base_quantity body candidates created_at decisions detail evidence exchange_id exchanges id key \
+                 kind mine moves priority reason settled_at state theirs what_to_do written";
+    assert_eq!(fields(&all).join(" "), names);
+    assert_eq!(fields(&all["moves"][0]), ["at", "detail", "exchange_id", "reason", "state"]);
+    let evidence = &all["evidence"];
+    let names = "before claimed looks made_id next_look_at sent_at target waits_for";
+    assert_eq!(fields(evidence).join(" "), names);
+    assert_eq!((&evidence["before"], &evidence["target"]), (&json!(quantity), &json!(quantity - 2)));
+    assert_eq!(evidence["looks"][0]["shown"], quantity - 7);
+    assert!(evidence["looks"][0]["exchange_id"].as_i64() > all["exchange_id"].as_i64());
+    assert!(evidence["next_look_at"].is_string(), "{evidence}");
+    assert_eq!(all["exchanges"][0]["operation"], UPDATE);
+    dock.settle_after(A_MOMENT).await;
+    dock.done(&["outbox", "resolve", "lost", "--not-landed"]).await;
+    let all: Value = serde_json::from_str(&dock.done(&["outbox", "show", "lost", "--json"]).await).unwrap();
+    let states: Vec<&str> =
+        all["moves"].as_array().unwrap().iter().map(|step| step["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["sending", "in_doubt", "held", "pending"]);
+    assert_eq!(fields(&all["decisions"][0]), ["at", "detail", "kind", "position"]);
+    assert_eq!(all["decisions"][0]["detail"]["said"], "not landed");
+    let text = dock.done(&["outbox", "show", "lost"]).await;
+    for words in ["the story", "inserted", "sent by", "the evidence", &format!("{} was sent", quantity - 2)] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn the_list_is_grouped_by_reason_and_says_what_to_do() {
+    let dock = Dock::open().await;
+    let (sku, warehouse, quantity) = cell(&dock).await;
+    for key in ["much", "more"] {
+        dock.wish(key, "quantity.adjust", adjust(&sku, warehouse, -quantity - 5)).await;
+    }
+    dock.wish("odd", "quantity.move", json!({})).await;
+    dock.push().await;
+    let said = dock.done(&["outbox", "list"]).await;
+    let held = said.find("held, negative: 2 wish(es)\nwhat to do: count the cell").expect(&said);
+    let rejected = said.find("rejected, unknown_kind: 1 wish(es)").expect(&said);
+    assert!(held < rejected, "what waits for a person comes first: {said}");
+    let only = dock.done(&["outbox", "list", "--state", "rejected"]).await;
+    assert!(only.contains("odd") && !only.contains("much"), "{only}");
+    let flat: Value = serde_json::from_str(&dock.done(&["outbox", "list", "--json"]).await).unwrap();
+    assert_eq!(flat.as_array().unwrap().len(), 3, "for programs it stays a list");
+    let (code, said) = dock.tallyd(&["outbox", "list", "--state", "lost"]).await;
+    assert!(code == 2 && said.contains("in_doubt"), "{said}");
 }
