@@ -52,10 +52,12 @@ BEGIN
     SELECT RAISE(ABORT, 'settled wishes are pruned by tallyd alone');
 END;
 
--- Every move of a wish: when, to where, why, and the exchange that carried it then.
+-- Every move of a wish: when, to where, why, and the exchange that carried it then. The journal's position of that
+-- moment puts it in order with what was said and sent.
 CREATE TABLE wish_move (
     wish_id INTEGER NOT NULL REFERENCES outbox (id) ON DELETE CASCADE,
     move INTEGER NOT NULL,
+    position INTEGER NOT NULL,
     at_ms INTEGER NOT NULL,
     state TEXT NOT NULL,
     reason TEXT,
@@ -65,8 +67,8 @@ CREATE TABLE wish_move (
 ) STRICT, WITHOUT ROWID;
 CREATE TRIGGER outbox_moved AFTER UPDATE OF state ON outbox WHEN NEW.state IS NOT OLD.state
 BEGIN
-    INSERT INTO wish_move (wish_id, move, at_ms, state, reason, detail, exchange_id)
-    VALUES (NEW.id, NEW.moves, NEW.moved_ms, NEW.state, NEW.reason, NEW.detail, NEW.exchange_id);
+    INSERT INTO wish_move (wish_id, move, position, at_ms, state, reason, detail, exchange_id)
+    SELECT NEW.id, NEW.moves, position, NEW.moved_ms, NEW.state, NEW.reason, NEW.detail, NEW.exchange_id FROM counter;
 END;
 
 -- What was said of a wish, by settle or by a person, is found by its key.

@@ -10,6 +10,8 @@ use sqlx::FromRow;
 /// One move of a wish.
 #[derive(Clone, Debug, FromRow)]
 pub struct MoveRow {
+    /// Its place in the journal: what was decided at the same position made it move.
+    pub position: i64,
     /// When.
     pub at_ms: i64,
     /// Where to.
@@ -47,7 +49,7 @@ pub struct CandidateRow {
 impl Store {
     /// The moves of a wish, oldest first.
     pub async fn story_moves(&self, wish: WishId) -> Result<Vec<MoveRow>, StoreError> {
-        let sql = "SELECT at_ms, state, reason, detail, exchange_id FROM wish_move WHERE wish_id = ?1 ORDER BY move";
+        let sql = "SELECT position, at_ms, state, reason, detail, exchange_id FROM wish_move WHERE wish_id = ?1 ORDER BY move";
         sqlx::query_as(sql).bind(wish.0).fetch_all(&self.read).await.doing("read the moves of a wish")
     }
 

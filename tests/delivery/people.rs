@@ -150,10 +150,7 @@ async fn a_lost_shipment_is_adopted_by_its_id_and_its_tracking_follows_at_once()
     let wrong = theirs.to_string();
     dock.done(&["outbox", "resolve", "s", "--shipment", &wrong]).await;
     let told = format!("shipment {wrong} was not adopted");
-    while !dock.fate("s").await.2.contains(&told) {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(dock.state("s").await, "in_doubt");
+    dock.until_fate("s", |(state, _, detail)| state == "in_doubt" && detail.contains(&told)).await;
     let shown = dock.done(&["outbox", "show", "s"]).await;
     assert!(shown.contains(&format!("shipment {wrong} is not it: of line")), "{shown}");
     dock.done(&["outbox", "resolve", "s", "--shipment", &(theirs - 1).to_string()]).await;
@@ -368,7 +365,7 @@ async fn show_tells_the_whole_story_and_its_fields_are_stable() {
     let names = "base_quantity body candidates created_at decisions detail evidence exchange_id exchanges id key \
                  kind mine moves priority reason settled_at state theirs what_to_do written";
     assert_eq!(fields(&all).join(" "), names);
-    assert_eq!(fields(&all["moves"][0]), ["at", "detail", "exchange_id", "reason", "state"]);
+    assert_eq!(fields(&all["moves"][0]), ["at", "detail", "exchange_id", "position", "reason", "state"]);
     let evidence = &all["evidence"];
     let names = "before claimed looks made_id next_look_at sent_at target waits_for";
     assert_eq!(fields(evidence).join(" "), names);

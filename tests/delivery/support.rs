@@ -120,12 +120,20 @@ impl Dock {
         AtWork(stop)
     }
 
-    /// Waits until a wish stands there, as somebody watching the table would; fails after 3 s.
+    /// Waits until a wish stands there.
     pub async fn until(&self, key: &str, state: &str) {
-        let started = std::time::Instant::now();
-        while self.state(key).await != state {
-            let waited = started.elapsed();
-            assert!(waited < Duration::from_secs(3), "{key} is {:?}, not {state}", self.fate(key).await);
+        self.until_fate(key, |(now, ..)| now == state).await;
+    }
+
+    /// Waits as somebody watching the table would; fails after 3 s.
+    pub async fn until_fate(&self, key: &str, done: impl Fn(&(String, String, String)) -> bool) {
+        let started = tokio::time::Instant::now();
+        loop {
+            let fate = self.fate(key).await;
+            if done(&fate) {
+                return;
+            }
+            assert!(started.elapsed() < Duration::from_secs(3), "{key} stays {fate:?}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

@@ -71,7 +71,7 @@ impl Story {
 
     fn value(&self) -> Value {
         let moved = |row: &MoveRow| {
-            value!({"at": time(row.at_ms), "state": row.state, "reason": row.reason, "detail": row.detail,
+            value!({"at": time(row.at_ms), "position": row.position, "state": row.state, "reason": row.reason, "detail": row.detail,
                     "exchange_id": row.exchange_id})
         };
         let decided = |row: &DecisionRow| value!({"at": time(row.at_ms), "position": row.position, "kind": row.kind, "detail": told(row)});
@@ -117,20 +117,23 @@ impl Story {
     }
 
     fn moves_text(&self) -> String {
-        let mut steps = vec![(self.wish.created_at.clone(), "inserted".to_owned(), String::new(), None)];
-        for row in &self.moves {
+        let decided = |row: &DecisionRow| {
+            let cells = [time(row.at_ms), row.kind.clone(), dash::<i64>(None), told(row).to_string()];
+            (row.position, cells)
+        };
+        let moved = |row: &MoveRow| {
             let why =
                 [&row.reason, &row.detail].into_iter().flatten().cloned().collect::<Vec<_>>().join(": ");
-            steps.push((time(row.at_ms), row.state.clone(), why, row.exchange_id));
-        }
-        for row in &self.decisions {
-            steps.push((time(row.at_ms), row.kind.clone(), told(row).to_string(), None));
-        }
-        // Both come from the same clock; what was decided in the same instant stands behind what it moved.
-        steps.sort_by(|a, b| a.0.cmp(&b.0));
+            (row.position, [time(row.at_ms), row.state.clone(), dash(row.exchange_id), why])
+        };
+        // Stable, so that a decision stands before the move it made.
+        let mut steps: Vec<_> =
+            self.decisions.iter().map(decided).chain(self.moves.iter().map(moved)).collect();
+        steps.sort_by_key(|(position, _)| *position);
         let mut table = Table::new(&["when", "what", "exchange", "why"]);
-        for (at, what, why, exchange) in steps {
-            table.row([at, what, dash(exchange), why]);
+        table.row([self.wish.created_at.clone(), "inserted".into(), dash::<i64>(None), String::new()]);
+        for (_, cells) in steps {
+            table.row(cells);
         }
         format!("\nthe story\n{}", table.render(""))
     }
