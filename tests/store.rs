@@ -298,7 +298,10 @@ async fn a_base_is_fixed_once_by_the_first_read_after_the_count() {
         .execute(sqlx::query("UPDATE reading SET observed_ms = ?1").bind(created - 200_000_000))
         .await
         .unwrap();
-    other.execute(sqlx::query("UPDATE outbox SET base_ms = ?1").bind(created - 200_000_000)).await.unwrap();
+    other
+        .execute(sqlx::query("UPDATE outbox SET moves = moves + 1, base_ms = ?1").bind(created - 200_000_000))
+        .await
+        .unwrap();
     for (quantity, expected) in [(50, 50), (48, 50)] {
         let id = shelf.begin().await;
         shelf.record(id, created + 1000 + quantity, &["A"], &[("A", &[(1, quantity)])]).await;
@@ -334,6 +337,9 @@ async fn a_key_is_for_ever() {
     assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
     assert!(!write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
     write.commit().await.unwrap();
+    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    write.event_append(Timestamp(T0), "outbox.pruned", "outbox", None).await.unwrap();
+    write.commit().await.unwrap();
     other.execute("INSERT INTO pruning VALUES (1); DELETE FROM outbox; DELETE FROM pruning").await.unwrap();
     let again = format!("INSERT INTO outbox (key, kind, body) VALUES {wish}");
     other.execute(sqlx::AssertSqlSafe(again)).await.unwrap();
@@ -360,10 +366,9 @@ async fn the_outbox_refuses_what_is_not_drawn() {
         "DELETE FROM wish_key",
         "UPDATE outbox SET body = '{\"a\":1}'",
         "UPDATE outbox SET key = 'other' WHERE key = 'k'",
-        "UPDATE outbox SET state = 'applied', settled_at = created_at",
-        "UPDATE outbox SET state = 'in_doubt', reason = 'r', exchange_id = 1",
+        "UPDATE outbox SET moves = moves + 1, state = 'applied', settled_at = created_at",
+        "UPDATE outbox SET moves = moves + 1, state = 'in_doubt', reason = 'r', exchange_id = 1",
         "DELETE FROM outbox",
-        "INSERT INTO pruning VALUES (1); DELETE FROM outbox",
     ];
     for sql in refused {
         assert!(other.execute(sqlx::AssertSqlSafe(sql)).await.is_err(), "{sql}");
@@ -439,13 +444,17 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("outbox_key_text", "INSERT INTO outbox (key, kind, body) VALUES ('', 'zzz', '{}')"),
         ("outbox_body_json", "INSERT INTO outbox (key, kind, body) VALUES ('n', 'zzz', 'x')"),
         ("outbox_priority", "INSERT INTO outbox (key, kind, body, priority) VALUES ('n', 'zzz', '{}', 2)"),
-        ("outbox_settled", "UPDATE outbox SET state = 'cancelled'"),
-        ("outbox_settled_at", "UPDATE outbox SET state = 'cancelled', settled_at = 'now'"),
-        ("outbox_reason", "UPDATE outbox SET state = 'held'"),
-        ("outbox_sending", "UPDATE outbox SET state = 'sending'"),
-        ("outbox_base", "UPDATE outbox SET base_ours = 1"),
+        ("outbox_settled", "UPDATE outbox SET moves = moves + 1, state = 'cancelled'"),
+        ("outbox_settled_at", "UPDATE outbox SET moves = moves + 1, state = 'cancelled', settled_at = 'now'"),
+        ("outbox_reason", "UPDATE outbox SET moves = moves + 1, state = 'held'"),
+        ("outbox_sending", "UPDATE outbox SET moves = moves + 1, state = 'sending'"),
+        ("outbox_base", "UPDATE outbox SET moves = moves + 1, base_ours = 1"),
         ("brake_trip_released", "INSERT INTO brake_trip (at_ms, what, released_ms) VALUES (2, 'w', 1)"),
-        ("pruning_single", "INSERT INTO pruning VALUES (2)"),
+        (
+            "pruning_single",
+            "INSERT INTO event SELECT position, 1, 'outbox.pruned', 's', NULL FROM counter; \
+             INSERT INTO pruning VALUES (2)",
+        ),
         ("quantity_policy_known", "INSERT INTO quantity_policy VALUES (5, 'x')"),
         ("supplier_is_active", "INSERT INTO supplier (id, is_active, exchange_id) VALUES (1, 2, 1)"),
         ("storefront_is_active", "INSERT INTO storefront (id, is_active, exchange_id) VALUES (1, 2, 1)"),

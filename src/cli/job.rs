@@ -123,7 +123,8 @@ fn run(row: &RunRow) -> Value {
     })
 }
 
-fn exchange(row: &ExchangeRow) -> Value {
+/// An exchange as `--json` prints it.
+pub(super) fn exchange(row: &ExchangeRow) -> Value {
     value!({
         "id": row.id, "operation": row.operation, "target": row.target, "lane": row.lane,
         "sent_at": Timestamp(row.sent_ms).rfc3339(),

@@ -116,6 +116,7 @@ struct Reading {
 }
 
 /// What a command has to say at its end.
+#[derive(Default)]
 struct Answer {
     text: String,
     code: u8,

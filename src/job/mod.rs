@@ -39,7 +39,7 @@ pub use find::{find_products, read_components};
 pub use plan::{Preview, preview};
 pub use probe::key_works;
 pub use runner::{Finished, is_built, run};
-pub use settle::due as settle_due;
+pub use settle::{due as settle_due, wait as settle_wait};
 
 use crate::journal::RunOutcome;
 use crate::model::JobKind;

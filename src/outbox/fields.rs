@@ -200,11 +200,15 @@ pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// A value as the body writes it, cut where it gets long.
-fn shown(value: &Value) -> String {
-    let text = value.to_string();
+/// A text of somebody else's, cut where it gets long.
+pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+        None => text.into(),
     }
+}
+
+/// A value as the body writes it, cut where it gets long.
+fn shown(value: &Value) -> String {
+    shortened(&value.to_string())
 }

@@ -1,6 +1,6 @@
 //! The eight kinds of wish, by the names other programs insert.
 
-use super::fields::nearest;
+use super::fields::{nearest, shortened};
 use std::fmt;
 use std::str::FromStr;
 
@@ -70,7 +70,7 @@ impl FromStr for Kind {
 
 /// A name that is no kind of wish.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no kind of wish `{0}`; {hint}", hint = hint(.0))]
+#[error("there is no kind of wish `{shown}`; {hint}", shown = shortened(.0), hint = hint(.0))]
 pub struct UnknownKind(pub String);
 
 fn hint(name: &str) -> String {
@@ -100,5 +100,7 @@ mod tests {
         assert!(error.to_string().ends_with("did you mean `quantity.set`?"), "{error}");
         let error = "fly".parse::<Kind>().unwrap_err();
         assert!(error.to_string().contains("listing_template.create"), "{error}");
+        let error = "ü".repeat(100_000).parse::<Kind>().unwrap_err().to_string();
+        assert!(error.len() < 500 && error.contains("ü…`"), "a kind of megabytes is not repeated: {error}");
     }
 }

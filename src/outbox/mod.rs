@@ -12,6 +12,7 @@ mod kind;
 mod product;
 mod quantity;
 mod reason;
+mod resolution;
 mod shipment;
 mod state;
 mod template;
@@ -23,6 +24,7 @@ pub use kind::{Kind, UnknownKind};
 pub use product::{ProductCreate, ProductUpdate};
 pub use quantity::{QuantityAdjust, QuantitySet};
 pub use reason::{Reason, UnknownReason};
+pub use resolution::{Resolution, Stand, Step};
 pub use shipment::{
     LineRef, ShipmentCreate, ShipmentLine, ShipmentRef, TrackingInfo, TrackingLine, TrackingSubmit,
 };

@@ -45,13 +45,13 @@ reasons! {
     /// Held: the cell could not be read.
     NoFact = "no_fact", "see `tallyd status` for why the service cannot be read, then `tallyd outbox retry KEY`";
     /// Held: no fact near enough to the count says what was on the service's side of it.
-    StaleBase = "stale_base", "count again, or take the count as it is with `tallyd outbox resolve KEY --use mine`";
+    StaleBase = "stale_base", "count again, or take the count as it is with `tallyd outbox resolve KEY --use mine` (`theirs` drops it, N takes N)";
     /// Held: the product is there, but not linked to that warehouse.
     Unlinked = "unlinked", "insert a `quantity.set`, or link the product to the warehouse and `tallyd outbox retry KEY`";
     /// Held: several SKUs differ from the wish's only in case or blanks.
     AmbiguousSku = "ambiguous_sku", "`tallyd outbox cancel KEY` and insert the wish with the exact spelling (`tallyd stock`)";
     /// Held: the service accepted the write and holds something else.
-    Mismatch = "mismatch", "look at the product there (is it a kit?), then `tallyd outbox retry KEY` or `cancel KEY`";
+    Mismatch = "mismatch", "look at the product there (is it a kit?), then `tallyd outbox retry KEY`, `tallyd outbox resolve KEY --use mine|theirs|N` or `tallyd outbox cancel KEY`";
     /// Held: it stood in a database that went back in time; it may have been done after the copy was made.
     Restored = "restored", "see at the service whether it was done; `tallyd outbox release KEY` does it, `tallyd outbox cancel KEY` does not";
     /// Held: less is left of the order than the wish wants to ship.
@@ -61,11 +61,11 @@ reasons! {
     /// Held: the order's lines did not all fit into the answer.
     IncompleteOrder = "incomplete_order", "ship the order at the service itself, then `tallyd outbox cancel KEY`";
     /// Held: the shipment carries another tracking number.
-    TrackingConflict = "tracking_conflict", "correct it at the service itself or `tallyd outbox cancel KEY`";
+    TrackingConflict = "tracking_conflict", "correct it at the service itself and `tallyd outbox retry KEY`, or `tallyd outbox cancel KEY`";
     /// Held: what should be created is there already.
     Exists = "exists", "use the one that is there and `tallyd outbox cancel KEY`, or rename one of them and `tallyd outbox retry KEY`";
     /// Held: a look at the service does not tell whether it was done.
-    Undecided = "undecided", "look at the service, then `tallyd outbox retry KEY` if it was not done, or `tallyd outbox cancel KEY` if it was";
+    Undecided = "undecided", "look at the service (`tallyd outbox show KEY` has the evidence), then `tallyd outbox resolve KEY --landed` if it was done there, or `tallyd outbox resolve KEY --not-landed` if it was not";
 
     /// Rejected: the body makes no sense as a wish of its kind.
     BadBody = "bad_body", "correct the body and insert it under a new key";
@@ -94,6 +94,8 @@ reasons! {
     Superseded = "superseded", "nothing";
     /// Cancelled or rejected: a person said so.
     Operator = "operator", "nothing; insert it under a new key to want it again";
+    /// Cancelled: a person said that it had been done.
+    Landed = "landed", "nothing; it was done before";
 
     /// Pending: its shipment is not there yet.
     AwaitsShipment = "awaits_shipment", "nothing; it is sent when its shipment is there";
@@ -107,11 +109,11 @@ reasons! {
     NotLanded = "not_landed", "nothing; it is planned again";
 
     /// In doubt: the call was sent and no answer that can be read came.
-    NoAnswer = "no_answer", "nothing yet; the service is looked at (`tallyd outbox show KEY`)";
+    NoAnswer = "no_answer", "nothing yet: settle looks at the service (`tallyd outbox show KEY` says when); who knows better says so with `tallyd outbox resolve KEY`";
     /// In doubt: the answer does not say what became of it.
-    Unmatched = "unmatched", "nothing yet; the service is looked at (`tallyd outbox show KEY`)";
+    Unmatched = "unmatched", "nothing yet: settle looks at the service (`tallyd outbox show KEY` says when); who knows better says so with `tallyd outbox resolve KEY`";
     /// In doubt: it landed, or somebody else did the same.
-    LandedOrAnother = "landed_or_another", "`tallyd outbox resolve KEY --shipment ID` if it is ours, else `--not-landed`";
+    LandedOrAnother = "landed_or_another", "`tallyd outbox resolve KEY --shipment ID` if it is ours, else `tallyd outbox resolve KEY --not-landed`";
 }
 
 impl fmt::Display for Reason {

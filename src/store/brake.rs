@@ -1,6 +1,7 @@
 //! Brakes: what they look at, their trips, and the release of what they hold.
 
 use super::error::Doing;
+use super::event::RELEASED;
 use super::outbox::Verdict;
 use super::{Store, StoreError, Write};
 use crate::model::{Timestamp, WarehouseId, WishId};
@@ -91,13 +92,9 @@ impl Write {
     /// again and merged before they are sent, and trip no brake again. The release is an event of the journal.
     pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64, StoreError> {
         let json = super::cells::json(keys);
-        let position = self.position_next().await?;
-        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) \
-                   VALUES (?1, ?2, 'brake.released', 'outbox', ?3)";
-        let event = sqlx::query(sql).bind(position.0).bind(at.0).bind(&json).execute(&mut *self.tx).await;
-        event.doing("write the release down")?;
-        let sql = "UPDATE outbox SET state = 'pending', reason = NULL, moved_ms = ?2, released_ms = ?2, \
-                       detail = 'released by the operator' \
+        self.event_append(at, RELEASED, "outbox", Some(&json)).await?;
+        let sql = "UPDATE outbox SET moves = moves + 1, state = 'pending', reason = NULL, moved_ms = ?2, \
+                       released_ms = ?2, detail = 'released by the operator' \
                    WHERE state = 'held' AND reason IN ('brake', 'jump', 'restored', 'looks_emptied') \
                      AND iif(json_array_length(?1) = 0, \
                              id IN (SELECT w.wish_id FROM brake_trip_wish w JOIN brake_trip t ON t.id = w.trip_id \

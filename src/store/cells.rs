@@ -93,7 +93,7 @@ WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER
               FROM json_each(?1)),
      known AS (SELECT cell.*, q.id AS own, coalesce(q.alias_of, q.id) AS product,
                       (SELECT max(s.id) FROM outbox s WHERE s.sku = cell.asked AND s.warehouse_id = cell.warehouse_id
-                       AND s.state = 'applied' AND s.sku IS NOT NULL AND s.kind = 'quantity.set') AS last_set_id
+                       AND (s.state = 'applied' OR s.reason = 'landed') AND s.sku IS NOT NULL AND s.kind = 'quantity.set') AS last_set_id
                FROM cell LEFT JOIN product q ON q.sku = cell.asked)
 SELECT k.asked, k.warehouse_id, k.product, p.sku, p.product_id,
        o.reading_id IS NOT NULL AS was_asked, asked.exchange_id AS asked_position, asked.observed_ms AS asked_ms,
@@ -109,7 +109,8 @@ SELECT k.asked, k.warehouse_id, k.product, p.sku, p.product_id,
                AND w.ended IS NULL) AS is_busy,
        k.last_set_id, (SELECT s.created_at FROM outbox s WHERE s.id = k.last_set_id) AS last_set_at,
        (SELECT coalesce(json_group_array(json_array(a.id, json_extract(a.body, '$.delta'))), '[]') FROM outbox a
-        WHERE a.sku = k.asked AND a.warehouse_id = k.warehouse_id AND a.state = 'applied' AND a.sku IS NOT NULL
+        WHERE a.sku = k.asked AND a.warehouse_id = k.warehouse_id
+          AND (a.state = 'applied' OR a.reason = 'landed') AND a.sku IS NOT NULL
           AND a.kind = 'quantity.adjust'
           AND a.id > (SELECT min(c.id) FROM outbox c WHERE c.sku = k.asked AND c.warehouse_id = k.warehouse_id
                       AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
@@ -176,7 +177,7 @@ impl Write {
         observed_at: Timestamp,
         max_base_age_ms: i64,
     ) -> Result<u64, StoreError> {
-        let sql = "UPDATE outbox SET (base_quantity, base_ours, base_ms) = \
+        let sql = "UPDATE outbox SET moves = moves + 1, (base_quantity, base_ours, base_ms) = \
                        (SELECT quantity, ours, observed_ms FROM count_base c WHERE c.id = outbox.id) \
                    WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 \
                      AND ?2 - (julianday(created_at) - 2440587.5) * 86400000 <= ?3 \

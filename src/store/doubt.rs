@@ -62,8 +62,9 @@ pub struct AdoptionRow {
     pub shipment_id: i64,
 }
 
-/// A call's fold and warehouse name one cell, since twins never share a call.
-const DOUBTS: &str = "
+/// Wishes that were sent, with what is known of it. A call's fold and warehouse name one cell, since twins never share
+/// a call.
+pub(super) const DOUBTS: &str = "
 SELECT o.id, o.key, o.kind, o.body, o.state, o.reason, o.exchange_id, e.sent_ms, d.claimed,
        (SELECT coalesce(json_group_array(json_array(l.sent_ms, json(l.shown))), '[]')
         FROM (SELECT sent_ms, shown FROM look WHERE wish_id = o.id AND exchange_id > o.exchange_id
@@ -75,18 +76,17 @@ LEFT JOIN delivery d ON d.wish_id = o.id
 LEFT JOIN (SELECT w.exchange_id, w.product, p.sku, p.sku_fold, w.warehouse_id, w.before, w.written
            FROM cell_write w JOIN product p ON p.id = w.product) w
        ON w.exchange_id = o.exchange_id AND w.warehouse_id = o.warehouse_id
-      AND w.sku_fold = (SELECT q.sku_fold FROM product q WHERE q.sku = o.sku)
-WHERE o.exchange_id IN (SELECT exchange_id FROM outbox
-                        WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt')
-ORDER BY o.id";
-
-/// Kinds of event that a person causes; the daemon looks at the outbox when one comes.
-pub const RESOLVED: &str = "outbox.resolved";
+      AND w.sku_fold = (SELECT q.sku_fold FROM product q WHERE q.sku = o.sku)";
 
 impl Store {
     /// The wishes of every call of which at least one is in doubt.
     pub async fn doubt_list(&self) -> Result<Vec<DoubtRow>, StoreError> {
-        sqlx::query_as(DOUBTS).fetch_all(&self.read).await.doing("read the wishes in doubt")
+        let sql = format!(
+            "{DOUBTS} WHERE o.exchange_id IN (SELECT exchange_id FROM outbox \
+                 WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt') ORDER BY o.id"
+        );
+        let rows = sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(&self.read).await;
+        rows.doing("read the wishes in doubt")
     }
 
     /// The shipments to be adopted.
@@ -110,18 +110,6 @@ impl Store {
             .doing("read what was seen of a wish")?;
         Ok(serde_json::from_str(&text).unwrap_or_default())
     }
-
-    /// The position of the last word a person spoke on a wish.
-    pub async fn event_last_resolved(&self, after: Position) -> Result<Option<Position>, StoreError> {
-        let sql = "SELECT max(position) FROM event WHERE position > ?1 AND kind = ?2";
-        let last: Option<i64> = sqlx::query_scalar(sql)
-            .bind(after.0)
-            .bind(RESOLVED)
-            .fetch_one(&self.read)
-            .await
-            .doing("look for a person's word")?;
-        Ok(last.map(Position))
-    }
 }
 
 impl Write {
@@ -136,21 +124,6 @@ impl Write {
                    SELECT value->>0, ?2, ?3, json(value->1) FROM json_each(?1)";
         let query = sqlx::query(sql).bind(json(shown)).bind(exchange.0).bind(sent_at.0);
         query.execute(&mut *self.tx).await.map(drop).doing("keep what a look showed")
-    }
-
-    /// Writes a decision down before what it changes; its position is returned.
-    pub async fn event_decided(
-        &mut self,
-        kind: &str,
-        subject: &str,
-        detail: &Value,
-        at: Timestamp,
-    ) -> Result<Position, StoreError> {
-        let position = self.position_next().await?;
-        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let query = sqlx::query(sql).bind(position.0).bind(at.0).bind(kind).bind(subject);
-        let done = query.bind(detail.to_string()).execute(&mut *self.tx).await;
-        done.map(|_| position).doing("write a decision down")
     }
 
     /// Ends a write in doubt that landed: its quantity is ours, and the cell's fact as of the send.

@@ -113,20 +113,6 @@ impl Write {
         Ok(gone.len() as u64)
     }
 
-    /// Writes a decision down before the facts change (rules.md 37); `detail`, if any, is JSON.
-    pub async fn event_append(
-        &mut self,
-        at: Timestamp,
-        kind: &str,
-        subject: &str,
-        detail: Option<&str>,
-    ) -> Result<(), StoreError> {
-        let position = self.position_next().await?;
-        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let query = sqlx::query(sql).bind(position.0).bind(at.0).bind(kind).bind(subject).bind(detail);
-        query.execute(&mut *self.tx).await.map(drop).doing("write a decision down")
-    }
-
     /// All items of the shipment are known from now on.
     async fn shipment_complete(&mut self, shipment: ShipmentId, at: Timestamp) -> Result<(), StoreError> {
         let sql = "SELECT is_complete FROM shipment WHERE id = ?1";

@@ -52,6 +52,9 @@ pub struct WishRow {
     pub theirs: Option<String>,
     /// When a person let it go past a brake.
     pub released_ms: Option<i64>,
+    /// A person's word on a count in conflict, as JSON: `[number, quantity, ours]`, the latter two being the fact of
+    /// that moment; all null: the count as it is.
+    pub word: Option<String>,
 }
 
 /// One move of one wish.
@@ -98,8 +101,10 @@ pub struct OutboxFilter {
     pub limit: u32,
 }
 
-const COLUMNS: &str = "SELECT id, key, kind, body, priority, state, reason, detail, created_at, settled_at, \
-    base_quantity, base_ours, base_ms, position, exchange_id, written, mine, theirs, released_ms FROM outbox";
+pub(super) const COLUMNS: &str = "SELECT id, key, kind, body, priority, state, reason, detail, created_at, settled_at, \
+    base_quantity, base_ours, base_ms, position, exchange_id, written, mine, theirs, released_ms, \
+    (SELECT json_array(c.quantity, c.base_quantity, c.base_ours) FROM count_word c WHERE c.wish_id = outbox.id) AS word \
+    FROM outbox";
 
 impl Store {
     /// The pending wishes, operators' first, then in order.
@@ -193,7 +198,7 @@ impl Write {
         moves: &[Verdict],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
-        let sql = "UPDATE outbox SET state = m.value->>'to', reason = m.value->>'reason', \
+        let sql = "UPDATE outbox SET moves = moves + 1, state = m.value->>'to', reason = m.value->>'reason', \
                        detail = m.value->>'detail', mine = m.value->>'mine', theirs = m.value->>'theirs', \
                        moved_ms = ?3, settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2";
@@ -214,8 +219,8 @@ impl Write {
         claims: &[Claim],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
-        let sql = "UPDATE outbox SET state = 'sending', reason = NULL, detail = NULL, exchange_id = ?2, \
-                       written = m.value->>'written', moved_ms = ?3 \
+        let sql = "UPDATE outbox SET moves = moves + 1, state = 'sending', reason = NULL, detail = NULL, \
+                       exchange_id = ?2, written = m.value->>'written', moved_ms = ?3 \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = 'pending'";
         let query = sqlx::query(sql).bind(super::cells::json(claims)).bind(exchange.0).bind(at.0);
         Ok(query.execute(&mut *self.tx).await.doing("claim wishes")?.rows_affected())
@@ -228,22 +233,12 @@ impl Write {
         notes: &[Verdict],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
-        let sql = "UPDATE outbox SET reason = m.value->>'reason', detail = m.value->>'detail', moved_ms = ?3 \
+        let sql = "UPDATE outbox SET moves = moves + 1, reason = m.value->>'reason', \
+                       detail = m.value->>'detail', moved_ms = ?3 \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2 \
                      AND (reason IS NOT m.value->>'reason' OR detail IS NOT m.value->>'detail')";
         let query = sqlx::query(sql).bind(super::cells::json(notes)).bind(state.as_str()).bind(at.0);
         Ok(query.execute(&mut *self.tx).await.doing("note why wishes wait")?.rows_affected())
-    }
-
-    /// Withdraws a wish by its key, if it still waits (`pending` or `held`).
-    pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<bool, StoreError> {
-        let sql = "UPDATE outbox SET state = 'cancelled', reason = 'operator', detail = 'cancelled by the operator', \
-                       settled_at = ?3, moved_ms = ?2 WHERE key = ?1 AND state IN ('pending', 'held')";
-        let query = sqlx::query(sql).bind(key).bind(at.0).bind(at.rfc3339());
-        let cancelled = query.execute(&mut *self.tx).await.doing("cancel a wish")?.rows_affected() > 0;
-        // Nobody will decide any more what became of its write: the cell's later wishes must not wait for that.
-        self.cells_free().await?;
-        Ok(cancelled)
     }
 
     /// Writes down the policies in force, for the `stock` view; warehouse 0 stands for all others.

@@ -9,6 +9,7 @@
 
 mod creates;
 mod doubts;
+mod people;
 mod shipments;
 mod support;
 mod trackings;

@@ -15,6 +15,7 @@ use tallyd::job;
 use tallyd::model::{Clock, JobKind, Moment, Timestamp, Trigger};
 use tallyd::sandbox::{self, Options, Sandbox};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_util::sync::CancellationToken;
 
 pub const SHIP: &str = "POST /api/Shipments/Create";
 pub const TRACK: &str = "POST /api/Shipments/submitTrackingInfo";
@@ -53,10 +54,26 @@ pub struct Dock {
     daemon: Option<Daemon>,
     path: PathBuf,
     dir: tempfile::TempDir,
+    /// Lines for the configuration's quantities.
+    quantities: &'static str,
+}
+
+/// A daemon that works by itself until it is dropped.
+pub struct AtWork(CancellationToken);
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 impl Dock {
     pub async fn open() -> Self {
+        Self::with("").await
+    }
+
+    /// One whose configuration has these lines for quantities.
+    pub async fn with(quantities: &'static str) -> Self {
         let listen = ([127, 0, 0, 1], 0).into();
         let options = Options { listen, skus: 30, orders: 0, calls_per_minute: 0, ..Options::default() };
         let sandbox = sandbox::start(options).await.unwrap();
@@ -64,7 +81,7 @@ impl Dock {
         std::fs::write(dir.path().join("i"), sandbox.integration_key()).unwrap();
         std::fs::write(dir.path().join("g"), sandbox.gateway_key()).unwrap();
         let path = dir.path().join("tallyd.db");
-        let mut dock = Self { sandbox, clock: Arc::default(), daemon: None, path, dir };
+        let mut dock = Self { sandbox, clock: Arc::default(), daemon: None, path, dir, quantities };
         dock.restart().await;
         dock.run(JobKind::Warehouses).await;
         dock
@@ -76,12 +93,13 @@ impl Dock {
         format!(
             "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {:?}\ngateway_key_file = {:?}\n\
              timeout = \"{}s\"\n[database]\npath = {:?}\n[limits]\ncalls_per_minute = 6000\n\
-             [quantities]\nmax_fact_age = \"0s\"\n",
+             [quantities]\nmax_fact_age = \"0s\"\n{}\n",
             self.sandbox.addr(),
             dir.join("i"),
             dir.join("g"),
             TIMEOUT.as_secs(),
-            self.path
+            self.path,
+            self.quantities
         )
     }
 
@@ -91,6 +109,57 @@ impl Dock {
         let config = Config::from_toml(&self.toml()).unwrap();
         let clock = Arc::<Moved>::clone(&self.clock);
         self.daemon = Some(Daemon::start(config, clock).await.unwrap());
+    }
+
+    /// Lets the daemon work by itself: nothing is run by hand any more.
+    pub fn work(&mut self) -> AtWork {
+        let stop = CancellationToken::new();
+        let (_, reload) = tokio::sync::mpsc::channel(1);
+        let daemon = self.daemon.take().unwrap();
+        drop(tokio::spawn(daemon.run(stop.clone(), reload)));
+        AtWork(stop)
+    }
+
+    /// Waits until a wish stands there.
+    pub async fn until(&self, key: &str, state: &str) {
+        self.until_fate(key, |(now, ..)| now == state).await;
+    }
+
+    /// Waits as somebody watching the table would; fails after 3 s.
+    pub async fn until_fate(&self, key: &str, done: impl Fn(&(String, String, String)) -> bool) {
+        let started = tokio::time::Instant::now();
+        loop {
+            let fate = self.fate(key).await;
+            if done(&fate) {
+                return;
+            }
+            assert!(started.elapsed() < Duration::from_secs(3), "{key} stays {fate:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Runs the program beside all this, as an operator does; its exit code and what it said.
+    pub async fn tallyd(&self, args: &[&str]) -> (i32, String) {
+        let config = self.dir.path().join("tallyd.toml");
+        std::fs::write(&config, self.toml()).unwrap();
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_tallyd"));
+        let output = command.arg("--config").arg(&config).args(args).output().await.unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+    }
+
+    /// A command that does what it is asked; what it said.
+    pub async fn done(&self, args: &[&str]) -> String {
+        let (code, said) = self.tallyd(args).await;
+        assert_eq!(code, 0, "{args:?}: {said}");
+        said
+    }
+
+    /// A command that is refused; why.
+    pub async fn refused(&self, args: &[&str]) -> String {
+        let (code, said) = self.tallyd(args).await;
+        assert_eq!(code, 1, "{args:?}: {said}");
+        said
     }
 
     pub fn daemon(&self) -> &Daemon {

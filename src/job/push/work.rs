@@ -9,7 +9,7 @@ use crate::outbox::{self, Body, State};
 use crate::reconcile::packing::Entry;
 use crate::reconcile::{
     Base, CellFact, CellInput, CellPlan, CellWish, Change, Count, CountMark, Decision, Outcome, Pair,
-    Standing, decide,
+    Standing, Word, decide,
 };
 use crate::store::{CellRow, Store, StoreError, Verdict, WishRow};
 use std::collections::{BTreeMap, BTreeSet};
@@ -266,7 +266,7 @@ impl Look<'_> {
                 counted_at: set.counted_at,
                 base: self.base(wish, set.seen.is_some(), row),
                 applied_after: applied.iter().filter(|(id, _)| *id > wish.id).map(|(_, delta)| delta).sum(),
-                word: None,
+                word: word(wish),
             }),
             Body::QuantityAdjust(adjust) => Change::Adjust(adjust.delta),
             Body::ShipmentCreate(_)
@@ -292,6 +292,18 @@ impl Look<'_> {
         let was_read_since = row.fact_exchange_id.zip(wish.position).is_some_and(|(fact, then)| fact > then);
         if was_read_since { Base::Missed } else { Base::Awaited }
     }
+}
+
+/// A person's word on the count, which stands above the policy.
+fn word(wish: &WishRow) -> Option<Word> {
+    let (number, quantity, ours): (Option<i64>, Option<i64>, Option<i64>) =
+        serde_json::from_str(wish.word.as_deref()?).ok()?;
+    Some(match (number, quantity.zip(ours)) {
+        (Some(number), Some((quantity, ours))) => {
+            Word::Exactly { quantity: Quantity(number), base: Pair { quantity: Quantity(quantity), ours } }
+        }
+        (None, _) | (_, None) => Word::Mine,
+    })
 }
 
 fn created_at(wish: &WishRow, now: Timestamp) -> Timestamp {

@@ -41,11 +41,15 @@ async fn one(looker: Looker<'_>, asked: &AdoptionRow) -> Result<bool, JobError> 
     let adopted = verdict.is_ok();
     match verdict {
         Ok(()) => {
-            write.event_decided(ADOPTED, &asked.key, &json!({"shipment_id": shipment}), now).await?;
+            let told = json!({"shipment_id": shipment}).to_string();
+            write.event_append(now, ADOPTED, &asked.key, Some(&told)).await?;
             write.delivery_made(wish, shipment.0).await?;
             let detail = format!("shipment {shipment}, adopted by the operator's word");
             let moves = [Verdict::new(wish, State::Applied, None, detail)];
-            write.outbox_move(State::InDoubt, &moves, now).await?;
+            if write.outbox_move(State::InDoubt, &moves, now).await? == 0 {
+                // Somebody decided otherwise meanwhile; the next run answers the question with that.
+                return Ok(false);
+            }
         }
         Err(why) => {
             let detail = format!("shipment {shipment} was not adopted: {why}");

@@ -2,18 +2,18 @@
 //!
 //! For a quantity that is a cell with all the wishes its entry carried; the call's other entries are its witnesses.
 
-use crate::job::Context;
 use crate::job::deliver::Create;
 use crate::model::{ExchangeId, OrderId, Quantity, ShipmentId, ShipmentItemId, Sku, Timestamp, WishId};
 use crate::outbox::{self, Body, Reason, State};
 use crate::reconcile::doubt::{Look, Settlement, Witness, WriteInDoubt, quiet_quantity, settle_write};
 use crate::reconcile::shipment::ClaimedLine;
 use crate::reconcile::{create, shipment, tracking};
-use crate::store::{CellWrite, DoubtRow, StoreError};
+use crate::store::{CellWrite, DoubtRow, Store, StoreError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// One thing in doubt.
 #[derive(Debug)]
@@ -66,8 +66,8 @@ struct CreateClaim {
 type CellName = (i64, i64, i64);
 
 /// Everything in doubt.
-pub(super) async fn gather(context: &Context) -> Result<Vec<Case>, StoreError> {
-    let rows = context.store.doubt_list().await?;
+pub(super) async fn gather(store: &Store) -> Result<Vec<Case>, StoreError> {
+    let rows = store.doubt_list().await?;
     let entries = entries(&rows);
     let (mut cases, mut cells) = (Vec::<Case>::new(), BTreeMap::<CellName, usize>::new());
     for row in rows.iter().filter(|row| row.state == State::InDoubt.as_str()) {
@@ -110,9 +110,10 @@ impl Case {
         }
     }
 
-    /// What the looks so far say. *Landed* carries the id of what was made, if that is known.
-    pub(super) fn judge(&self, context: &Context) -> Settlement<Option<i64>> {
-        let (sent_at, quiet) = (self.sent_at, quiet_quantity(context.settings().timeout));
+    /// What the looks so far say, where calls may take `timeout`. *Landed* carries the id of what was made, if that is
+    /// known.
+    pub(super) fn judge(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {
+        let (sent_at, quiet) = (self.sent_at, quiet_quantity(timeout));
         match &self.what {
             What::Cell { write, witnesses, .. } => {
                 let write = WriteInDoubt { before: write.before, target: write.written, sent_at, quiet };
@@ -128,7 +129,7 @@ impl Case {
             }
             // A full PUT leaves the same product however often it is done, and no operation shows all of it. So it
             // is planned anew, with quantities read anew, once the first one cannot come any more.
-            What::Update if context.now() < sent_at.plus(quiet) => {
+            What::Update if now < sent_at.plus(quiet) => {
                 Settlement::LookAgain { not_before: sent_at.plus(quiet) }
             }
             What::Update => Settlement::NotLanded,

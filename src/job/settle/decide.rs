@@ -15,7 +15,7 @@ const SETTLED: &str = "outbox.settled";
 
 pub(super) async fn decide(context: &Context, case: &Case, tally: &mut Tally) -> Result<(), JobError> {
     let count = case.wishes.len() as u64;
-    match case.judge(context) {
+    match case.judge(context.settings().timeout, context.now()) {
         Settlement::LookAgain { .. } => {}
         Settlement::Landed(made) => {
             landed(context, case, made).await?;
@@ -41,14 +41,17 @@ async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<(),
     };
     let mut write = context.store.begin(Durability::Full).await?;
     let told = json!({"landed": true, "exchange": case.exchange, "made": made});
-    let position = write.event_decided(SETTLED, &case.key, &told, now).await?;
+    let position = write.event_append(now, SETTLED, &case.key, Some(&told.to_string())).await?;
+    // A person may have decided meanwhile: what is not moved here must not be counted twice.
+    if write.outbox_move(State::InDoubt, &case.moves(State::Applied, None, &detail), now).await? == 0 {
+        return Ok(());
+    }
     if let What::Cell { write: cell, .. } = &case.what {
         write.cell_landed(case.exchange, case.sent_at, cell, position).await?;
     }
     if let (Some(id), Some(wish)) = (made, case.wishes.first()) {
         write.delivery_made(*wish, id).await?;
     }
-    write.outbox_move(State::InDoubt, &case.moves(State::Applied, None, &detail), now).await?;
     write.commit().await?;
     tell(case, "landed", &detail);
     Ok(())
@@ -64,12 +67,11 @@ async fn not_landed(context: &Context, case: &Case) -> Result<(), JobError> {
     };
     let mut write = context.store.begin(Durability::Full).await?;
     let told = json!({"landed": false, "exchange": case.exchange});
-    let position = write.event_decided(SETTLED, &case.key, &told, now).await?;
-    if let What::Cell { write: cell, .. } = &case.what {
-        write.cell_not_landed(case.exchange, cell, position).await?;
-    }
+    write.event_append(now, SETTLED, &case.key, Some(&told.to_string())).await?;
     let moves = case.moves(State::Pending, Some(Reason::NotLanded), detail);
-    write.outbox_move(State::InDoubt, &moves, now).await?;
+    if write.outbox_move(State::InDoubt, &moves, now).await? == 0 {
+        return Ok(());
+    }
     write.cells_free().await?;
     write.commit().await?;
     tell(case, "did not land", detail);

@@ -12,9 +12,10 @@ mod look;
 
 use self::case::Case;
 use super::{Context, JobError, Report};
-use crate::model::{JobKind, RunId, Timestamp};
+use crate::model::{JobKind, RunId, Timestamp, WishId};
 use crate::reconcile::doubt::Settlement;
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
+use std::time::Duration;
 
 /// What a run did, for its summary.
 #[derive(Debug, Default)]
@@ -30,11 +31,11 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
     let mut tally = Tally::default();
     adopt::run(context, run, &mut tally).await?;
     let now = context.now();
-    let cases = case::gather(context).await?;
+    let cases = case::gather(&context.store).await?;
     let is_due = |case: &&Case| next_look(case, context).is_some_and(|at| at <= now);
     let due: Vec<&Case> = cases.iter().filter(is_due).collect();
     look::at(context, run, &due, &mut tally).await?;
-    for case in case::gather(context).await? {
+    for case in case::gather(&context.store).await? {
         decide::decide(context, &case, &mut tally).await?;
     }
     Ok(tally.report())
@@ -45,12 +46,39 @@ pub async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
     if !context.store.adoption_list().await?.is_empty() {
         return Ok(Some(context.now()));
     }
-    let cases = case::gather(context).await?;
+    let cases = case::gather(&context.store).await?;
     Ok(cases.iter().filter_map(|case| next_look(case, context)).min())
 }
 
+/// What settle waits for with a wish in doubt, and when it looks next; none where the wish is not in doubt. For people;
+/// `timeout` is the longest a call may take.
+pub async fn wait(
+    store: &Store,
+    timeout: Duration,
+    now: Timestamp,
+    wish: WishId,
+) -> Result<Option<(String, Option<Timestamp>)>, StoreError> {
+    if let Some(asked) = store.adoption_list().await?.iter().find(|asked| asked.wish_id == wish.0) {
+        let words = format!("shipment {} is about to be compared with what was sent", asked.shipment_id);
+        return Ok(Some((words, Some(now))));
+    }
+    let cases = case::gather(store).await?;
+    let case = cases.iter().find(|case| case.wishes.contains(&wish));
+    Ok(case.map(|case| match case.judge(timeout, now) {
+        Settlement::LookAgain { not_before } if not_before <= now => {
+            ("a look at the service".into(), Some(now))
+        }
+        Settlement::LookAgain { not_before } => {
+            ("another look, once the call cannot be carried out any more".into(), Some(not_before))
+        }
+        Settlement::Landed(_) => ("nothing: the looks show that it was done".into(), Some(now)),
+        Settlement::NotLanded => ("nothing: the looks show that it was not done".into(), Some(now)),
+        Settlement::Undecided { detail, .. } => (format!("a person's word: {detail}"), None),
+    }))
+}
+
 fn next_look(case: &Case, context: &Context) -> Option<Timestamp> {
-    match case.judge(context) {
+    match case.judge(context.settings().timeout, context.now()) {
         Settlement::LookAgain { not_before } => Some(not_before),
         // Decided by looks that a crash kept from being acted on: at once.
         Settlement::Landed(_) | Settlement::NotLanded => Some(context.now()),

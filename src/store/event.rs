@@ -1,0 +1,44 @@
+//! Events of the journal: decisions, written down before what they change (rules.md 37).
+//!
+//! There is one appender, whoever decides: settle, a person, a brake's release, a list that was read whole. What a
+//! replay needs of a decision stands in its detail, for it reads neither wishes nor the clock.
+
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::model::{Position, Timestamp};
+
+/// The kind of event that a person's word on a wish is; the daemon looks at the outbox when one comes.
+pub const RESOLVED: &str = "outbox.resolved";
+/// The kind of event that the release of a brake is; the daemon hears it too.
+pub(super) const RELEASED: &str = "brake.released";
+
+impl Store {
+    /// The position of the last word a person spoke on a wish.
+    pub async fn event_last_resolved(&self, after: Position) -> Result<Option<Position>, StoreError> {
+        let sql = "SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3)";
+        let last: Option<i64> = sqlx::query_scalar(sql)
+            .bind(after.0)
+            .bind(RESOLVED)
+            .bind(RELEASED)
+            .fetch_one(&self.read)
+            .await
+            .doing("look for a person's word")?;
+        Ok(last.map(Position))
+    }
+}
+
+impl Write {
+    /// Writes a decision down before what it changes; `detail`, if any, is JSON. Its position is returned.
+    pub async fn event_append(
+        &mut self,
+        at: Timestamp,
+        kind: &str,
+        subject: &str,
+        detail: Option<&str>,
+    ) -> Result<Position, StoreError> {
+        let position = self.position_next().await?;
+        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let query = sqlx::query(sql).bind(position.0).bind(at.0).bind(kind).bind(subject).bind(detail);
+        query.execute(&mut *self.tx).await.map(|_| position).doing("write a decision down")
+    }
+}

@@ -1,0 +1,261 @@
+//! What a person says of a wish: written into the journal, then done, in one transaction (rules.md 37).
+//!
+//! Which word leads where is decided in `outbox`; this carries it out. The daemon hears the event and acts at once.
+//! All wishes of one entry (one cell of one call) stand and fall together.
+
+use super::cells::CellWrite;
+use super::doubt::{DOUBTS, DoubtRow};
+use super::error::Doing;
+use super::event::RESOLVED;
+use super::outbox::{COLUMNS, Verdict, WishRow};
+use super::{StoreError, Write};
+use crate::model::{ExchangeId, Position, Quantity, Timestamp, WishId};
+use crate::outbox::{Reason, Resolution, Stand, State, Step};
+use serde_json::{Value, json};
+use sqlx::AssertSqlSafe;
+use std::time::Duration;
+
+/// What a person's word did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The keys of the wishes it moved: those of one entry.
+    pub keys: Vec<String>,
+    /// Where they stand now.
+    pub state: State,
+    /// What happens next, as a sentence.
+    pub next: String,
+}
+
+/// A person's word, or why it makes no sense.
+pub type Said<T> = Result<T, String>;
+
+/// The fact that a number said now is measured against: quantity, our share, when it was observed.
+type FactNow = (i64, i64, Option<i64>);
+
+impl Write {
+    /// Does what a person says of a wish. A word that makes no sense is answered with the sentence that says which
+    /// does, and then nothing was written.
+    pub async fn outbox_resolve(
+        &mut self,
+        key: &str,
+        word: Resolution,
+        max_base_age: Duration,
+        at: Timestamp,
+    ) -> Result<Said<Resolved>, StoreError> {
+        let Some(wish) = self.outbox_find(key).await? else { return Ok(Err(unknown())) };
+        let (from, step) = match stand(&wish).and_then(|stand| Ok((stand.state, stand.resolve(word)?))) {
+            Ok(found) => found,
+            Err(why) => return Ok(Err(why)),
+        };
+        let id = WishId(wish.id);
+        match step {
+            Step::Applied => self.decide(&wish, from, APPLIED, at).await.map(Ok),
+            Step::Over => self.decide(&wish, from, OVER, at).await.map(Ok),
+            Step::Again => self.decide(&wish, from, AGAIN, at).await.map(Ok),
+            Step::Adopt(shipment) => {
+                self.say(key, &json!({"said": "shipment", "shipment_id": shipment}), at).await?;
+                self.adoption_ask(id, shipment).await?;
+                let next = format!("settle compares shipment {shipment} with what was sent and says so here");
+                Ok(Ok(Resolved { keys: vec![wish.key], state: State::InDoubt, next }))
+            }
+            Step::Count(number) => self.count(&wish, number, max_base_age, at).await,
+            Step::Dropped => {
+                self.say(key, &json!({"said": "theirs"}), at).await?;
+                let detail = format!("the operator lets the service's number stand{}", numbers(&wish));
+                let verdict = Verdict::new(id, State::Rejected, Some(Reason::Operator.as_str()), &detail);
+                self.outbox_move(State::Held, &[verdict], at).await?;
+                Ok(Ok(Resolved { keys: vec![wish.key], state: State::Rejected, next: detail }))
+            }
+        }
+    }
+
+    /// Plans a held wish anew, once its cause was mended.
+    pub async fn outbox_retry(&mut self, key: &str, at: Timestamp) -> Result<Said<()>, StoreError> {
+        let Some(wish) = self.outbox_find(key).await? else { return Ok(Err(unknown())) };
+        if let Err(why) = stand(&wish).and_then(|stand| stand.retry()) {
+            return Ok(Err(why));
+        }
+        self.say(key, &json!({"said": "retry"}), at).await?;
+        let verdict = Verdict::new(WishId(wish.id), State::Pending, None, "planned anew by the operator");
+        self.outbox_move(State::Held, &[verdict], at).await?;
+        Ok(Ok(()))
+    }
+
+    /// Withdraws a wish by its key, if it still waits (`pending` or `held`).
+    pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<bool, StoreError> {
+        let Some(wish) = self.outbox_find(key).await? else { return Ok(false) };
+        let Some(from) = wish.state.parse().ok().filter(|state: &State| state.may_become(State::Cancelled))
+        else {
+            return Ok(false);
+        };
+        self.say(key, &json!({"said": "cancel"}), at).await?;
+        let reason = Some(Reason::Operator.as_str());
+        let verdict = Verdict::new(WishId(wish.id), State::Cancelled, reason, "cancelled by the operator");
+        self.outbox_move(from, &[verdict], at).await?;
+        // Nobody will decide any more what became of its write: the cell's later wishes must not wait for that.
+        self.cells_free().await?;
+        Ok(true)
+    }
+
+    /// Ends a doubt by a person's word, for all wishes of the entry.
+    async fn decide(
+        &mut self,
+        wish: &WishRow,
+        from: State,
+        end: End,
+        at: Timestamp,
+    ) -> Result<Resolved, StoreError> {
+        let entry = self.entry_of(wish).await?;
+        let keys: Vec<String> = entry.iter().map(|row| row.key.clone()).collect();
+        let cell = entry.first().and_then(|row| Some((row, cell_write(row)?)));
+        let write = cell.as_ref().map(|(row, cell)| {
+            json!({"exchange": row.exchange_id, "sent_ms": row.sent_ms, "sku": row.cell_sku, "cell": cell})
+        });
+        let said = if end.landed { "landed" } else { "not landed" };
+        let position = self.say(&wish.key, &json!({"said": said, "keys": keys, "write": write}), at).await?;
+        if let (true, Some((row, cell))) = (end.landed, &cell) {
+            let exchange = ExchangeId(row.exchange_id);
+            self.cell_landed(exchange, Timestamp(row.sent_ms), cell, position).await?;
+        }
+        let reason = end.reason.map(Reason::as_str);
+        let verdict = |row: &DoubtRow| Verdict::new(WishId(row.id), end.to, reason, end.detail);
+        let moves: Vec<Verdict> = entry.iter().map(verdict).collect();
+        self.outbox_move(from, &moves, at).await?;
+        self.adoption_end(WishId(wish.id)).await?;
+        self.cells_free().await?;
+        Ok(Resolved { keys, state: end.to, next: end.detail.into() })
+    }
+
+    /// The wishes that stand in the wish's place: those of the same cell in the same call.
+    async fn entry_of(&mut self, wish: &WishRow) -> Result<Vec<DoubtRow>, StoreError> {
+        let sql = format!("{DOUBTS} WHERE o.exchange_id = ?1 ORDER BY o.id");
+        let query = sqlx::query_as(AssertSqlSafe(sql)).bind(wish.exchange_id);
+        let rows: Vec<DoubtRow> =
+            query.fetch_all(&mut *self.tx).await.doing("read the wishes of a call in doubt")?;
+        let cell = |row: &DoubtRow| row.product.zip(row.warehouse_id);
+        let of_wish = rows.iter().find(|row| row.id == wish.id).and_then(cell);
+        let is_of_entry = |row: &DoubtRow| {
+            row.id == wish.id
+                || (of_wish.is_some()
+                    && cell(row) == of_wish
+                    && row.state == wish.state
+                    && row.reason == wish.reason)
+        };
+        Ok(rows.into_iter().filter(is_of_entry).collect())
+    }
+
+    /// Takes a person's number, or the count's own, and lets the count go.
+    async fn count(
+        &mut self,
+        wish: &WishRow,
+        number: Option<Quantity>,
+        max_base_age: Duration,
+        at: Timestamp,
+    ) -> Result<Said<Resolved>, StoreError> {
+        let fact = self.fact_now(wish).await?;
+        let near = fact.filter(|(_, _, observed)| {
+            observed.is_some_and(|observed| at.since(Timestamp(observed)) <= max_base_age)
+        });
+        if number.is_some() && near.is_none() {
+            let known =
+                fact.map_or("is not known".into(), |(quantity, ..)| format!("was {quantity}, long ago"));
+            return Ok(Err(format!(
+                "a number said now is measured against what the service holds now, and that {known}; let the daemon \
+                 read the cell, or insert a new count"
+            )));
+        }
+        let base = near.filter(|_| number.is_some());
+        self.say(&wish.key, &json!({"said": "use", "quantity": number, "base": base}), at).await?;
+        let sql = "INSERT INTO count_word (wish_id, quantity, base_quantity, base_ours) VALUES (?1, ?2, ?3, ?4) \
+                   ON CONFLICT (wish_id) DO UPDATE SET quantity = excluded.quantity, \
+                       base_quantity = excluded.base_quantity, base_ours = excluded.base_ours";
+        let query = sqlx::query(sql).bind(wish.id).bind(number.map(|number| number.0));
+        let query = query.bind(base.map(|(quantity, ..)| quantity)).bind(base.map(|(_, ours, _)| ours));
+        query.execute(&mut *self.tx).await.doing("keep a person's word on a count")?;
+        let detail = match number {
+            None => "to be taken as counted, by the operator's word".to_owned(),
+            Some(number) => format!("to become {number}, by the operator's word"),
+        };
+        let verdict = Verdict::new(WishId(wish.id), State::Pending, None, &detail);
+        self.outbox_move(State::Held, &[verdict], at).await?;
+        Ok(Ok(Resolved { keys: vec![wish.key.clone()], state: State::Pending, next: detail }))
+    }
+
+    /// What the service is known to hold in the wish's cell.
+    async fn fact_now(&mut self, wish: &WishRow) -> Result<Option<FactNow>, StoreError> {
+        let sql = "SELECT b.quantity, b.ours, coalesce(b.fact_ms, r.observed_ms) FROM outbox o \
+                   JOIN product q ON q.sku = o.sku JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
+                   JOIN balance b ON b.product = p.id AND b.warehouse_id = o.warehouse_id \
+                   LEFT JOIN reading r ON r.id = p.reading_id WHERE o.id = ?1 AND b.vanished_ms IS NULL";
+        let found = sqlx::query_as(sql).bind(wish.id).fetch_optional(&mut *self.tx).await;
+        found.doing("read the fact of a wish's cell")
+    }
+
+    /// Writes a person's word down.
+    async fn say(&mut self, key: &str, said: &Value, at: Timestamp) -> Result<Position, StoreError> {
+        self.event_append(at, RESOLVED, key, Some(&said.to_string())).await
+    }
+
+    async fn outbox_find(&mut self, key: &str) -> Result<Option<WishRow>, StoreError> {
+        let query = sqlx::query_as(AssertSqlSafe(format!("{COLUMNS} WHERE key = ?1"))).bind(key);
+        query.fetch_optional(&mut *self.tx).await.doing("read a wish")
+    }
+}
+
+/// How a doubt ends.
+#[derive(Clone, Copy)]
+struct End {
+    landed: bool,
+    to: State,
+    reason: Option<Reason>,
+    detail: &'static str,
+}
+
+const APPLIED: End =
+    End { landed: true, to: State::Applied, reason: None, detail: "the operator says that it was done" };
+const OVER: End = End {
+    landed: true,
+    to: State::Cancelled,
+    reason: Some(Reason::Landed),
+    detail: "the operator says that it had been done, so there is nothing left to do",
+};
+const AGAIN: End = End {
+    landed: false,
+    to: State::Pending,
+    reason: Some(Reason::NotLanded),
+    detail: "the operator says that it was not done, so it is planned anew",
+};
+
+fn unknown() -> String {
+    "there is no wish with this key".into()
+}
+
+/// The wish as the words on it see it.
+fn stand(wish: &WishRow) -> Said<Stand<'_>> {
+    let unreadable =
+        || format!("its row ({}, {}) was written by another version of tallyd", wish.kind, wish.state);
+    Ok(Stand {
+        key: &wish.key,
+        kind: wish.kind.parse().map_err(|_| unreadable())?,
+        state: wish.state.parse().map_err(|_| unreadable())?,
+        reason: wish.reason.as_deref().and_then(|reason| reason.parse().ok()),
+    })
+}
+
+/// The write of the cell that the row's entry was, if it was one.
+fn cell_write(row: &DoubtRow) -> Option<CellWrite> {
+    Some(CellWrite {
+        product: row.product?,
+        warehouse_id: row.warehouse_id?,
+        before: row.before.map(Quantity),
+        written: Quantity(row.written?),
+    })
+}
+
+/// Both sides of a conflict, where they are known.
+fn numbers(wish: &WishRow) -> String {
+    match (&wish.theirs, &wish.mine) {
+        (Some(theirs), Some(mine)) => format!(": {theirs}, not {mine}"),
+        _ => String::new(),
+    }
+}
