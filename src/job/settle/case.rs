@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// One thing in doubt.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(super) struct Case {
     pub(super) what: What,
     /// Why it is in doubt, as far as that is known.
     pub(super) reason: Option<String>,
+    /// The same as a sentence, with the service's words where it said any.
+    pub(super) said: Option<String>,
     looks: Vec<(Timestamp, Value)>,
 }
 
@@ -106,13 +109,16 @@ impl Case {
             sent_at: Timestamp(row.sent_ms),
             what: what(row, entries).unwrap_or(What::Lost),
             reason: row.reason.clone(),
+            said: row.detail.clone(),
             looks: looks(row),
         }
     }
 
     /// What the looks so far say. *Landed* carries the id of what was made, if that is known.
     pub(super) fn judge(&self, context: &Context) -> Settlement<Option<i64>> {
-        let (sent_at, quiet) = (self.sent_at, quiet_quantity(context.settings().timeout));
+        let timeout = context.settings().timeout;
+        let quiet = if self.was_answered() { Duration::ZERO } else { quiet_quantity(timeout) };
+        let sent_at = self.sent_at;
         match &self.what {
             What::Cell { write, witnesses, .. } => {
                 let write = WriteInDoubt { before: write.before, target: write.written, sent_at, quiet };
@@ -143,6 +149,12 @@ impl Case {
             },
             What::Lost => lost(),
         }
+    }
+
+    /// Whether an answer came that does not say what became of a cell: then nothing is on its way any more.
+    pub(super) fn was_answered(&self) -> bool {
+        let is_cell = matches!(self.what, What::Cell { .. });
+        is_cell && self.reason.as_deref() == Some(Reason::Unmatched.as_str())
     }
 
     /// The looks as the kind reads them.
