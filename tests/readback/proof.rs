@@ -1,7 +1,7 @@
 //! Success is proved by reading back: zeros, cells that never followed yet, a sample of the rest (failures.md 13).
 
 use crate::between::{Cell, Scene};
-use crate::support::{A_MOMENT, BALANCES, PRODUCT_PUT, UPDATE, whole};
+use crate::support::{A_MOMENT, BALANCES};
 use serde_json::json;
 use std::time::Duration;
 use tallyd::model::JobKind;
@@ -135,42 +135,4 @@ async fn a_look_outlives_a_crash() {
     dock.later(PROOF);
     dock.settle().await;
     assert_eq!(dock.number("SELECT count(*) FROM cell_write WHERE is_proven AND look_ms IS NULL").await, 1);
-}
-
-/// A product's update writes the same quantities once more; that must not make room for another flood.
-#[tokio::test]
-async fn a_products_update_does_not_hide_emptied_cells_from_the_brake() {
-    let scene = Scene::open().await;
-    let cells = scene.cells().await;
-    let (first, second) = (&cells[..6], &cells[6..12]);
-    for (n, cell) in first.iter().enumerate() {
-        scene.set(&format!("a{n}"), cell, 0).await;
-    }
-    scene.push().await;
-    assert_eq!(scene.state("a0").await, "applied");
-    for (n, cell) in first.iter().enumerate() {
-        scene.wish(&format!("u{n}"), "product.update", full(&scene, cell).await).await;
-    }
-    scene.push().await;
-    assert_eq!(scene.fate("u0").await.0, "applied", "{:?}", scene.fate("u0").await);
-    assert_eq!((scene.calls(PRODUCT_PUT), scene.calls(UPDATE)), (6, 1));
-    let brake = "UPDATE balance SET is_active = 0 WHERE quantity > 0 AND (product, warehouse_id) NOT IN ( \
-                 SELECT p.id, o.warehouse_id FROM outbox o JOIN product p ON p.sku = o.sku)";
-    for (n, cell) in second.iter().enumerate() {
-        scene.set(&format!("b{n}"), cell, 0).await;
-    }
-    sqlx::query(brake).execute(&mut scene.outsider().await).await.unwrap();
-    scene.push().await;
-    assert_eq!((scene.state("b0").await, scene.reason("b0").await), ("held".into(), "brake".into()));
-}
-
-/// The whole product as the service has it, which is what an update must say.
-async fn full(scene: &Scene, cell: &Cell) -> serde_json::Value {
-    let body = json!({"idType": "sku", "idList": [cell.sku]});
-    let found = scene.data("POST", "/api/inventory/getProducts", &body.to_string()).await;
-    let id = whole(&found[0]["Id"]);
-    let links = found[0]["Warehouses"].as_array().unwrap().iter();
-    let links: Vec<serde_json::Value> =
-        links.map(|link| json!({"Id": 1, "WarehouseId": link["WarehouseId"]})).collect();
-    json!({"Id": id, "CompanyId": 1, "Sku": cell.sku, "Name": "n", "Identifiers": {"ProductId": id}, "Warehouses": links})
 }
