@@ -5,7 +5,8 @@
 //! itself while it was looked at would hide what the look is for.
 
 use super::{Context, JobError, call};
-use crate::client::{Verdict, wire};
+use crate::client::Verdict;
+use crate::client::wire::{self, ProductBalance};
 use crate::model::{Lane, RunId, Sku, Timestamp};
 use crate::store::{Durability, MirrorAge, VerifyRow};
 use serde::Serialize;
@@ -102,7 +103,7 @@ impl Verified {
         }
     }
 
-    /// One call; false where it brought nothing.
+    /// One call; false where its page was too much, or brought nothing.
     async fn compare(&mut self, context: &Context, run: RunId, asked: &[Sku]) -> Result<bool, JobError> {
         let request =
             wire::get_product_balances(asked).map_err(|why| JobError::Implausible(why.to_string()))?;
@@ -113,26 +114,36 @@ impl Verified {
             self.trouble = Some(call::words(&answer.reply));
             return Ok(matches!(answer.reply.verdict, Verdict::Throttled(_)));
         }
-        let decoded = match wire::decode_balances(&answer.reply.body) {
-            Ok(decoded) => decoded,
+        match wire::decode_balances(&answer.reply.body) {
+            Ok(decoded) => {
+                // Looked at after the answer: what was written meanwhile is seen to overlap.
+                let mirror = context.store.verify_cells(asked, answer.id).await?;
+                self.take(&mirror, &decoded.records);
+                self.skus += asked.len();
+                Ok(true)
+            }
             Err(why) => {
                 self.trouble = Some(why.to_string());
-                return Ok(false);
+                Ok(false)
             }
-        };
-        let mut shown = BTreeMap::new();
-        for product in &decoded.records {
-            let cells = product.warehouses.iter();
-            shown.extend(cells.map(|c| ((product.sku.as_str(), c.warehouse_id.0), c.quantity_on_hand)));
         }
-        let mirror = context.store.verify_cells(asked, answer.id).await?;
-        for row in &mirror {
+    }
+
+    /// Takes a page in: the cells both know, and those the service alone shows.
+    fn take(&mut self, mirror: &[VerifyRow], shown: &[ProductBalance<'_>]) {
+        let mut service: BTreeMap<(String, i64), i64> = BTreeMap::new();
+        for product in shown {
+            for cell in &product.warehouses {
+                let name = (product.sku.as_str().to_owned(), cell.warehouse_id.0);
+                service.insert(name, cell.quantity_on_hand);
+            }
+        }
+        for row in mirror {
             self.cells_compared += 1;
-            let service = shown.remove(&(row.sku.as_str(), row.warehouse_id));
-            self.drift.extend(drift(row, service));
+            self.drift.extend(drift(row, service.remove(&(row.sku.clone(), row.warehouse_id))));
         }
-        let unknown = shown.into_iter().map(|((sku, warehouse_id), quantity)| Drift {
-            sku: sku.to_owned(),
+        let unknown = service.into_iter().map(|((sku, warehouse_id), quantity)| Drift {
+            sku,
             warehouse_id,
             mirror: None,
             service: Some(quantity),
@@ -140,8 +151,6 @@ impl Verified {
             explained_by: None,
         });
         self.drift.extend(unknown);
-        self.skus += asked.len();
-        Ok(true)
     }
 }
 

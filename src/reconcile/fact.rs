@@ -5,8 +5,8 @@
 //! before what; clock times never do. The clock only measures how long apart two looks are.
 //!
 //! What this cannot tell: somebody who puts the cell back to the very value it had, before the first read, looks like
-//! a service that dropped our write. So only writes that are looked for within seconds are called a contradiction's
-//! conflict ([`is_looked_for`]); any other is taken as what others did.
+//! a service that dropped our write. So a contradiction is a conflict only where the write was looked for within
+//! seconds ([`is_looked_for`]); elsewhere it is taken for what others did.
 
 use crate::model::{ExchangeId, Position, Quantity, Timestamp};
 use std::time::Duration;

@@ -109,6 +109,11 @@ impl Dock {
         self.daemon = Some(daemon.unwrap());
     }
 
+    /// The daemon, to be let run by itself.
+    pub fn take_daemon(&mut self) -> Daemon {
+        self.daemon.take().unwrap()
+    }
+
     /// Ends the daemon, so that somebody else may take the database's lock.
     pub fn leave(&mut self) {
         drop(self.daemon.take());

@@ -1,10 +1,12 @@
 //! Success is proved by reading back: zeros, cells that never followed yet, a sample of the rest (failures.md 13).
 
 use crate::between::{Cell, Scene};
-use crate::support::{A_MOMENT, BALANCES};
+use crate::support::{A_MOMENT, BALANCES, Dock};
 use serde_json::json;
 use std::time::Duration;
 use tallyd::model::JobKind;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 /// After this a look that no wish waits for is due.
 const PROOF: Duration = Duration::from_secs(11);
@@ -123,16 +125,23 @@ async fn first_writes_share_a_read_and_few_of_the_later_ones_are_looked_for() {
     assert!(scene.conflicts().await.is_empty());
 }
 
-#[tokio::test]
-async fn a_look_outlives_a_crash() {
-    let dock = crate::support::Dock::open().await;
-    let mut dock = dock;
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_outlives_a_crash_and_the_daemon_makes_it_by_itself() {
+    let mut dock = Dock::open().await;
     let row = dock.sandbox.stock().await.unwrap().into_iter().find(|row| row.quantity >= 20).unwrap();
     let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "delta": -1});
     dock.wish("w", "quantity.adjust", body).await;
     dock.push().await;
     dock.restart().await;
     dock.later(PROOF);
-    dock.settle().await;
-    assert_eq!(dock.number("SELECT count(*) FROM cell_write WHERE is_proven AND look_ms IS NULL").await, 1);
+    let (stop, (_changed, reload)) = (CancellationToken::new(), mpsc::channel(1));
+    let working = tokio::spawn(dock.take_daemon().run(stop.clone(), reload));
+    let proven = async {
+        while dock.number("SELECT count(*) FROM cell_write WHERE is_proven AND look_ms IS NULL").await == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), proven).await.unwrap();
+    stop.cancel();
+    working.await.unwrap().unwrap();
 }
