@@ -59,6 +59,8 @@ pub mod event {
         OUTBOX_IN_DOUBT = "outbox.in_doubt",
         /// Both sides moved away from what was seen.
         CONFLICT_OPENED = "conflict.opened",
+        /// The service shows by now what it did not show.
+        CONFLICT_CLOSED = "conflict.closed",
         /// A brake holds wishes back.
         BRAKE_TRIPPED = "brake.tripped",
         /// A person released a brake, once.

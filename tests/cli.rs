@@ -270,3 +270,43 @@ async fn the_demonstration_ends_by_itself_with_equal_books() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("both books are the same"), "{said}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verify_tells_agreement_from_drift_by_its_exit_code() {
+    let desk = Desk::new().await;
+    desk.world.track_all().await;
+    desk.text(&["run", "--once"]).await;
+    let agreed = desk.json(&["verify", "--calls", "2", "--json"]).await;
+    let names = [
+        "calls",
+        "cells_compared",
+        "cells_known",
+        "drift",
+        "median_age_seconds",
+        "oldest_age_seconds",
+        "skus",
+        "trouble",
+        "unexplained",
+    ];
+    assert_eq!(fields(&agreed), names);
+    assert_eq!((&agreed["unexplained"], &agreed["calls"]), (&json!(0), &json!(1)));
+
+    let (sku, warehouse, _) =
+        desk.world.shop().await.into_iter().find(|(_, _, quantity)| *quantity > 2).unwrap();
+    desk.world.sandbox.sale(&sku, warehouse, 2).await.unwrap();
+    let output = desk.run(&["verify", "--json"]).await;
+    assert_eq!(output.status.code(), Some(3));
+    let differs: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let drift = &differs["drift"][0];
+    assert_eq!(fields(drift), ["difference", "explained_by", "mirror", "service", "sku", "warehouse_id"]);
+    assert_eq!((&drift["sku"], &drift["difference"]), (&json!(sku), &json!(-2)));
+    let text = String::from_utf8(desk.run(&["verify"]).await.stdout).unwrap();
+    assert!(text.starts_with("1 cell(s) differ, 1 of them unexplained"), "{text}");
+
+    let working = desk.world.work().await;
+    let beside = desk.run(&["verify"]).await;
+    assert_eq!(beside.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&beside.stderr).contains("a daemon is at work"));
+    working.stop().await;
+    assert_eq!(desk.run(&["verify", "--calls", "0"]).await.status.code(), Some(2));
+}

@@ -438,6 +438,23 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "shipment_line_is_confirmed",
             "INSERT INTO shipment_line (shipment_id, item_id, quantity, is_confirmed, exchange_id) VALUES (1, 1, 1, 2, 1)",
         ),
+        (
+            "cell_write_is_unseen",
+            "INSERT INTO cell_write (product, warehouse_id, exchange_id, written, is_unseen) VALUES (1, 1, 1, 1, 2)",
+        ),
+        (
+            "cell_write_is_proven",
+            "INSERT INTO cell_write (product, warehouse_id, exchange_id, written, is_proven) VALUES (1, 1, 1, 1, 2)",
+        ),
+        (
+            "cell_write_doubted",
+            "INSERT INTO cell_write (product, warehouse_id, exchange_id, written, doubted_ms) VALUES (1, 1, 1, 1, 1)",
+        ),
+        (
+            "cell_write_look",
+            "INSERT INTO cell_write (product, warehouse_id, exchange_id, written, look_ms) VALUES (1, 1, 1, 1, 1)",
+        ),
+        ("mismatch_differs", "INSERT INTO mismatch VALUES (1, 1, 1, 5, 5, 1)"),
         ("tracked_sku_text", "INSERT INTO tracked_sku (sku) VALUES (' ')"),
         ("tracked_sku_origin", "INSERT INTO tracked_sku (sku, origin) VALUES ('a', 'x')"),
         ("tracked_order_positive", "INSERT INTO tracked_order VALUES (0)"),

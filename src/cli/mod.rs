@@ -29,6 +29,7 @@ mod storefront;
 mod supplier;
 mod template;
 mod tracking;
+mod verify;
 mod warehouse;
 mod wish;
 
@@ -93,6 +94,8 @@ enum Command {
     Tracking(tracking::Command),
     /// What the next push would send, byte for byte; makes no call
     Plan(Reading),
+    /// Compares mirror and service within some calls; writes no fact
+    Verify(verify::Verify),
     /// The wishes and what became of them
     #[command(subcommand)]
     Outbox(outbox::Command),
@@ -201,6 +204,7 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Ship(ship) => ship::ship(&place, ship).await,
         Command::Tracking(command) => tracking::tracking(&place, command).await,
         Command::Plan(reading) => plan::plan(&place, reading).await,
+        Command::Verify(args) => verify::verify(&place, args).await,
         Command::Outbox(command) => outbox::outbox(&place, command).await,
         Command::Job(command) => job::job(&place, command).await,
         Command::Sandbox(serve) => sandbox::serve(serve).await,

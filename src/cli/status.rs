@@ -4,7 +4,7 @@ use super::place::Place;
 use super::print::{Table, age, dash, json};
 use super::{Answer, Failure, Reading};
 use crate::model::Clock;
-use crate::store::{HealthRow, StateCount};
+use crate::store::{HealthRow, MismatchRow, StateCount};
 use serde_json::json as value;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ struct Status {
     counts: StateCount,
     limit: u32,
     is_refused: bool,
+    mismatches: Vec<MismatchRow>,
 }
 
 impl Status {
@@ -30,6 +31,7 @@ impl Status {
             counts: store.state_count().await?,
             limit: config.limits.ours_per_minute(),
             is_refused: store.key_is_refused().await?,
+            mismatches: store.mismatch_list().await?,
         })
     }
 
@@ -53,7 +55,15 @@ impl Status {
             "the service refuses the key; put the right one into its file, it is read again by itself"
                 .to_owned()
         });
-        refused.into_iter().chain(stale).chain(held).chain(doubt).collect()
+        let unshown = self.mismatches.first().map(|first| {
+            let MismatchRow { sku, warehouse_id, written, shown } = first;
+            let (all, shown) = (self.mismatches.len(), dash(*shown));
+            format!(
+                "{all} written quantities do not show at the service, {sku} in warehouse {warehouse_id} for one: \
+                 {written} was accepted, {shown} is shown; look there, then: tallyd quantity set"
+            )
+        });
+        refused.into_iter().chain(stale).chain(held).chain(doubt).chain(unshown).collect()
     }
 
     fn text(&self, troubles: &[String]) -> String {

@@ -7,7 +7,7 @@
 use super::start::{Daemon, StartError};
 use crate::client::wire::ProductKey;
 use crate::config::Config;
-use crate::job::{self, Context, JobError};
+use crate::job::{self, Context, JobError, Verified};
 use crate::journal::RunOutcome;
 use crate::model::{Clock, JobKind, ProductId, RunId, Trigger};
 use crate::store::{Durability, LockError, StoreError};
@@ -71,6 +71,14 @@ pub async fn read_components(
     let kit = job::read_components(asked.context(), asked.run, sku).await;
     asked.end(&kit).await?;
     Ok(kit?)
+}
+
+/// Compares mirror and service within `calls` calls; no fact changes.
+pub async fn verify(config: Config, clock: Arc<dyn Clock>, calls: usize) -> Result<Verified, AskError> {
+    let asked = Asked::begin(config, clock, JobKind::Balances).await?;
+    let verified = job::verify(asked.context(), asked.run, calls).await;
+    asked.end(&verified).await?;
+    Ok(verified?)
 }
 
 /// A daemon that was started to ask one thing.

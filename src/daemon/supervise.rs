@@ -237,7 +237,8 @@ impl Supervisor {
             self.begin(kind, Trigger::Outbox);
         }
         match (finished.kind, finished.outcome) {
-            (JobKind::Push, _) => self.plan_settle(Duration::ZERO).await,
+            // A push leaves doubts, and either may have shown what must be looked at twice.
+            (JobKind::Push | JobKind::Balances, _) => self.plan_settle(Duration::ZERO).await,
             (JobKind::Settle, RunOutcome::Ok) => self.plan_settle(SETTLE_APART).await,
             (JobKind::Settle, _) => self.plan_settle(SETTLE_AGAIN).await,
             _ => Ok(()),

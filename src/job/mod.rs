@@ -31,6 +31,7 @@ mod storefronts;
 mod suppliers;
 mod tally;
 mod top_selling;
+mod verify;
 mod warehouses;
 mod work_queue;
 
@@ -40,6 +41,7 @@ pub use plan::{Preview, preview};
 pub use probe::key_works;
 pub use runner::{Finished, is_built, run};
 pub use settle::{due as settle_due, wait as settle_wait};
+pub use verify::{Drift, VERIFY_CALLS, Verified, verify};
 
 use crate::journal::RunOutcome;
 use crate::model::JobKind;

@@ -22,9 +22,11 @@ use crate::client::wire::{self, Decoded, ProductBalance, WorkQueue};
 use crate::model::{ExchangeId, Quantity, Sku, Timestamp, time};
 use crate::reconcile::brake;
 use crate::store::{
-    BalanceFact, BalancePage, BalancesRecorded, CellBalance, Durability, StoreError, WorkQueueCounts, Write,
+    BalanceFact, BalancePage, BalancesRecorded, CellBalance, Durability, MismatchRow, StoreError,
+    WorkQueueCounts, Write,
 };
 use crate::telemetry::event;
+use serde_json::json;
 
 /// Records a page of balances, and fixes with it the base of counts that waited for a read (rules.md 3).
 pub(super) async fn balances_page(
@@ -65,8 +67,37 @@ async fn balances_keep(
     context.exchange_end(&mut write, answer).await?;
     let recorded = balances(&mut write, answer.id, answer.sent_at, asked, decoded).await?;
     write.outbox_fix_bases(answer.id, answer.sent_at, max_base_age).await?;
+    for row in &recorded.mismatched {
+        let subject = format!("{} in warehouse {}", row.sku, row.warehouse_id);
+        let told = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});
+        write.event_append(context.now(), event::CONFLICT_OPENED, &subject, Some(&told.to_string())).await?;
+    }
     write.commit().await?;
+    tell(&recorded);
     Ok(recorded)
+}
+
+fn tell(recorded: &BalancesRecorded) {
+    for MismatchRow { sku, warehouse_id, written, shown } in &recorded.mismatched {
+        let theirs = shown.map_or_else(|| "nothing".into(), |shown| shown.to_string());
+        tracing::warn!(
+            event = event::CONFLICT_OPENED,
+            sku,
+            warehouse = warehouse_id,
+            mine = written,
+            theirs = shown,
+            "the service accepted {written} for {sku} in warehouse {warehouse_id} and two looks show {theirs}; \
+             look at the product there, then count it: tallyd quantity set"
+        );
+    }
+    if recorded.agreed > 0 {
+        let conflicts = recorded.agreed;
+        tracing::info!(
+            event = event::CONFLICT_CLOSED,
+            conflicts,
+            "{conflicts} conflict(s) closed: the service shows what was written"
+        );
+    }
 }
 
 /// *Get product balances* and *Get products by SKU or UPC*.

@@ -50,8 +50,8 @@ reasons! {
     Unlinked = "unlinked", "insert a `quantity.set`, or link the product to the warehouse and `tallyd outbox retry KEY`";
     /// Held: several SKUs differ from the wish's only in case or blanks.
     AmbiguousSku = "ambiguous_sku", "`tallyd outbox cancel KEY` and insert the wish with the exact spelling (`tallyd stock`)";
-    /// Held: the service accepted the write and holds something else.
-    Mismatch = "mismatch", "look at the product there (is it a kit?), then `tallyd outbox retry KEY`, `tallyd outbox resolve KEY --use mine|theirs|N` or `tallyd outbox cancel KEY`";
+    /// Held: the service accepted the cell's last write and shows something else.
+    Mismatch = "mismatch", "look at the product there (is it a kit?), then count it (`tallyd quantity set`), `tallyd outbox retry KEY`, `tallyd outbox resolve KEY --use mine|theirs|N` or `tallyd outbox cancel KEY`";
     /// Held: it stood in a database that went back in time; it may have been done after the copy was made.
     Restored = "restored", "see at the service whether it was done; `tallyd outbox release KEY` does it, `tallyd outbox cancel KEY` does not";
     /// Held: less is left of the order than the wish wants to ship.

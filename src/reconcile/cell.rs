@@ -32,6 +32,8 @@ pub enum CellFact {
     Unread,
     /// A fresh fact.
     Known(Pair),
+    /// A fresh fact that is not what the service accepted last: two looks agreed (rules.md 11).
+    Disputed(Pair),
     /// The product is there, without a link to this warehouse (rules.md 11).
     Unlinked,
     /// The service returns no such SKU.

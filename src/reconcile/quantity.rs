@@ -23,7 +23,7 @@ pub fn decide(input: &CellInput<'_>) -> CellPlan {
     let reject = |reason, detail: String| each_pending(input, &Outcome::Rejected { reason, detail });
     match &input.fact {
         CellFact::Unread => READ_FIRST,
-        CellFact::Known(pair) => Draft::new(input, Some(*pair)).plan(),
+        CellFact::Known(pair) | CellFact::Disputed(pair) => Draft::new(input, Some(*pair)).plan(),
         CellFact::Unlinked => Draft::new(input, None).plan(),
         CellFact::UnknownSku => reject(
             Reason::UnknownSku,
@@ -138,8 +138,8 @@ impl<'a> Draft<'a> {
     fn settle(mut self, mut taken: Option<Taken>) -> CellPlan {
         loop {
             let adjusts = self.adjusts(taken.as_ref());
-            let start = taken.as_ref().map(|taken| taken.start).or(self.now.map(|now| now.quantity.0));
-            let Some(start) = start else { return self.hold_unlinked(&adjusts) };
+            let start = taken.as_ref().map(|taken| taken.start).or(self.trusted());
+            let Some(start) = start else { return self.hold_groundless(&adjusts) };
             let deltas: Vec<i64> = adjusts.iter().map(|(_, delta)| *delta).collect();
             match culprit(start, &deltas, taken.is_some()) {
                 None => return self.conclude(taken, &adjusts, start),
@@ -153,6 +153,12 @@ impl<'a> Draft<'a> {
                 }
             }
         }
+    }
+
+    /// The fact, where a movement may be added to it.
+    fn trusted(&self) -> Option<i64> {
+        let is_disputed = matches!(self.input.fact, CellFact::Disputed(_));
+        self.now.filter(|_| !is_disputed).map(|now| now.quantity.0)
     }
 
     /// The adjusts still to be decided that come on top of `taken`, or of the fact.
@@ -185,11 +191,18 @@ impl<'a> Draft<'a> {
         self.finish(if from == Some(to) { Step::Agreed(to) } else { Step::Write { from, to } })
     }
 
-    fn hold_unlinked(mut self, adjusts: &[(WishId, i64)]) -> CellPlan {
+    /// A movement needs something to be added to; a count does not.
+    fn hold_groundless(mut self, adjusts: &[(WishId, i64)]) -> CellPlan {
         let cell = self.input.cell;
         for (id, delta) in adjusts {
-            let detail = format!("adjust {delta:+}, but the service does not link {cell}; count it instead");
-            self.hold(*id, Reason::Unlinked, detail, None);
+            let (reason, why) = match self.now {
+                Some(now) => (
+                    Reason::Mismatch,
+                    format!("the service shows {} for {cell}, not what it accepted last", now.quantity),
+                ),
+                None => (Reason::Unlinked, format!("the service does not link {cell}")),
+            };
+            self.hold(*id, reason, format!("adjust {delta:+}, but {why}; count it instead"), None);
         }
         self.finish(Step::Nothing)
     }

@@ -4,10 +4,11 @@
 //! connection's thread and back thousands of times. What did not change is not written.
 //!
 //! A cell that a write of ours overlaps (claimed, or concluded after this request was sent) keeps its older fact:
-//! the answer may be from before the write (rules.md 5). Its age stays the older fact's too.
+//! the answer may be from before the write (rules.md 5). Its age stays the older fact's too. So does a cell that shows
+//! the value from before its last write, until a second look agrees (rules.md 6, `readback.rs`).
 
 use super::error::Doing;
-use super::{Store, StoreError, Write};
+use super::{MismatchRow, Store, StoreError, Write};
 use crate::model::{ExchangeId, Quantity, Sku, Timestamp, WarehouseId};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,8 +63,12 @@ pub struct BalancePage<'a> {
 pub struct BalancesRecorded {
     /// Cells whose quantity or attributes changed, or that are new.
     pub cells_changed: u64,
-    /// Cells left alone because a write of ours overlaps the read.
+    /// Cells left alone because a write of ours overlaps the read, or a late replica may have answered.
     pub cells_overlapped: u64,
+    /// Writes that the service accepted and, as two looks agree, does not show.
+    pub mismatched: Vec<MismatchRow>,
+    /// Conflicts that the answer ended: the service shows what was written.
+    pub agreed: u64,
     /// SKUs that were asked for and not returned under any spelling.
     pub absent: Vec<Sku>,
     /// Those of them that are not sure to be missing: a large answer may have been cut.
@@ -93,13 +98,22 @@ impl Write {
         let spelled = Spellings::of(page);
         let rows = Rows::of(page);
         self.products_write(page, &rows, &spelled).await?;
-        let overlapped = self.overlapped_keep(page, &rows).await?;
+        let judged = self.writes_judge(page).await?;
+        let no_fact = super::cells::json(&judged.no_fact);
+        self.older_facts_keep(&no_fact).await?;
         self.reading_move(page, &spelled).await?;
-        let changed = self.cells_write(page, &rows).await?;
-        self.cells_vanish(page, &rows).await?;
+        let changed = self.cells_write(&rows, &no_fact).await?;
+        self.cells_vanish(page, &rows, &no_fact).await?;
+        let agreed = self.mismatch_agree(&rows.cells).await?;
         let unsure = self.absent_mark(page, &spelled).await?;
-        let absent = spelled.absent;
-        Ok(BalancesRecorded { cells_changed: changed, cells_overlapped: overlapped, absent, unsure })
+        Ok(BalancesRecorded {
+            cells_changed: changed,
+            cells_overlapped: judged.no_fact.len() as u64,
+            mismatched: judged.opened,
+            agreed,
+            absent: spelled.absent,
+            unsure,
+        })
     }
 
     /// Records what only a product's own record says of it: its name and its type.
@@ -150,26 +164,15 @@ impl Write {
         Ok(())
     }
 
-    /// Pins the older fact's time on cells that a write of ours overlaps, before the reading moves on.
-    async fn overlapped_keep(&mut self, page: &BalancePage<'_>, rows: &Rows) -> Result<u64, StoreError> {
+    /// Pins the older fact's time on cells of which the page says no fact, before the reading moves on.
+    async fn older_facts_keep(&mut self, no_fact: &str) -> Result<(), StoreError> {
         let sql = "UPDATE balance SET fact_exchange_id = reading.exchange_id, fact_ms = reading.observed_ms \
                    FROM product JOIN reading ON reading.id = product.reading_id \
                    WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
                      AND (balance.product, balance.warehouse_id) IN ( \
-                         SELECT product, warehouse_id FROM cell_write WHERE ended IS NULL \
-                         UNION ALL SELECT product, warehouse_id FROM cell_write WHERE ended > ?1)";
-        let done = sqlx::query(sql).bind(page.exchange_id.0).execute(&mut *self.tx).await;
-        done.doing("keep the facts that a write overlaps")?;
-        let sql = "SELECT count(*) FROM (SELECT product, warehouse_id FROM cell_write WHERE ended IS NULL \
-                       UNION ALL SELECT product, warehouse_id FROM cell_write WHERE ended > ?1) w \
-                   JOIN product p ON p.id = w.product WHERE p.sku IN (SELECT value->>0 FROM json_each(?2))";
-        let count: i64 = sqlx::query_scalar(sql)
-            .bind(page.exchange_id.0)
-            .bind(&rows.products)
-            .fetch_one(&mut *self.tx)
-            .await
-            .doing("count the cells that a write overlaps")?;
-        Ok(count.unsigned_abs())
+                         SELECT value->>0, value->>1 FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(no_fact).execute(&mut *self.tx).await;
+        done.map(drop).doing("keep the facts that a write overlaps")
     }
 
     /// Points the page's products to a reading of this exchange. Where they are exactly one older reading, that row
@@ -218,12 +221,11 @@ impl Write {
         done.map(drop).doing("drop readings nothing points to")
     }
 
-    async fn cells_write(&mut self, page: &BalancePage<'_>, rows: &Rows) -> Result<u64, StoreError> {
+    async fn cells_write(&mut self, rows: &Rows, no_fact: &str) -> Result<u64, StoreError> {
         let sql = "INSERT INTO balance (product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync) \
                    SELECT p.id, value->>1, value->>2, value->>3, value->>4, value->>5 \
                    FROM json_each(?1) JOIN product p ON p.sku = value->>0 \
-                   WHERE NOT EXISTS (SELECT 1 FROM cell_write w WHERE w.product = p.id \
-                                     AND w.warehouse_id = value->>1 AND (w.ended IS NULL OR w.ended > ?2)) \
+                   WHERE (p.id, value->>1) NOT IN (SELECT n.value->>0, n.value->>1 FROM json_each(?2) n) \
                    ON CONFLICT (product, warehouse_id) DO UPDATE SET \
                        quantity = excluded.quantity, warehouse_sku = excluded.warehouse_sku, \
                        is_active = excluded.is_active, include_in_sync = excluded.include_in_sync, \
@@ -231,25 +233,28 @@ impl Write {
                    WHERE quantity <> excluded.quantity OR warehouse_sku IS NOT excluded.warehouse_sku \
                        OR is_active IS NOT excluded.is_active OR include_in_sync IS NOT excluded.include_in_sync \
                        OR fact_exchange_id IS NOT NULL OR vanished_ms IS NOT NULL";
-        let done = sqlx::query(sql).bind(&rows.cells).bind(page.exchange_id.0).execute(&mut *self.tx).await;
+        let done = sqlx::query(sql).bind(&rows.cells).bind(no_fact).execute(&mut *self.tx).await;
         Ok(done.doing("record balances")?.rows_affected())
     }
 
     /// Marks the cells whose product was returned without them: the link to the warehouse is gone.
-    async fn cells_vanish(&mut self, page: &BalancePage<'_>, rows: &Rows) -> Result<(), StoreError> {
+    async fn cells_vanish(
+        &mut self,
+        page: &BalancePage<'_>,
+        rows: &Rows,
+        no_fact: &str,
+    ) -> Result<(), StoreError> {
         let sql = "UPDATE balance SET vanished_ms = ?3 \
                    WHERE vanished_ms IS NULL \
                      AND product IN (SELECT p.id FROM json_each(?1) JOIN product p ON p.sku = value->>0) \
                      AND (product, warehouse_id) NOT IN ( \
                          SELECT p.id, CAST(value->>1 AS INTEGER) FROM json_each(?2) JOIN product p ON p.sku = value->>0) \
-                     AND NOT EXISTS (SELECT 1 FROM cell_write w WHERE w.product = balance.product \
-                                     AND w.warehouse_id = balance.warehouse_id \
-                                     AND (w.ended IS NULL OR w.ended > ?4))";
+                     AND (product, warehouse_id) NOT IN (SELECT value->>0, value->>1 FROM json_each(?4))";
         let done = sqlx::query(sql)
             .bind(&rows.whole)
             .bind(&rows.cells)
             .bind(page.observed_at.0)
-            .bind(page.exchange_id.0)
+            .bind(no_fact)
             .execute(&mut *self.tx)
             .await;
         done.map(drop).doing("mark vanished cells")

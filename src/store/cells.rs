@@ -46,8 +46,10 @@ pub struct CellRow {
     pub vanished: bool,
     /// The warehouse is active for the product, as far as the service said.
     pub is_active: bool,
-    /// A write of ours is in flight or in doubt.
+    /// A write of ours is in flight or in doubt, or a late replica may have answered the last read.
     pub is_busy: bool,
+    /// The service accepted the last write and does not show it.
+    pub is_disputed: bool,
     /// The newest count that was applied.
     pub last_set_id: Option<i64>,
     /// When that count was inserted, RFC 3339.
@@ -106,7 +108,9 @@ SELECT k.asked, k.warehouse_id, k.product, p.sku, p.product_id,
        coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
        b.vanished_ms IS NOT NULL AS vanished, b.is_active IS NOT 0 AS is_active,
        EXISTS (SELECT 1 FROM cell_write w WHERE w.product = k.product AND w.warehouse_id = k.warehouse_id
-               AND w.ended IS NULL) AS is_busy,
+               AND (w.ended IS NULL OR w.doubted_ms IS NOT NULL)) AS is_busy,
+       EXISTS (SELECT 1 FROM mismatch m WHERE m.product = k.product AND m.warehouse_id = k.warehouse_id)
+           AS is_disputed,
        k.last_set_id, (SELECT s.created_at FROM outbox s WHERE s.id = k.last_set_id) AS last_set_at,
        (SELECT coalesce(json_group_array(json_array(a.id, json_extract(a.body, '$.delta'))), '[]') FROM outbox a
         WHERE a.sku = k.asked AND a.warehouse_id = k.warehouse_id
@@ -130,12 +134,13 @@ impl Write {
                    SELECT value->>'product', value->>'warehouse_id', ?2, value->>'before', value->>'written' \
                    FROM json_each(?1) WHERE true \
                    ON CONFLICT (product, warehouse_id) DO UPDATE SET exchange_id = excluded.exchange_id, \
-                       before = excluded.before, written = excluded.written, ended = NULL";
+                       before = excluded.before, written = excluded.written, ended = NULL, is_unseen = 0, \
+                       doubted_ms = NULL, look_ms = NULL";
         let done = sqlx::query(sql).bind(json(writes)).bind(exchange.0).execute(&mut *self.tx).await;
         done.map(drop).doing("claim cells")
     }
 
-    /// Ends the writes of an exchange; those in `applied` are facts from now on, and ours.
+    /// Ends the writes of an exchange; those in `applied` are facts from now on, and ours. The exchange ended before.
     pub async fn cell_conclude(
         &mut self,
         exchange: ExchangeId,
@@ -144,6 +149,7 @@ impl Write {
         applied: &[CellWrite],
     ) -> Result<(), StoreError> {
         self.cells_written(exchange, sent_at, applied).await?;
+        self.writes_accepted(exchange, applied).await?;
         let sql = "UPDATE cell_write SET ended = ?2 WHERE exchange_id = ?1 AND ended IS NULL";
         let done = sqlx::query(sql).bind(exchange.0).bind(ended.0).execute(&mut *self.tx).await;
         done.map(drop).doing("end the writes of cells")
@@ -166,7 +172,14 @@ impl Write {
                        quantity = excluded.quantity, fact_exchange_id = excluded.fact_exchange_id, \
                        fact_ms = excluded.fact_ms, vanished_ms = NULL";
         let query = sqlx::query(sql).bind(json(written)).bind(exchange.0).bind(sent_at.0);
-        query.execute(&mut *self.tx).await.map(drop).doing("record written quantities")
+        query.execute(&mut *self.tx).await.doing("record written quantities")?;
+        let changed = written.iter().filter(|write| write.before != Some(write.written));
+        let changed: Vec<(i64, i64)> = changed.map(|write| (write.product, write.warehouse_id)).collect();
+        let sql = "UPDATE cell_write SET emptied_ms = iif(written = 0, iif(before > 0, ?2, emptied_ms), NULL) \
+                   WHERE (product, warehouse_id) IN (SELECT value->>0, value->>1 FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(json(&changed)).bind(sent_at.0).execute(&mut *self.tx).await;
+        done.doing("note which cells were emptied")?;
+        self.mismatch_end(&changed).await
     }
 
     /// Fixes the base of counts that had none young enough: the first read after their insertion, if it came

@@ -26,6 +26,8 @@ pub struct DoubtRow {
     pub state: String,
     /// Why.
     pub reason: Option<String>,
+    /// Why, as a sentence.
+    pub detail: Option<String>,
     /// The exchange that carried it.
     pub exchange_id: i64,
     /// When that was sent.
@@ -65,7 +67,7 @@ pub struct AdoptionRow {
 /// Wishes that were sent, with what is known of it. A call's fold and warehouse name one cell, since twins never share
 /// a call.
 pub(super) const DOUBTS: &str = "
-SELECT o.id, o.key, o.kind, o.body, o.state, o.reason, o.exchange_id, e.sent_ms, d.claimed,
+SELECT o.id, o.key, o.kind, o.body, o.state, o.reason, o.detail, o.exchange_id, e.sent_ms, d.claimed,
        (SELECT coalesce(json_group_array(json_array(l.sent_ms, json(l.shown))), '[]')
         FROM (SELECT sent_ms, shown FROM look WHERE wish_id = o.id AND exchange_id > o.exchange_id
               ORDER BY exchange_id) l) AS looks,

@@ -38,7 +38,7 @@ pub struct ProductCell {
     pub quantity: i64,
     /// The exchange the fact is from.
     pub fact_exchange_id: Option<i64>,
-    /// A write of ours is in flight or in doubt.
+    /// A write of ours is in flight or in doubt, or a late replica may have answered the last read.
     pub is_busy: bool,
 }
 
@@ -93,7 +93,8 @@ impl Store {
         let sql = "SELECT b.product, b.warehouse_id, b.quantity, \
                           coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
                           EXISTS (SELECT 1 FROM cell_write w WHERE w.product = b.product \
-                                  AND w.warehouse_id = b.warehouse_id AND w.ended IS NULL) AS is_busy \
+                                  AND w.warehouse_id = b.warehouse_id \
+                                    AND (w.ended IS NULL OR w.doubted_ms IS NOT NULL)) AS is_busy \
                    FROM balance b JOIN product p ON p.id = b.product LEFT JOIN reading r ON r.id = p.reading_id \
                    WHERE b.product = ?1 AND b.vanished_ms IS NULL ORDER BY b.warehouse_id";
         let cells = sqlx::query_as(sql).bind(id).fetch_all(&self.read).await;

@@ -122,6 +122,38 @@ async fn an_update_undoes_no_sale_and_changes_no_quantity() {
     assert_eq!(dock.cell("UPD-1", warehouse).await, 4);
 }
 
+/// An update writes the same quantities once more; that must not make room for another flood.
+#[tokio::test]
+async fn an_update_does_not_hide_an_emptied_cell_from_the_brake() {
+    let dock = Dock::open().await;
+    let made = product(&dock, "UPD-5").await;
+    let own = whole(&made["Warehouses"][0]["WarehouseId"]);
+    let set = async |key: &str, sku: &str, warehouse: i64, quantity: i64| {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity});
+        dock.wish(key, "quantity.set", body).await;
+    };
+    let mut cells = dock.sandbox.stock().await.unwrap();
+    cells.retain(|cell| cell.quantity > 0 && cell.sku != "UPD-5");
+    set("filled", "UPD-5", own, 9).await;
+    dock.push().await;
+    set("emptied", "UPD-5", own, 0).await;
+    for cell in &cells[..5] {
+        set(&format!("{} {}", cell.sku, cell.warehouse_id), &cell.sku, cell.warehouse_id, 0).await;
+    }
+    dock.push().await;
+    assert_eq!(dock.state("emptied").await, "applied");
+    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.push().await;
+    assert_eq!(dock.state("u").await, "applied");
+    // With the six of this hour these are ten, and more than a fifth of all there is.
+    for cell in &cells[5..9] {
+        set(&format!("{} {}", cell.sku, cell.warehouse_id), &cell.sku, cell.warehouse_id, 0).await;
+    }
+    let last = format!("{} {}", cells[8].sku, cells[8].warehouse_id);
+    dock.push().await;
+    assert_eq!((dock.state(&last).await, dock.reason(&last).await), ("held".into(), "brake".into()));
+}
+
 #[tokio::test]
 async fn an_update_that_wants_a_quantity_is_pointed_to_a_count() {
     let dock = Dock::open().await;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
+use tallyd::client::{HttpSettings, HttpTransport, Keys, Transport};
 use tallyd::config::Config;
 use tallyd::daemon::{Daemon, SystemClock};
 use tallyd::job;
@@ -52,6 +53,8 @@ pub struct Dock {
     pub sandbox: Sandbox,
     clock: Arc<Moved>,
     daemon: Option<Daemon>,
+    /// What stands between the two, if not HTTP alone.
+    between: Option<Arc<dyn Transport>>,
     path: PathBuf,
     dir: tempfile::TempDir,
     /// Lines for the configuration's quantities.
@@ -69,11 +72,23 @@ impl Drop for AtWork {
 
 impl Dock {
     pub async fn open() -> Self {
-        Self::with("").await
+        Self::over("", |_| None).await
     }
 
     /// One whose configuration has these lines for quantities.
     pub async fn with(quantities: &'static str) -> Self {
+        Self::over(quantities, |_| None).await
+    }
+
+    /// One with a transport in between, made from the sandbox's address and keys.
+    pub async fn open_over(between: impl FnOnce(HttpTransport) -> Option<Arc<dyn Transport>>) -> Self {
+        Self::over("", between).await
+    }
+
+    async fn over(
+        quantities: &'static str,
+        between: impl FnOnce(HttpTransport) -> Option<Arc<dyn Transport>>,
+    ) -> Self {
         let listen = ([127, 0, 0, 1], 0).into();
         let options = Options { listen, skus: 30, orders: 0, calls_per_minute: 0, ..Options::default() };
         let sandbox = sandbox::start(options).await.unwrap();
@@ -81,7 +96,12 @@ impl Dock {
         std::fs::write(dir.path().join("i"), sandbox.integration_key()).unwrap();
         std::fs::write(dir.path().join("g"), sandbox.gateway_key()).unwrap();
         let path = dir.path().join("tallyd.db");
-        let mut dock = Self { sandbox, clock: Arc::default(), daemon: None, path, dir, quantities };
+        let keys =
+            Keys { integration: sandbox.integration_key().into(), gateway: sandbox.gateway_key().into() };
+        let address = format!("http://{}", sandbox.addr());
+        let settings = HttpSettings { timeout: TIMEOUT, ..HttpSettings::new(&address) };
+        let between = between(HttpTransport::new(&settings, &keys).unwrap());
+        let mut dock = Self { sandbox, clock: Arc::default(), daemon: None, between, path, dir, quantities };
         dock.restart().await;
         dock.run(JobKind::Warehouses).await;
         dock
@@ -106,9 +126,30 @@ impl Dock {
     /// Ends the daemon as a kill would, and starts the next.
     pub async fn restart(&mut self) {
         drop(self.daemon.take());
-        let config = Config::from_toml(&self.toml()).unwrap();
-        let clock = Arc::<Moved>::clone(&self.clock);
-        self.daemon = Some(Daemon::start(config, clock).await.unwrap());
+        let (config, clock) = (self.config(), self.clock());
+        let daemon = match self.between.clone() {
+            Some(between) => Daemon::start_over(config, clock, between, None).await,
+            None => Daemon::start(config, clock).await,
+        };
+        self.daemon = Some(daemon.unwrap());
+    }
+
+    /// The daemon, to be let run by itself.
+    pub fn take_daemon(&mut self) -> Daemon {
+        self.daemon.take().unwrap()
+    }
+
+    /// Ends the daemon, so that somebody else may take the database's lock.
+    pub fn leave(&mut self) {
+        drop(self.daemon.take());
+    }
+
+    pub fn config(&self) -> Config {
+        Config::from_toml(&self.toml()).unwrap()
+    }
+
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::<Moved>::clone(&self.clock)
     }
 
     /// Lets the daemon work by itself: nothing is run by hand any more.

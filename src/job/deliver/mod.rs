@@ -56,6 +56,8 @@ pub(super) struct Deliver<'a> {
 pub(super) struct Wish {
     id: WishId,
     is_urgent: bool,
+    /// A person let it go past a brake.
+    is_released: bool,
     body: Body,
 }
 
@@ -301,8 +303,8 @@ impl Wish {
     /// The wish, unless it is a quantity's or makes no sense (which the quantities' round rejects).
     fn of(row: &WishRow) -> Option<Self> {
         let body = outbox::parse(&row.kind, &row.body).ok()?;
-        let is_urgent = row.priority > 0;
-        body.cell().is_none().then_some(Self { id: WishId(row.id), is_urgent, body })
+        let (is_urgent, is_released) = (row.priority > 0, row.released_ms.is_some());
+        body.cell().is_none().then_some(Self { id: WishId(row.id), is_urgent, is_released, body })
     }
 }
 

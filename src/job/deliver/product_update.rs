@@ -9,6 +9,7 @@ use super::{Deliver, Wish, refusal, sku_subject, unmatched};
 use crate::client::wire::{self, Outcome};
 use crate::job::call::Answer;
 use crate::job::push::Tally;
+use crate::job::push::brake::judge_update;
 use crate::job::{JobError, record};
 use crate::model::{ExchangeId, Lane, Quantity, Sku, Timestamp, WarehouseId, WishId};
 use crate::outbox::{Body, Kind, ProductUpdate, Reason, Rejection, State};
@@ -24,22 +25,22 @@ pub(super) async fn deliver(
     tally: &mut Tally,
 ) -> Result<bool, JobError> {
     let ours = wishes.iter().filter_map(|wish| match &wish.body {
-        Body::ProductUpdate(update) => Some((wish.id, sku_subject(&update.sku), update)),
+        Body::ProductUpdate(update) => Some((wish.id, sku_subject(&update.sku), (update, wish.is_released))),
         _ => None,
     });
     let turn = deliver.in_turn(ours.collect()).await?;
     let mut free = None;
-    for (id, subject, wish) in turn {
+    for (id, subject, (wish, is_released)) in turn {
         let sku = known_sku(deliver, wish).await?;
         if !deliver.context.store.product_cells(&sku).await?.is_busy() {
-            free = Some((id, subject, wish, sku));
+            free = Some((id, subject, wish, is_released, sku));
             break;
         }
         let why = format!("a write of {sku} is under way");
         deliver.wait(&[(id, Reason::AwaitsOther, why)]).await?;
         deliver.left_alone.insert(id);
     }
-    let Some((id, subject, wish, sku)) = free else { return Ok(false) };
+    let Some((id, subject, wish, is_released, sku)) = free else { return Ok(false) };
     let looker = Looker { context: deliver.context, run: deliver.run, lane };
     let look = read(looker, &sku).await;
     let Some((exchange, seen_at)) = deliver.seen(id, look, tally).await? else { return Ok(true) };
@@ -50,6 +51,11 @@ pub(super) async fn deliver(
     let kept = Kept { id, kind: Kind::ProductUpdate.as_str(), subject, claimed: json!({"sku": sku}) };
     let request = wire::update_product(&Value::Object(fields));
     let writes = cells.writes();
+    let held = judge_update(deliver.context, id, is_released, &sku, &writes).await?;
+    if held > 0 {
+        tally.held += held;
+        return Ok(true);
+    }
     if let Some(answer) = deliver.carry(lane, request, &[kept], &writes, seen_at, tally).await? {
         conclude(deliver, id, &writes, &answer, tally).await?;
     }

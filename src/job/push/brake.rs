@@ -1,14 +1,15 @@
 //! The brakes of a push: the whole backlog is judged before any of it is sent, from the facts at hand.
 //!
-//! A batch alone would not show a flood: two hundred of five thousand cells look like ordinary work each time.
+//! A batch alone would not show a flood: two hundred of five thousand cells look like ordinary work each time. A
+//! product's update carries quantities too and is judged alone, by what it would claim.
 
 use super::work::Work;
 use crate::job::{Context, JobError};
-use crate::model::Cell;
+use crate::model::{Cell, Sku, WarehouseId, WishId};
 use crate::outbox::Reason;
 use crate::reconcile::Step;
 use crate::reconcile::brake::{Brake, Entry, Trip, judge};
-use crate::store::Durability;
+use crate::store::{CellWrite, Durability};
 use crate::telemetry::event;
 use std::time::Duration;
 
@@ -17,15 +18,36 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// Judges the backlog; how many wishes were held is returned. After a trip the backlog is gathered anew.
 pub(super) async fn judge_backlog(context: &Context, works: &[Work]) -> Result<u64, JobError> {
-    let settings = context.settings().quantities.brakes;
     let flush: Vec<Entry> = works.iter().filter_map(entry).collect();
+    judge_flush(context, &flush).await
+}
+
+/// Judges what a product's update would write; how many wishes were held is returned.
+pub(in crate::job) async fn judge_update(
+    context: &Context,
+    wish: WishId,
+    released: bool,
+    sku: &Sku,
+    writes: &[CellWrite],
+) -> Result<u64, JobError> {
+    let entry = |write: &CellWrite| {
+        let cell = Cell { sku: sku.clone(), warehouse_id: WarehouseId(write.warehouse_id) };
+        let (from, to) = (write.before?, write.written);
+        Some(Entry { cell, from, to, counts: true, released, wishes: vec![wish] })
+    };
+    let flush: Vec<Entry> = writes.iter().filter_map(entry).collect();
+    judge_flush(context, &flush).await
+}
+
+async fn judge_flush(context: &Context, flush: &[Entry]) -> Result<u64, JobError> {
+    let settings = context.settings().quantities.brakes;
     let is_suspect = |entry: &Entry| (entry.from.0 > 0 && entry.to.0 == 0) || settings.hold_jump_over > 0;
     if !flush.iter().any(is_suspect) {
         return Ok(0);
     }
     let now = context.now();
     let hours = context.store.brake_hours(now.minus(HOUR)).await?;
-    let Brake::Tripped(trips) = judge(&flush, &hours, settings) else { return Ok(0) };
+    let Brake::Tripped(trips) = judge(flush, &hours, settings) else { return Ok(0) };
     let mut write = context.store.begin(Durability::Full).await?;
     let mut held = 0;
     for trip in &trips {

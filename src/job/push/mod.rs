@@ -7,7 +7,7 @@
 //!
 //! An operator's wish that arrives meanwhile ends the batch: what was not sent is planned again behind it.
 
-mod brake;
+pub(super) mod brake;
 mod send;
 pub(super) mod work;
 
@@ -73,7 +73,7 @@ pub(super) struct Tally {
     pub(super) calls: u64,
     applied: u64,
     rejected: u64,
-    held: u64,
+    pub(super) held: u64,
     pub(super) in_doubt: u64,
     trouble: Option<String>,
 }
@@ -251,6 +251,9 @@ impl Push<'_> {
             write.outbox_claim(*exchange, &claims, now).await?;
             self.tally.applied += write.outbox_move(State::Sending, &applied, now).await?;
         }
+        let agreed = works.iter().filter(|work| matches!(work.plan.step, Step::Agreed(_)));
+        let agreed = agreed.filter_map(|work| Some((work.product?, work.cell.warehouse_id.0)));
+        write.mismatch_end(&agreed.collect::<Vec<_>>()).await?;
         self.tally.held += count(&moves.waiting, State::Held);
         self.tally.rejected += count(&moves.waiting, State::Rejected);
         write.outbox_move(State::Pending, &moves.waiting, now).await?;
@@ -323,10 +326,11 @@ impl Push<'_> {
     fn sent(&mut self, sent: Sent) {
         match sent {
             Sent::Nothing => {}
-            Sent::Concluded { cells, applied, rejected, in_doubt } => {
+            Sent::Concluded { cells, applied, rejected, held, in_doubt } => {
                 self.tally.calls += 1;
                 self.tally.applied += applied;
                 self.tally.rejected += rejected;
+                self.tally.held += held;
                 self.tally.in_doubt += in_doubt;
                 for cell in &cells {
                     self.reads.remove(cell);

@@ -6,6 +6,7 @@ use super::work::{Look, Work, gather};
 use crate::client::wire::{self, UpdateStatus};
 use crate::job::call::Answer;
 use crate::job::carry::{self, Load, Went};
+use crate::job::settle::{self, Tally};
 use crate::job::{Context, JobError, key_works};
 use crate::limiter::Pace;
 use crate::model::{Cell, ExchangeId, Lane, Operation, Quantity, RunId, Sku, WishId};
@@ -27,6 +28,8 @@ pub(super) enum Sent {
         applied: u64,
         /// Wishes the service refused.
         rejected: u64,
+        /// Wishes that a person must decide.
+        held: u64,
         /// Wishes of unknown outcome.
         in_doubt: u64,
     },
@@ -131,11 +134,12 @@ impl Line {
 async fn conclude(context: &Context, run: RunId, lines: Vec<Line>, answer: Answer) -> Result<Sent, JobError> {
     let wishes: Vec<WishId> = lines.iter().flat_map(Line::wishes).collect();
     match carry::unanswered(context, run, &wishes, &answer).await? {
-        Went::Answered => accepted(context, lines, &answer).await,
+        Went::Answered => accepted(context, run, lines, &answer).await,
         Went::InDoubt => Ok(Sent::Concluded {
             cells: cells(&lines),
             applied: 0,
             rejected: 0,
+            held: 0,
             in_doubt: wishes.len() as u64,
         }),
         Went::Throttled => Ok(Sent::Waits(None)),
@@ -175,47 +179,76 @@ async fn refused_whole(
     let mut write = context.store.begin(Durability::Full).await?;
     let rejected = write.outbox_move(State::Pending, &moves, context.now()).await?;
     write.commit().await?;
-    Ok(Sent::Concluded { cells, applied: 0, rejected, in_doubt: 0 })
+    Ok(Sent::Concluded { cells, applied: 0, rejected, held: 0, in_doubt: 0 })
 }
 
-/// Settles each entry alone by the answer's status and messages.
-async fn accepted(context: &Context, lines: Vec<Line>, answer: &Answer) -> Result<Sent, JobError> {
-    let skus: Vec<Sku> = lines.iter().map(|line| line.work.sku.clone()).collect();
-    let (refused, unclear) = match wire::decode_update(&answer.reply.body) {
-        Ok(update) if update.status == UpdateStatus::Success => (Vec::new(), false),
-        Ok(update) => {
-            let attribution = wire::attribute(&update, &skus);
-            (attribution.refused, attribution.read_back)
-        }
-        Err(_) => (Vec::new(), true),
-    };
-    let (mut moves, mut applied) = (Vec::new(), Vec::new());
-    for (index, line) in lines.iter().enumerate() {
-        match refused.iter().find(|(refused, _)| *refused == index) {
-            _ if unclear => moves.extend(line.all(
-                State::InDoubt,
-                Reason::Unmatched,
-                "the answer does not say which entries it means",
-            )),
-            Some((_, why)) => {
-                let detail = format!("the service refused it: {why}");
-                moves.extend(line.all(State::Rejected, Reason::ServiceRefused, &detail));
+/// What an answer says of the entries of its call.
+enum Told {
+    /// These entries were refused, for these reasons, and the others applied.
+    Refused(Vec<(usize, String)>),
+    /// Not which entries it means, but this.
+    Unclear(String),
+}
+
+impl Told {
+    fn of(answer: &Answer, lines: &[Line]) -> Self {
+        let skus: Vec<Sku> = lines.iter().map(|line| line.work.sku.clone()).collect();
+        match wire::decode_update(&answer.reply.body) {
+            Ok(update) if update.status == UpdateStatus::Success => Self::Refused(Vec::new()),
+            Ok(update) => {
+                let attribution = wire::attribute(&update, &skus);
+                if attribution.read_back {
+                    Self::Unclear(update.messages.join("; "))
+                } else {
+                    Self::Refused(attribution.refused)
+                }
             }
-            None => {
-                moves.extend(line.applied());
-                applied.push(line.write.clone());
-            }
+            Err(_) => Self::Unclear(String::new()),
         }
     }
-    let ending = if unclear { Ending::Open } else { Ending::Applied(&applied) };
+}
+
+/// Settles each entry alone by the answer's status and messages. Where they do not say which entries they mean, the
+/// cells are read back at once; the second look that may need is settle's, and nobody here waits for it.
+async fn accepted(
+    context: &Context,
+    run: RunId,
+    lines: Vec<Line>,
+    answer: &Answer,
+) -> Result<Sent, JobError> {
+    let (mut moves, mut applied) = (Vec::new(), Vec::new());
+    let told = Told::of(answer, &lines);
+    for (index, line) in lines.iter().enumerate() {
+        match &told {
+            Told::Unclear(said) => {
+                let detail = format!("the service's answer does not say which entries it means: {said}");
+                moves.extend(line.all(State::InDoubt, Reason::Unmatched, &detail));
+            }
+            Told::Refused(refused) => match refused.iter().find(|(refused, _)| *refused == index) {
+                Some((_, why)) => {
+                    let detail = format!("the service refused it: {why}");
+                    moves.extend(line.all(State::Rejected, Reason::ServiceRefused, &detail));
+                }
+                None => {
+                    moves.extend(line.applied());
+                    applied.push(line.write.clone());
+                }
+            },
+        }
+    }
+    let is_unclear = matches!(told, Told::Unclear(_));
+    let ending = if is_unclear { Ending::Open } else { Ending::Applied(&applied) };
     finish(context, answer, &moves, ending).await?;
     tell(context, &lines, &moves, answer);
+    let looked =
+        if is_unclear { settle::look_back(context, run, answer.id).await? } else { Tally::default() };
     let tally = |state: State| moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64;
     Ok(Sent::Concluded {
         cells: cells(&lines),
-        applied: tally(State::Applied),
+        applied: tally(State::Applied) + looked.landed,
         rejected: tally(State::Rejected),
-        in_doubt: tally(State::InDoubt),
+        held: looked.held,
+        in_doubt: tally(State::InDoubt).saturating_sub(looked.landed + looked.held),
     })
 }
 

@@ -175,7 +175,7 @@ async fn open_wishes(store: &Store, cells: &[Cell]) -> Result<BTreeMap<Cell, Vec
 }
 
 impl Look<'_> {
-    /// The cell with its decision; none while a write of it is under way or in doubt.
+    /// The cell with its decision; none while a write of it is under way or in doubt, or its last read is.
     fn work(&self, cell: Cell, row: &CellRow, open: &[WishRow], is_listed: bool) -> Option<Work> {
         if row.is_busy {
             return None;
@@ -237,7 +237,8 @@ impl Look<'_> {
         }
         match (row.quantity.filter(|_| !row.vanished), row.ours) {
             (Some(quantity), Some(ours)) if self.is_fresh(row.fact_ms, row.fact_exchange_id) => {
-                CellFact::Known(Pair { quantity: Quantity(quantity), ours })
+                let pair = Pair { quantity: Quantity(quantity), ours };
+                if row.is_disputed { CellFact::Disputed(pair) } else { CellFact::Known(pair) }
             }
             (None, _) if self.is_fresh(row.asked_ms, row.asked_position) => {
                 if is_listed {

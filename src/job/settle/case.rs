@@ -30,6 +30,8 @@ pub(super) struct Case {
     pub(super) what: What,
     /// Why it is in doubt, as far as that is known.
     pub(super) reason: Option<String>,
+    /// The same as a sentence, with the service's words where it said any.
+    pub(super) said: Option<String>,
     looks: Vec<(Timestamp, Value)>,
 }
 
@@ -106,6 +108,7 @@ impl Case {
             sent_at: Timestamp(row.sent_ms),
             what: what(row, entries).unwrap_or(What::Lost),
             reason: row.reason.clone(),
+            said: row.detail.clone(),
             looks: looks(row),
         }
     }
@@ -113,7 +116,8 @@ impl Case {
     /// What the looks so far say, where calls may take `timeout`. *Landed* carries the id of what was made, if that is
     /// known.
     pub(super) fn judge(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {
-        let (sent_at, quiet) = (self.sent_at, quiet_quantity(timeout));
+        let quiet = if self.was_answered() { Duration::ZERO } else { quiet_quantity(timeout) };
+        let sent_at = self.sent_at;
         match &self.what {
             What::Cell { write, witnesses, .. } => {
                 let write = WriteInDoubt { before: write.before, target: write.written, sent_at, quiet };
@@ -144,6 +148,12 @@ impl Case {
             },
             What::Lost => lost(),
         }
+    }
+
+    /// Whether an answer came that does not say what became of a cell: then nothing is on its way any more.
+    pub(super) fn was_answered(&self) -> bool {
+        let is_cell = matches!(self.what, What::Cell { .. });
+        is_cell && self.reason.as_deref() == Some(Reason::Unmatched.as_str())
     }
 
     /// The looks as the kind reads them.

@@ -18,14 +18,18 @@ pub(super) async fn decide(context: &Context, case: &Case, tally: &mut Tally) ->
     match case.judge(context.settings().timeout, context.now()) {
         Settlement::LookAgain { .. } => {}
         Settlement::Landed(made) => {
-            landed(context, case, made).await?;
-            tally.landed += count;
+            if landed(context, case, made).await? {
+                tally.landed += count;
+            }
         }
         Settlement::NotLanded => {
-            not_landed(context, case).await?;
-            tally.not_landed += count;
+            if not_landed(context, case).await? {
+                tally.not_landed += count;
+            }
         }
         Settlement::Undecided { reason, detail } => {
+            let said = case.said.iter().filter(|_| case.was_answered());
+            let detail = said.fold(detail, |numbers, said| format!("{numbers}; {said}"));
             undecided(context, case, reason, &detail).await?;
             tally.held += count;
         }
@@ -33,18 +37,19 @@ pub(super) async fn decide(context: &Context, case: &Case, tally: &mut Tally) ->
     Ok(())
 }
 
-async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<(), JobError> {
+/// False where somebody else decided it meanwhile: a push looks back at its own call. Then nothing is done here.
+async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<bool, JobError> {
     let now = context.now();
     let detail = match made {
         Some(id) => format!("the answer was lost; a look at the service shows that it made {id}"),
-        None => "the answer was lost; a look at the service shows that it was done".into(),
+        None => format!("{}; a look at the service shows that it was done", case.doubt()),
     };
     let mut write = context.store.begin(Durability::Full).await?;
     let told = json!({"landed": true, "exchange": case.exchange, "made": made});
     let position = write.event_append(now, SETTLED, &case.key, Some(&told.to_string())).await?;
     // A person may have decided meanwhile: what is not moved here must not be counted twice.
     if write.outbox_move(State::InDoubt, &case.moves(State::Applied, None, &detail), now).await? == 0 {
-        return Ok(());
+        return Ok(false);
     }
     if let What::Cell { write: cell, .. } = &case.what {
         write.cell_landed(case.exchange, case.sent_at, cell, position).await?;
@@ -54,28 +59,42 @@ async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<(),
     }
     write.commit().await?;
     tell(case, "landed", &detail);
-    Ok(())
+    Ok(true)
 }
 
-async fn not_landed(context: &Context, case: &Case) -> Result<(), JobError> {
+/// Planned anew, unless the service answered: then it refused this content, and is not asked for it again.
+async fn not_landed(context: &Context, case: &Case) -> Result<bool, JobError> {
     let now = context.now();
-    let detail = match case.what {
-        What::Update => {
-            "the answer was lost; an update done twice leaves the same product, so it is sent again"
+    let (to, reason, detail) = match case.what {
+        What::Update => (
+            State::Pending,
+            Reason::NotLanded,
+            "the answer was lost; an update done twice leaves the same product, so it is sent again".into(),
+        ),
+        _ if case.was_answered() => {
+            let detail = format!("{}; two looks at the service show that it refused this one", case.doubt());
+            (State::Rejected, Reason::ServiceRefused, detail)
         }
-        _ => "the answer was lost; two looks at the service show that it was not done, so it is planned anew",
+        _ => (
+            State::Pending,
+            Reason::NotLanded,
+            "the answer was lost; two looks at the service show that it was not done, so it is planned anew"
+                .into(),
+        ),
     };
     let mut write = context.store.begin(Durability::Full).await?;
     let told = json!({"landed": false, "exchange": case.exchange});
-    write.event_append(now, SETTLED, &case.key, Some(&told.to_string())).await?;
-    let moves = case.moves(State::Pending, Some(Reason::NotLanded), detail);
-    if write.outbox_move(State::InDoubt, &moves, now).await? == 0 {
-        return Ok(());
+    let position = write.event_append(now, SETTLED, &case.key, Some(&told.to_string())).await?;
+    if write.outbox_move(State::InDoubt, &case.moves(to, Some(reason), &detail), now).await? == 0 {
+        return Ok(false);
+    }
+    if let What::Cell { write: cell, .. } = &case.what {
+        write.cell_not_landed(case.exchange, cell, position).await?;
     }
     write.cells_free().await?;
     write.commit().await?;
-    tell(case, "did not land", detail);
-    Ok(())
+    tell(case, "did not land", &detail);
+    Ok(true)
 }
 
 /// A shipment stays in doubt until somebody names it; all else is held. The cell of a quantity stays claimed: its later
@@ -106,6 +125,12 @@ async fn undecided(context: &Context, case: &Case, reason: Reason, detail: &str)
 }
 
 impl Case {
+    /// Why it was in doubt.
+    fn doubt(&self) -> &str {
+        let said = self.said.as_deref().filter(|_| self.was_answered());
+        said.unwrap_or("the answer was lost")
+    }
+
     /// The same move for every wish of the case.
     fn moves(&self, to: State, reason: Option<Reason>, detail: &str) -> Vec<Verdict> {
         let verdict = |id: &WishId| Verdict::new(*id, to, reason.map(Reason::as_str), detail);

@@ -32,7 +32,7 @@ pub(super) async fn at(
 }
 
 /// What cannot be read is told, and stops nobody else.
-fn noted(look: Result<u64, JobError>, tally: &mut Tally) -> Result<(), JobError> {
+pub(super) fn noted(look: Result<u64, JobError>, tally: &mut Tally) -> Result<(), JobError> {
     match look {
         Ok(looks) => tally.looks += looks,
         Err(error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_))) => {

@@ -4,26 +4,32 @@
 //! *Landed* is decided with the first look that shows it. *Not landed* takes a quiet time and two looks; until then the
 //! wish is looked at again when that may tell more ([`due`]), and not before. What cannot be decided is said with its
 //! evidence and left to a person.
+//!
+//! An answer that came, but does not say which entries it means, leaves nothing on its way: the push has its cells looked
+//! at at once ([`look_back`]), without a quiet time. Writes that were accepted are looked for here too ([`readback`]).
 
 mod adopt;
 mod case;
 mod decide;
 mod look;
+mod readback;
 
 use self::case::Case;
 use super::{Context, JobError, Report};
-use crate::model::{JobKind, RunId, Timestamp, WishId};
+use crate::model::{ExchangeId, JobKind, RunId, Timestamp, WishId};
 use crate::reconcile::doubt::Settlement;
 use crate::store::{Store, StoreError};
 use std::time::Duration;
 
 /// What a run did, for its summary.
 #[derive(Debug, Default)]
-struct Tally {
+pub(super) struct Tally {
     looks: u64,
-    landed: u64,
+    pub(super) landed: u64,
     not_landed: u64,
-    held: u64,
+    pub(super) held: u64,
+    /// Whether a wish may have waited for a look at its cell.
+    is_waited_for: bool,
     trouble: Option<String>,
 }
 
@@ -38,16 +44,36 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
     for case in case::gather(&context.store).await? {
         decide::decide(context, &case, &mut tally).await?;
     }
+    readback::run(context, run, &mut tally).await?;
     Ok(tally.report())
 }
 
-/// When the next look at a wish in doubt is due; none where nothing is in doubt, or only a person can say.
+/// Looks at once at the cells of a call that was answered without saying which entries are meant. What the look leaves
+/// open is looked at again by the runs of this job.
+pub(super) async fn look_back(
+    context: &Context,
+    run: RunId,
+    exchange: ExchangeId,
+) -> Result<Tally, JobError> {
+    let mut tally = Tally::default();
+    let cases = case::gather(&context.store).await?;
+    let mine: Vec<&Case> = cases.iter().filter(|case| case.exchange == exchange).collect();
+    look::at(context, run, &mine, &mut tally).await?;
+    for case in case::gather(&context.store).await?.iter().filter(|case| case.exchange == exchange) {
+        decide::decide(context, case, &mut tally).await?;
+    }
+    Ok(tally)
+}
+
+/// When the next look is due, at a wish in doubt or for an accepted write; none where nothing is open, or only a person
+/// can say.
 pub async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
     if !context.store.adoption_list().await?.is_empty() {
         return Ok(Some(context.now()));
     }
     let cases = case::gather(&context.store).await?;
-    Ok(cases.iter().filter_map(|case| next_look(case, context)).min())
+    let looks = cases.iter().filter_map(|case| next_look(case, context));
+    Ok(looks.chain(context.store.readback_due().await?).min())
 }
 
 /// What settle waits for with a wish in doubt, and when it looks next; none where the wish is not in doubt. For people;
@@ -92,7 +118,7 @@ impl Tally {
     }
 
     fn report(self) -> Report {
-        let Self { looks, landed, not_landed, held, trouble } = self;
+        let Self { looks, landed, not_landed, held, is_waited_for, trouble } = self;
         let mut summary = format!("{looks} look(s): {landed} wish(es) had landed, {not_landed} had not");
         if held > 0 {
             summary.push_str(&format!(", {held} wait for a person"));
@@ -102,7 +128,7 @@ impl Tally {
             Some(why) => Report::partial(format!("{summary}; then: {why}")),
         };
         // What did not land is planned anew, and what landed may be what another wish waits for.
-        let wakes = (landed + not_landed > 0).then_some(JobKind::Push);
+        let wakes = (is_waited_for || landed + not_landed > 0).then_some(JobKind::Push);
         Report { wakes, ..report }
     }
 }

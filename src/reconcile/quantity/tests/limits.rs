@@ -235,6 +235,20 @@ fn what_the_service_does_not_know_is_not_written() {
             Merge,
             &["nothing", "1 held unlinked, mine - theirs -"],
         ),
+        row(
+            "the last write does not show: a count is allowed, and what comes after it",
+            CellFact::Disputed(pair(50, 0)),
+            both(),
+            Merge,
+            &["write 50 -> 48", "1 set 47 counted at 50: 47", "2 adjust +1 on 47: 48"],
+        ),
+        row(
+            "the last write does not show: an adjust alone is held",
+            CellFact::Disputed(pair(50, 0)),
+            [adjust(1, 1)],
+            Merge,
+            &["nothing", "1 held mismatch, mine - theirs 50"],
+        ),
         row("no wish to decide", at(50, 0), [held(adjust(1, -70))], Merge, &["nothing"]),
     ]);
 }

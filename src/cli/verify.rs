@@ -1,0 +1,75 @@
+//! `verify`: compares mirror and service within some calls and writes no fact; exit 3 on a difference nothing explains.
+
+use super::place::Place;
+use super::print::{Table, age, dash, json};
+use super::{Answer, Failure, Reading};
+use crate::daemon::{self, AskError};
+use crate::job::{VERIFY_CALLS, Verified};
+use clap::Args;
+use serde_json::json as value;
+use std::sync::Arc;
+
+/// Compares mirror and service.
+#[derive(Debug, Args)]
+pub(super) struct Verify {
+    /// Spend at most so many calls; each compares a page of SKUs, the stalest first
+    #[arg(long, value_name = "N", default_value_t = VERIFY_CALLS as u64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    calls: u64,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+pub(super) async fn verify(place: &Place, args: Verify) -> Result<Answer, Failure> {
+    let calls = usize::try_from(args.calls).unwrap_or(usize::MAX);
+    let verified = daemon::verify(place.config()?, Arc::new(place.clock()), calls).await;
+    let verified = verified.map_err(|error: AskError| match error.is_held() {
+        true => Failure::failed(
+            "cannot compare mirror and service: a daemon is at work, and only it calls the service; \
+             stop it for the time of the comparison (systemctl stop tallyd)",
+        ),
+        false => error.into(),
+    })?;
+    let unexplained = verified.unexplained();
+    let code = if unexplained > 0 { 3 } else { 0 };
+    if args.reading.json {
+        let mut all = value!(verified);
+        all["unexplained"] = unexplained.into();
+        return Ok(Answer { text: json(&all), code });
+    }
+    Ok(Answer { text: text(&verified, unexplained), code })
+}
+
+fn text(verified: &Verified, unexplained: usize) -> String {
+    let Verified { calls, skus, cells_compared, cells_known, drift, .. } = verified;
+    let mut text = match drift.len() {
+        0 => "mirror and service agree\n".to_owned(),
+        all => format!("{all} cell(s) differ, {unexplained} of them unexplained\n"),
+    };
+    let ages =
+        [verified.oldest_age_seconds, verified.median_age_seconds].map(|seconds| dash(seconds.map(age)));
+    text.push_str(&format!(
+        "{cells_compared} of {cells_known} cell(s) compared, {skus} SKU(s) in {calls} call(s); \
+         the oldest fact is {} old, the median {}\n",
+        ages[0], ages[1]
+    ));
+    if let Some(why) = &verified.trouble {
+        text.push_str(&format!("not all was compared: {why}\n"));
+    }
+    if drift.is_empty() {
+        return text;
+    }
+    let mut table = Table::new(&["sku", "warehouse", "mirror", "service", "difference", "explained by"]);
+    for drift in drift {
+        table.row([
+            drift.sku.clone(),
+            drift.warehouse_id.to_string(),
+            dash(drift.mirror),
+            dash(drift.service),
+            format!("{:+}", drift.difference),
+            dash(drift.explained_by.as_ref()),
+        ]);
+    }
+    text.push('\n');
+    text.push_str(&table.render(""));
+    text
+}

@@ -1,0 +1,282 @@
+//! Accepted writes and what the service shows of them since (rules.md 5, 6, 11).
+//!
+//! Every read of balances comes by here, whoever asked: what overlaps a write of ours or may be a late replica's answer
+//! is kept from the facts, and what two looks agree on is a mismatch. Both follow from exchanges and from what was
+//! written alone, so a replay comes to the same.
+
+use super::balances::BalancePage;
+use super::cells::{CellWrite, json};
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::model::{ExchangeId, Position, Quantity, Sku, Timestamp, time};
+use crate::reconcile::fact::{AcceptedWrite, Admission, LOOKS_APART, LastWrite, Read, admit, is_looked_for};
+use serde_json::{Value, json as value};
+use sqlx::FromRow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// So long a look that no wish waits for may be put off, so that the writes of some seconds share it.
+const SHARED_FOR: Duration = Duration::from_secs(5);
+
+/// A write that the service accepted and does not show.
+#[derive(Clone, Debug, FromRow)]
+pub struct MismatchRow {
+    /// The SKU, in the service's spelling.
+    pub sku: String,
+    /// The warehouse.
+    pub warehouse_id: i64,
+    /// What was written.
+    pub written: i64,
+    /// What the service shows; `None`: the product without this warehouse.
+    pub shown: Option<i64>,
+}
+
+/// What a page says of cells we wrote.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    /// What it says of these (product, warehouse) is no fact.
+    pub(super) no_fact: Vec<(i64, i64)>,
+    /// What two looks agree on.
+    pub(super) opened: Vec<MismatchRow>,
+}
+
+/// A write of a cell that a page may be judged by.
+#[derive(FromRow)]
+struct WriteRow {
+    product: i64,
+    warehouse_id: i64,
+    sku: String,
+    exchange_id: i64,
+    before: Option<i64>,
+    written: i64,
+    ended: Option<i64>,
+    is_unseen: bool,
+    is_proven: bool,
+    doubted_ms: Option<i64>,
+}
+
+impl WriteRow {
+    fn last_write(&self) -> LastWrite {
+        LastWrite {
+            concluded: self.ended.map(Position),
+            before: self.before.map(Quantity),
+            target: Quantity(self.written),
+            is_unseen: self.is_unseen,
+            doubted_at: self.doubted_ms.map(Timestamp),
+        }
+    }
+
+    fn accepted(&self) -> AcceptedWrite {
+        AcceptedWrite {
+            exchange: ExchangeId(self.exchange_id),
+            product: self.product,
+            warehouse_id: self.warehouse_id,
+            before: self.before.map(Quantity),
+            target: Quantity(self.written),
+            is_proven: self.is_proven,
+        }
+    }
+
+    /// The row after a look: whether it is still unseen, proven, doubted since, to be looked at from.
+    fn after(
+        &self,
+        unseen: bool,
+        proven: bool,
+        doubted: Option<Timestamp>,
+        look: Option<Timestamp>,
+    ) -> Value {
+        let flags = (i64::from(unseen), i64::from(proven));
+        value!([
+            self.product,
+            self.warehouse_id,
+            flags.0,
+            flags.1,
+            doubted.map(|at| at.0),
+            look.map(|at| at.0)
+        ])
+    }
+}
+
+impl Store {
+    /// When the next look at an accepted write is due; `None` where none is looked for.
+    pub async fn readback_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT min(iif(doubted_ms IS NULL, look_ms + ?1, look_ms)) FROM cell_write \
+                   WHERE look_ms IS NOT NULL";
+        let due: Option<i64> = sqlx::query_scalar(sql)
+            .bind(time::millis(SHARED_FOR))
+            .fetch_one(&self.read)
+            .await
+            .doing("read when accepted writes are to be looked for")?;
+        Ok(due.map(Timestamp))
+    }
+
+    /// The SKUs with cells to be looked at by `now`, and whether a wish may wait for it; those first.
+    pub async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>, StoreError> {
+        let sql = "SELECT p.sku, max(w.doubted_ms IS NOT NULL) AS doubted FROM cell_write w \
+                   JOIN product p ON p.id = w.product WHERE w.look_ms IS NOT NULL AND w.look_ms <= ?1 \
+                   GROUP BY p.id ORDER BY doubted DESC, min(w.look_ms), p.sku";
+        let rows: Vec<(String, bool)> = sqlx::query_as(sql)
+            .bind(now.0)
+            .fetch_all(&self.read)
+            .await
+            .doing("read which accepted writes are to be looked for")?;
+        Ok(rows.into_iter().filter_map(|(sku, doubted)| Some((Sku::new(sku).ok()?, doubted))).collect())
+    }
+
+    /// The writes that the service accepted and does not show.
+    pub async fn mismatch_list(&self) -> Result<Vec<MismatchRow>, StoreError> {
+        let sql = "SELECT p.sku, m.warehouse_id, m.written, m.shown FROM mismatch m \
+                   JOIN product p ON p.id = m.product ORDER BY m.since_ms, p.sku, m.warehouse_id";
+        sqlx::query_as(sql).fetch_all(&self.read).await.doing("read what the service does not show")
+    }
+}
+
+impl Write {
+    /// Judges what a page says of cells we wrote, and keeps what follows for them.
+    pub(super) async fn writes_judge(&mut self, page: &BalancePage<'_>) -> Result<Judged, StoreError> {
+        let shown = Shown::of(page);
+        let (mut judged, mut kept) = (Judged::default(), Vec::new());
+        for row in self.writes_to_judge(page).await? {
+            let last = row.last_write();
+            let quantity = shown.of_cell(&row);
+            let began = Position(page.exchange_id.0);
+            let read =
+                Read { began, sent_at: page.observed_at, quantity: quantity.unwrap_or(Some(last.target)) };
+            let proven = row.is_proven || read.quantity == Some(last.target);
+            match (admit(&read, &last), quantity) {
+                (Admission::Evidence, _) => judged.no_fact.push((row.product, row.warehouse_id)),
+                // The answer says nothing of the cell.
+                (Admission::Fact | Admission::Contradiction | Admission::LookAgain { .. }, None) => {}
+                (Admission::Fact, Some(_)) => kept.push(row.after(false, proven, None, None)),
+                (Admission::LookAgain { not_before }, Some(_)) => {
+                    judged.no_fact.push((row.product, row.warehouse_id));
+                    let doubted = last.doubted_at.unwrap_or(page.observed_at);
+                    kept.push(row.after(true, row.is_proven, Some(doubted), Some(not_before)));
+                }
+                (Admission::Contradiction, Some(shown)) => {
+                    kept.push(row.after(false, false, None, None));
+                    if is_looked_for(&row.accepted()) {
+                        judged.opened.push(self.mismatch_open(&row, shown, page.observed_at).await?);
+                    }
+                }
+            }
+        }
+        self.writes_keep(&kept).await?;
+        Ok(judged)
+    }
+
+    /// The cells of a page that a write overlaps, or whose accepted write was not seen yet.
+    async fn writes_to_judge(&mut self, page: &BalancePage<'_>) -> Result<Vec<WriteRow>, StoreError> {
+        let skus: BTreeSet<&Sku> = page.asked.iter().chain(page.products.iter().map(|p| &p.sku)).collect();
+        let sql = "SELECT w.product, w.warehouse_id, p.sku, w.exchange_id, w.before, w.written, w.ended, \
+                          w.is_unseen, w.is_proven, w.doubted_ms \
+                   FROM cell_write w JOIN product p ON p.id = w.product \
+                   WHERE p.sku IN (SELECT value FROM json_each(?1)) \
+                     AND (w.ended IS NULL OR w.ended > ?2 OR w.is_unseen)";
+        let query = sqlx::query_as(sql).bind(json(&skus)).bind(page.exchange_id.0);
+        query.fetch_all(&mut *self.tx).await.doing("read what we wrote to the cells of a page")
+    }
+
+    async fn writes_keep(&mut self, rows: &[Value]) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let sql = "UPDATE cell_write SET is_unseen = m.value->>2, is_proven = m.value->>3, \
+                       doubted_ms = m.value->>4, look_ms = m.value->>5 FROM json_each(?1) m \
+                   WHERE product = m.value->>0 AND warehouse_id = m.value->>1";
+        let done = sqlx::query(sql).bind(json(rows)).execute(&mut *self.tx).await;
+        done.map(drop).doing("keep what a page shows of accepted writes")
+    }
+
+    async fn mismatch_open(
+        &mut self,
+        row: &WriteRow,
+        shown: Option<Quantity>,
+        at: Timestamp,
+    ) -> Result<MismatchRow, StoreError> {
+        let sql = "INSERT OR REPLACE INTO mismatch (product, warehouse_id, exchange_id, written, shown, since_ms) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let shown = shown.map(|shown| shown.0);
+        let query = sqlx::query(sql).bind(row.product).bind(row.warehouse_id).bind(row.exchange_id);
+        let done = query.bind(row.written).bind(shown).bind(at.0).execute(&mut *self.tx).await;
+        done.doing("open a conflict")?;
+        let (sku, warehouse_id, written) = (row.sku.clone(), row.warehouse_id, row.written);
+        Ok(MismatchRow { sku, warehouse_id, written, shown })
+    }
+
+    /// Closes the conflicts of cells that show what was written by now; `cells`: rows of SKU, warehouse, quantity.
+    pub(super) async fn mismatch_agree(&mut self, cells: &str) -> Result<u64, StoreError> {
+        let sql = "DELETE FROM mismatch WHERE (product, warehouse_id, written) IN ( \
+                       SELECT p.id, value->>1, value->>2 FROM json_each(?1) JOIN product p ON p.sku = value->>0 \
+                       WHERE EXISTS (SELECT 1 FROM mismatch))";
+        let done = sqlx::query(sql).bind(cells).execute(&mut *self.tx).await;
+        Ok(done.doing("close conflicts that the service settled")?.rows_affected())
+    }
+
+    /// Ends the conflicts of cells (product, warehouse) whose quantity a later wish settled.
+    pub async fn mismatch_end(&mut self, cells: &[(i64, i64)]) -> Result<(), StoreError> {
+        let sql = "DELETE FROM mismatch WHERE (product, warehouse_id) IN ( \
+                       SELECT value->>0, value->>1 FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(json(cells)).execute(&mut *self.tx).await;
+        done.map(drop).doing("close conflicts that a later wish settled")
+    }
+
+    /// Says of the writes of an exchange that they were accepted, before they end; those worth it are looked for.
+    pub(super) async fn writes_accepted(
+        &mut self,
+        exchange: ExchangeId,
+        applied: &[CellWrite],
+    ) -> Result<(), StoreError> {
+        let changing: Vec<&CellWrite> =
+            applied.iter().filter(|write| write.before != Some(write.written)).collect();
+        if changing.is_empty() {
+            return Ok(());
+        }
+        let sql = "SELECT product, warehouse_id FROM cell_write \
+                   WHERE exchange_id = ?1 AND ended IS NULL AND is_proven";
+        let query = sqlx::query_as(sql).bind(exchange.0).fetch_all(&mut *self.tx).await;
+        let proven: BTreeSet<(i64, i64)> =
+            query.doing("read which cells followed before")?.into_iter().collect();
+        let row = |write: &&CellWrite| {
+            let (product, warehouse_id) = (write.product, write.warehouse_id);
+            let is_proven = proven.contains(&(product, warehouse_id));
+            let (before, target) = (write.before, write.written);
+            let accepted = AcceptedWrite { exchange, product, warehouse_id, before, target, is_proven };
+            value!([product, warehouse_id, i64::from(is_looked_for(&accepted))])
+        };
+        let rows: Vec<Value> = changing.iter().map(row).collect();
+        let sql = "UPDATE cell_write SET is_unseen = 1, look_ms = iif(m.value->>2, \
+                       (SELECT answered_ms FROM exchange WHERE id = ?2) + ?3, NULL) FROM json_each(?1) m \
+                   WHERE product = m.value->>0 AND warehouse_id = m.value->>1 AND exchange_id = ?2";
+        let query = sqlx::query(sql).bind(json(&rows)).bind(exchange.0).bind(time::millis(LOOKS_APART));
+        query.execute(&mut *self.tx).await.map(drop).doing("note which writes are to be looked for")
+    }
+
+    /// Ends the looks at these SKUs that were due by `asked_at` and told nothing: any later read still judges them.
+    pub async fn readback_end(&mut self, skus: &[Sku], asked_at: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE cell_write SET look_ms = NULL, doubted_ms = NULL WHERE look_ms <= ?2 \
+                   AND product IN (SELECT id FROM product WHERE sku IN (SELECT value FROM json_each(?1)))";
+        let done = sqlx::query(sql).bind(json(skus)).bind(asked_at.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("end looks that told nothing")
+    }
+}
+
+/// What a page shows, by SKU.
+struct Shown<'a>(BTreeMap<&'a str, &'a super::BalanceFact>);
+
+impl<'a> Shown<'a> {
+    fn of(page: &BalancePage<'a>) -> Self {
+        Self(page.products.iter().map(|product| (product.sku.as_str(), product)).collect())
+    }
+
+    /// What it shows of a cell: a quantity, or the product without this warehouse. Nothing where the answer lacks the
+    /// product, or part of it.
+    fn of_cell(&self, row: &WriteRow) -> Option<Option<Quantity>> {
+        let product = self.0.get(row.sku.as_str())?;
+        let cell = product.cells.iter().find(|cell| cell.warehouse_id.0 == row.warehouse_id);
+        match cell {
+            Some(cell) => Some(Some(cell.quantity)),
+            None => product.is_whole.then_some(None),
+        }
+    }
+}

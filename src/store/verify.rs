@@ -1,0 +1,106 @@
+//! What `verify` compares: the stalest SKUs, their cells, and what is on its way to them.
+
+use super::cells::json;
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::model::{ExchangeId, RunId, Sku, Timestamp};
+use serde_json::Value;
+use sqlx::FromRow;
+
+/// A cell as the mirror has it.
+#[derive(Clone, Debug, FromRow)]
+pub struct VerifyRow {
+    /// The SKU in the service's spelling.
+    pub sku: String,
+    /// The warehouse.
+    pub warehouse_id: i64,
+    /// The fact; `None`: the link vanished, or the service does not return the SKU.
+    pub quantity: Option<i64>,
+    /// What it becomes once the pending wishes apply.
+    pub pending_quantity: Option<i64>,
+    /// What a write in flight or in doubt sets.
+    pub writing: Option<i64>,
+    /// A write was concluded after the read began: it may show either side.
+    pub is_overlapped: bool,
+    /// The keys of the cell's wishes that are not settled, as one text.
+    pub wishes: Option<String>,
+}
+
+/// How much the mirror knows, and how old that is.
+#[derive(Clone, Copy, Debug, Default, FromRow)]
+pub struct MirrorAge {
+    /// Cells that have not vanished.
+    pub cells: i64,
+    /// When the oldest of their facts was observed.
+    pub oldest_ms: Option<i64>,
+    /// The same for the fact in the middle.
+    pub median_ms: Option<i64>,
+}
+
+const CELLS: &str = "
+SELECT s.sku, s.warehouse_id,
+       iif(b.vanished_ms IS NULL AND p.missing_since_ms IS NULL, s.quantity, NULL) AS quantity,
+       s.pending_quantity, iif(w.ended IS NULL, w.written, NULL) AS writing,
+       coalesce(w.ended > ?2, 0) AS is_overlapped,
+       (SELECT group_concat(o.key, ', ') FROM outbox o
+        WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.sku IS NOT NULL
+          AND o.sku = s.sku AND o.warehouse_id = s.warehouse_id) AS wishes
+FROM stock s
+JOIN product p ON p.sku = s.sku
+JOIN balance b ON b.product = p.id AND b.warehouse_id = s.warehouse_id
+LEFT JOIN cell_write w ON w.product = p.id AND w.warehouse_id = s.warehouse_id
+WHERE s.sku IN (SELECT value FROM json_each(?1))
+ORDER BY s.sku, s.warehouse_id";
+
+impl Store {
+    /// The tracked SKUs that were read longest ago.
+    pub async fn verify_skus(&self, limit: usize) -> Result<Vec<Sku>, StoreError> {
+        let sql = "SELECT p.sku FROM tracked_sku t JOIN product q ON q.sku = t.sku \
+                   JOIN product p ON p.id = coalesce(q.alias_of, q.id) JOIN reading r ON r.id = p.reading_id \
+                   GROUP BY p.id ORDER BY r.exchange_id, r.id, p.sku LIMIT ?1";
+        let skus: Vec<String> = sqlx::query_scalar(sql)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&self.read)
+            .await
+            .doing("find the SKUs that were read longest ago")?;
+        Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
+    }
+
+    /// The cells of these SKUs as the mirror has them after an exchange.
+    pub async fn verify_cells(
+        &self,
+        skus: &[Sku],
+        exchange: ExchangeId,
+    ) -> Result<Vec<VerifyRow>, StoreError> {
+        let query = sqlx::query_as(CELLS).bind(json(skus)).bind(exchange.0);
+        query.fetch_all(&self.read).await.doing("read the cells to compare")
+    }
+
+    /// How much the mirror knows, and how old that is.
+    pub async fn mirror_age(&self) -> Result<MirrorAge, StoreError> {
+        let sql = "WITH fact AS (SELECT coalesce(b.fact_ms, r.observed_ms) AS at FROM balance b \
+                       JOIN product p ON p.id = b.product LEFT JOIN reading r ON r.id = p.reading_id \
+                       WHERE b.vanished_ms IS NULL) \
+                   SELECT count(*) AS cells, min(at) AS oldest_ms, \
+                          (SELECT at FROM fact ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 2 FROM fact)) AS median_ms \
+                   FROM fact";
+        sqlx::query_as(sql).fetch_one(&self.read).await.doing("read the age of the mirror")
+    }
+}
+
+impl Write {
+    /// Notes what a run was told to do, as JSON.
+    pub async fn run_input(&mut self, run: RunId, input: &Value) -> Result<(), StoreError> {
+        let query =
+            sqlx::query("UPDATE run SET input = ?2 WHERE id = ?1").bind(run.0).bind(input.to_string());
+        query.execute(&mut *self.tx).await.map(drop).doing("note what a run was told to do")
+    }
+}
+
+impl MirrorAge {
+    /// Ages of the oldest fact and of the one in the middle, in seconds.
+    pub fn seconds(&self, now: Timestamp) -> (Option<i64>, Option<i64>) {
+        let age = |at: Option<i64>| at.map(|at| (now.0 - at).max(0) / 1000);
+        (age(self.oldest_ms), age(self.median_ms))
+    }
+}
