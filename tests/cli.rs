@@ -85,7 +85,10 @@ async fn an_operators_first_hour() {
     let stock = desk.json(&["stock", &sku, "--json"]).await;
     assert_eq!(stock[0]["pending_quantity"], quantity + 4);
     let plan = desk.json(&["plan", "--json"]).await;
-    assert_eq!(plan["calls"][0][0]["Quantity"], quantity + 4, "{plan}");
+    let call = &plan["calls"][0];
+    assert_eq!(fields(call), ["body", "keys", "method", "operation", "path", "query", "wishes"]);
+    let body: Value = serde_json::from_str(call["body"].as_str().unwrap()).unwrap();
+    assert_eq!((&body[0]["Quantity"], &call["keys"]), (&json!(quantity + 4), &json!(["mine"])), "{plan}");
     desk.text(&["run", "--once"]).await;
     let wish = desk.json(&["outbox", "show", "mine", "--json"]).await;
     assert_eq!((wish["state"].as_str(), wish["written"].as_i64()), (Some("applied"), Some(quantity + 4)));

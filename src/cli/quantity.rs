@@ -40,7 +40,7 @@ pub(super) struct Set {
     #[arg(long)]
     seen: Option<i64>,
     /// When it was counted, a date-time: what was sold since then is subtracted [default: now]
-    #[arg(long, value_name = "TIME", conflicts_with = "seen")]
+    #[arg(long, value_name = "TIME")]
     counted_at: Option<String>,
     #[command(flatten)]
     key: Key,

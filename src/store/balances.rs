@@ -94,8 +94,9 @@ impl Write {
         let rows = Rows::of(page);
         self.products_write(page, &rows, &spelled).await?;
         let overlapped = self.overlapped_keep(page, &rows).await?;
-        self.reading_move(page, &spelled).await?;
+        // Before the reading moves on: what a cell held is kept with the time it was last seen.
         let changed = self.cells_write(page, &rows).await?;
+        self.reading_move(page, &spelled).await?;
         self.cells_vanish(page, &rows).await?;
         let unsure = self.absent_mark(page, &spelled).await?;
         let absent = spelled.absent;
@@ -219,19 +220,22 @@ impl Write {
     }
 
     async fn cells_write(&mut self, page: &BalancePage<'_>, rows: &Rows) -> Result<u64, StoreError> {
-        let sql = "INSERT INTO balance (product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync) \
-                   SELECT p.id, value->>1, value->>2, value->>3, value->>4, value->>5 \
+        let sql = "INSERT INTO balance (product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync, \
+                                        since_ms) \
+                   SELECT p.id, value->>1, value->>2, value->>3, value->>4, value->>5, ?3 \
                    FROM json_each(?1) JOIN product p ON p.sku = value->>0 \
                    WHERE NOT EXISTS (SELECT 1 FROM cell_write w WHERE w.product = p.id \
                                      AND w.warehouse_id = value->>1 AND (w.ended IS NULL OR w.ended > ?2)) \
                    ON CONFLICT (product, warehouse_id) DO UPDATE SET \
                        quantity = excluded.quantity, warehouse_sku = excluded.warehouse_sku, \
                        is_active = excluded.is_active, include_in_sync = excluded.include_in_sync, \
+                       since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
                        fact_exchange_id = NULL, fact_ms = NULL, vanished_ms = NULL \
                    WHERE quantity <> excluded.quantity OR warehouse_sku IS NOT excluded.warehouse_sku \
                        OR is_active IS NOT excluded.is_active OR include_in_sync IS NOT excluded.include_in_sync \
                        OR fact_exchange_id IS NOT NULL OR vanished_ms IS NOT NULL";
-        let done = sqlx::query(sql).bind(&rows.cells).bind(page.exchange_id.0).execute(&mut *self.tx).await;
+        let query = sqlx::query(sql).bind(&rows.cells).bind(page.exchange_id.0).bind(page.observed_at.0);
+        let done = query.execute(&mut *self.tx).await;
         Ok(done.doing("record balances")?.rows_affected())
     }
 

@@ -13,6 +13,7 @@
 //! No transaction may be held over a call to the service: `Write` is not handed to anything that awaits the network.
 
 mod allocations;
+mod at_hand;
 mod balances;
 mod brake;
 mod cells;

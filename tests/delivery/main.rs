@@ -9,6 +9,8 @@
 
 mod creates;
 mod doubts;
+mod examples;
+mod plan;
 mod shipments;
 mod support;
 mod trackings;

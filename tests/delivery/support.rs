@@ -53,10 +53,16 @@ pub struct Dock {
     daemon: Option<Daemon>,
     path: PathBuf,
     dir: tempfile::TempDir,
+    more: String,
 }
 
 impl Dock {
     pub async fn open() -> Self {
+        Self::open_with("").await
+    }
+
+    /// With more lines for the configuration.
+    pub async fn open_with(more: &str) -> Self {
         let listen = ([127, 0, 0, 1], 0).into();
         let options = Options { listen, skus: 30, orders: 0, calls_per_minute: 0, ..Options::default() };
         let sandbox = sandbox::start(options).await.unwrap();
@@ -64,7 +70,7 @@ impl Dock {
         std::fs::write(dir.path().join("i"), sandbox.integration_key()).unwrap();
         std::fs::write(dir.path().join("g"), sandbox.gateway_key()).unwrap();
         let path = dir.path().join("tallyd.db");
-        let mut dock = Self { sandbox, clock: Arc::default(), daemon: None, path, dir };
+        let mut dock = Self { sandbox, clock: Arc::default(), daemon: None, path, dir, more: more.into() };
         dock.restart().await;
         dock.run(JobKind::Warehouses).await;
         dock
@@ -76,12 +82,14 @@ impl Dock {
         format!(
             "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {:?}\ngateway_key_file = {:?}\n\
              timeout = \"{}s\"\n[database]\npath = {:?}\n[limits]\ncalls_per_minute = 6000\n\
-             [quantities]\nmax_fact_age = \"0s\"\n",
+             {}{}",
             self.sandbox.addr(),
             dir.join("i"),
             dir.join("g"),
             TIMEOUT.as_secs(),
-            self.path
+            self.path,
+            if self.more.contains("[quantities]") { "" } else { "[quantities]\nmax_fact_age = \"0s\"\n" },
+            self.more
         )
     }
 

@@ -4,28 +4,43 @@
 
 use super::work::Work;
 use crate::job::{Context, JobError};
-use crate::model::Cell;
+use crate::model::{Cell, Timestamp};
 use crate::outbox::Reason;
 use crate::reconcile::Step;
-use crate::reconcile::brake::{Brake, Entry, Trip, judge};
-use crate::store::Durability;
+use crate::reconcile::brake::{self, Brake, Entry, Trip, judge};
+use crate::store::{Durability, Store, StoreError};
 use crate::telemetry::event;
 use std::time::Duration;
 
 /// Zeroings are counted over a rolling hour plus the flush (rules.md 27).
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// Judges the backlog; how many wishes were held is returned. After a trip the backlog is gathered anew.
-pub(super) async fn judge_backlog(context: &Context, works: &[Work]) -> Result<u64, JobError> {
-    let settings = context.settings().quantities.brakes;
+/// The brakes that the backlog trips, by the facts at hand.
+pub(super) async fn trips(
+    store: &Store,
+    settings: brake::Settings,
+    now: Timestamp,
+    works: &[Work],
+) -> Result<Vec<Trip>, StoreError> {
     let flush: Vec<Entry> = works.iter().filter_map(entry).collect();
     let is_suspect = |entry: &Entry| (entry.from.0 > 0 && entry.to.0 == 0) || settings.hold_jump_over > 0;
     if !flush.iter().any(is_suspect) {
+        return Ok(Vec::new());
+    }
+    let hours = store.brake_hours(now.minus(HOUR)).await?;
+    match judge(&flush, &hours, settings) {
+        Brake::Tripped(trips) => Ok(trips),
+        Brake::Clear => Ok(Vec::new()),
+    }
+}
+
+/// Judges the backlog; how many wishes were held is returned. After a trip the backlog is gathered anew.
+pub(super) async fn judge_backlog(context: &Context, works: &[Work]) -> Result<u64, JobError> {
+    let now = context.now();
+    let trips = trips(&context.store, context.settings().quantities.brakes, now, works).await?;
+    if trips.is_empty() {
         return Ok(0);
     }
-    let now = context.now();
-    let hours = context.store.brake_hours(now.minus(HOUR)).await?;
-    let Brake::Tripped(trips) = judge(&flush, &hours, settings) else { return Ok(0) };
     let mut write = context.store.begin(Durability::Full).await?;
     let mut held = 0;
     for trip in &trips {
