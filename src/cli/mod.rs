@@ -8,6 +8,7 @@ mod check;
 mod create;
 mod csv;
 mod demo;
+mod explain;
 mod job;
 mod order;
 mod outbox;
@@ -91,6 +92,8 @@ enum Command {
     /// Wishes for tracking numbers
     #[command(subcommand)]
     Tracking(tracking::Command),
+    /// Why a quantity is what it is: which exchange, wish, merge or brake
+    Explain(explain::Explain),
     /// What the next push would send, byte for byte; makes no call
     Plan(Reading),
     /// The wishes and what became of them
@@ -199,6 +202,7 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Report(command) => report::report(&place, command).await,
         Command::Ship(ship) => ship::ship(&place, ship).await,
         Command::Tracking(command) => tracking::tracking(&place, command).await,
+        Command::Explain(args) => explain::explain(&place, args).await,
         Command::Plan(reading) => plan::plan(&place, reading).await,
         Command::Outbox(command) => outbox::outbox(&place, command).await,
         Command::Job(command) => job::job(&place, command).await,

@@ -10,6 +10,7 @@
 mod creates;
 mod doubts;
 mod examples;
+mod explain;
 mod plan;
 mod shipments;
 mod support;

@@ -93,6 +93,13 @@ impl Dock {
         )
     }
 
+    /// Writes a file beside the database.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
     /// Ends the daemon as a kill would, and starts the next.
     pub async fn restart(&mut self) {
         drop(self.daemon.take());
