@@ -96,7 +96,9 @@ impl Store {
 const CELL_ROWS: &str = "
 WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER) AS warehouse_id, value->>2 AS fold
               FROM json_each(?1)),
-     known AS (SELECT cell.*, q.id AS own, coalesce(q.alias_of, q.id) AS product,
+     known AS (SELECT cell.*, q.id AS own, coalesce(q.alias_of, CASE WHEN q.product_id IS NULL THEN (
+                          SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t WHERE t.sku_fold = cell.fold
+                            AND t.product_id IS NOT NULL AND t.missing_since_ms IS NULL) END, q.id) AS product,
                       (SELECT max(s.id) FROM outbox s WHERE s.sku = cell.asked AND s.warehouse_id = cell.warehouse_id
                        AND s.state = 'applied' AND s.sku IS NOT NULL AND s.kind = 'quantity.set') AS last_set_id
                FROM cell LEFT JOIN product q ON q.sku = cell.asked)
@@ -137,7 +139,7 @@ FROM (SELECT known.*, (SELECT min(c.id) FROM outbox c WHERE c.sku = asked AND c.
       FROM known) k
 LEFT JOIN product p ON p.id = k.product
 LEFT JOIN product o ON o.id = k.own
-LEFT JOIN reading asked ON asked.id = o.reading_id
+LEFT JOIN reading asked ON asked.id = coalesce(p.reading_id, o.reading_id)
 LEFT JOIN reading r ON r.id = p.reading_id
 LEFT JOIN balance b ON b.product = k.product AND b.warehouse_id = k.warehouse_id
 ORDER BY k.place";

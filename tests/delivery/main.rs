@@ -12,6 +12,7 @@ mod doubts;
 mod examples;
 mod explain;
 mod plan;
+mod rules;
 mod shipments;
 mod support;
 mod trackings;

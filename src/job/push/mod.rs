@@ -171,7 +171,7 @@ impl Push<'_> {
         }
         let skus = skus_to_read(stale);
         let urgent = stale.iter().any(|work| work.urgent);
-        for work in stale.iter().filter(|work| skus.contains(&work.cell.sku)) {
+        for work in stale.iter().filter(|work| skus.contains(&work.ask)) {
             *self.reads.entry(work.cell.clone()).or_default() += 1;
         }
         let lane = if urgent { Lane::Operator } else { Lane::Push };
@@ -356,9 +356,9 @@ fn calls<'w>(writes: &[&'w Work], has_more: bool) -> Vec<Vec<&'w Work>> {
 
 /// The SKUs of the next read before a push: all that are stale, or first a few of those an answer lacked.
 fn skus_to_read(stale: &[&Work]) -> Vec<Sku> {
-    let mut skus: BTreeSet<&Sku> = stale.iter().map(|work| &work.cell.sku).collect();
+    let mut skus: BTreeSet<&Sku> = stale.iter().map(|work| &work.ask).collect();
     if stale.iter().any(|work| work.was_absent) {
-        let absent = stale.iter().filter(|work| work.was_absent).map(|work| &work.cell.sku);
+        let absent = stale.iter().filter(|work| work.was_absent).map(|work| &work.ask);
         skus = absent.collect::<BTreeSet<_>>().into_iter().take(SMALL_PAGE).collect();
     }
     skus.into_iter().cloned().collect()

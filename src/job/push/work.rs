@@ -37,6 +37,8 @@ pub(in crate::job) struct Work {
     pub(in crate::job) cell: Cell,
     /// The service's spelling, which is what is sent.
     pub(super) sku: Sku,
+    /// The spelling to read it by: the wishes' own until the service was asked for that once.
+    pub(super) ask: Sku,
     /// The product's row, once the service was asked.
     pub(super) product: Option<i64>,
     /// What is decided.
@@ -204,8 +206,11 @@ impl Look<'_> {
             foreseen = decide(&input);
         }
         let pending = open.iter().filter(|wish| wish.state == State::Pending.as_str());
+        let known = row.sku.as_deref().and_then(|sku| Sku::new(sku).ok());
+        let sku = known.unwrap_or_else(|| cell.sku.clone());
         Some(Work {
-            sku: row.sku.as_deref().and_then(|sku| Sku::new(sku).ok()).unwrap_or_else(|| cell.sku.clone()),
+            ask: if row.was_asked { sku.clone() } else { cell.sku.clone() },
+            sku,
             product: row.product,
             plan,
             foreseen,
