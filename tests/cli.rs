@@ -85,7 +85,10 @@ async fn an_operators_first_hour() {
     let stock = desk.json(&["stock", &sku, "--json"]).await;
     assert_eq!(stock[0]["pending_quantity"], quantity + 4);
     let plan = desk.json(&["plan", "--json"]).await;
-    assert_eq!(plan["calls"][0][0]["Quantity"], quantity + 4, "{plan}");
+    let call = &plan["calls"][0];
+    assert_eq!(fields(call), ["body", "keys", "method", "operation", "path", "query", "wishes"]);
+    let body: Value = serde_json::from_str(call["body"].as_str().unwrap()).unwrap();
+    assert_eq!((&body[0]["Quantity"], &call["keys"]), (&json!(quantity + 4), &json!(["mine"])), "{plan}");
     desk.text(&["run", "--once"]).await;
     let wish = desk.json(&["outbox", "show", "mine", "--json"]).await;
     assert_eq!((wish["state"].as_str(), wish["written"].as_i64()), (Some("applied"), Some(quantity + 4)));
@@ -201,6 +204,97 @@ async fn the_same_file_imported_twice_changes_nothing() {
     let output = desk.run(&["quantity", "import", path]).await;
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("line 2: `quantity` is `x`"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tomorrows_file_of_the_same_name_is_all_new_wishes_and_a_bad_line_takes_nothing() {
+    let desk = Desk::new().await;
+    let (sku, warehouse, _) = desk.world.shop().await[0].clone();
+    let file = desk.config.with_file_name("moves.csv");
+    let path = file.to_str().unwrap();
+    let write =
+        |lines: &str| std::fs::write(&file, format!("delta;warehouse_id;sku;who\r\n{lines}")).unwrap();
+    let moved = format!("-1;{warehouse};{sku};x\r\n");
+    write(&format!("{moved}{moved}"));
+    let said = desk.text(&["quantity", "import", path]).await;
+    assert!(said.contains("2 wish(es) stand in the outbox, 0 were known"), "{said}");
+    assert!(said.contains("not read: the column(s) `who`"), "{said}");
+    assert!(
+        desk.text(&["quantity", "import", path]).await.contains("0 wish(es) stand in the outbox, 2 were")
+    );
+    write(&format!("{moved}{moved}{moved}"));
+    assert!(
+        desk.text(&["quantity", "import", path]).await.contains("3 wish(es) stand in the outbox, 0 were")
+    );
+    write(&format!("{moved}x;{warehouse};{sku};x\r\n;;;\r\n"));
+    let output = desk.run(&["quantity", "import", path]).await;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("line 3: `delta` is `x`") && said.contains("line 4: `sku` is empty"), "{said}");
+    assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 5);
+    let said = desk.text(&["quantity", "import", path, "--partial"]).await;
+    assert!(said.contains("stands in the outbox") && said.contains("left out: line 3"), "{said}");
+    assert_eq!(desk.world.number("SELECT count(*) FROM outbox").await, 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_import_names_its_bad_lines_and_takes_nothing_then() {
+    let desk = Desk::new().await;
+    let file = desk.config.with_file_name("list.csv");
+    let path = file.to_str().unwrap();
+    let cases: [(&[&str], &str, &str, &str); 3] = [
+        (&["sku", "import"], "sku\nA\n \nB\n", "line 3: `sku` is empty", "SELECT count(*) FROM tracked_sku"),
+        (
+            &["order", "import"],
+            "order_id\n12\n-3\n13\n",
+            "line 3: `order_id` is -3",
+            "SELECT count(*) FROM tracked_order",
+        ),
+        (
+            &["tracking", "import"],
+            "shipment_id,tracking_number\n7,T-1\n,T-2\n8,T-1\n",
+            "line 3: ",
+            "SELECT count(*) FROM outbox",
+        ),
+    ];
+    desk.world.make().await;
+    for (command, lines, problem, count) in cases {
+        std::fs::write(&file, lines).unwrap();
+        let output = desk.run(&[command, &[path]].concat()).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {said}");
+        assert!(said.contains(problem), "{command:?}: {said}");
+        assert_eq!(desk.world.number(count).await, 0, "{command:?}");
+        for _ in 0..2 {
+            desk.text(&[command, &[path, "--partial"]].concat()).await;
+            assert_eq!(desk.world.number(count).await, 2, "{command:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_product_that_says_a_field_twice_is_refused_and_a_good_one_kept_as_it_is_written() {
+    let desk = Desk::new().await;
+    let file = desk.config.with_file_name("product.json");
+    let path = file.to_str().unwrap();
+    for command in ["create", "update"] {
+        std::fs::write(&file, r#"{"Sku":"A","Name":"one","Name":"two"}"#).unwrap();
+        let output = desk.run(&["product", command, path]).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("Name") && said.contains("twice"), "{said}");
+    }
+    std::fs::write(&file, r#"{"FirstName":"a","FirstName":"b"}"#).unwrap();
+    let output = desk.run(&["warehouse", "create", "--name", "W", "--contact", path]).await;
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = "{\n  \"Name\": \"B \\u00e9\",\n  \"Sku\": \"B\"\n}\n";
+    std::fs::write(&file, text).unwrap();
+    desk.text(&["product", "create", path, "--key", "p"]).await;
+    let kept: String = sqlx::query_scalar("SELECT body FROM outbox WHERE key = 'p'")
+        .fetch_one(&mut desk.world.outsider().await)
+        .await
+        .unwrap();
+    assert_eq!(kept, text);
 }
 
 /// Where the host has no `sqlite3` of its own, the same statements are tried by the tests of the store.

@@ -204,6 +204,21 @@ async fn a_sku_is_missing_only_when_absent_again_and_never_deleted() {
 }
 
 #[tokio::test]
+async fn a_vanished_warehouse_link_marks_that_cell_alone_and_comes_back() {
+    let mut shelf = Shelf::new().await;
+    let cells = [1, 2].map(|id| Cell { sku: sku("A"), warehouse_id: WarehouseId(id) });
+    for (there, expected) in [
+        (&[(1, 5), (2, 6)][..], [false, false]),
+        (&[(1, 5)], [false, true]),
+        (&[(1, 5), (2, 6)], [false, false]),
+    ] {
+        shelf.read(&["A"], &[("A", there)]).await;
+        let rows = shelf.store.cell_rows(&cells).await.unwrap();
+        assert_eq!([rows[0].vanished, rows[1].vanished], expected, "{there:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_older_answer_never_overwrites_a_newer_write() {
     let mut shelf = Shelf::new().await;
     shelf.read(&["A"], &[("A", &[(1, 50), (2, 9)])]).await;
@@ -312,6 +327,24 @@ async fn a_base_is_fixed_once_by_the_first_read_after_the_count() {
             sqlx::query_scalar("SELECT base_quantity FROM outbox").fetch_one(&mut other).await.unwrap();
         assert_eq!(base, expected, "Monday's count must not get Friday's base, nor a second one");
     }
+}
+
+#[tokio::test]
+async fn a_pair_is_kept_with_when_it_was_first_and_last_seen() {
+    let mut shelf = Shelf::new().await;
+    for quantity in [50, 50, 50, 48] {
+        shelf.read(&["A"], &[("A", &[(1, quantity)])]).await;
+    }
+    let mut other = shelf.outsider().await;
+    let past: Vec<(i64, i64, i64)> =
+        sqlx::query_as("SELECT quantity, since_ms, observed_ms FROM balance_past")
+            .fetch_all(&mut other)
+            .await
+            .unwrap();
+    assert_eq!(past, [(50, T0 + 1000, T0 + 3000)]);
+    let now: (i64, i64) =
+        sqlx::query_as("SELECT quantity, since_ms FROM balance").fetch_one(&mut other).await.unwrap();
+    assert_eq!(now, (48, T0 + 4000));
 }
 
 #[tokio::test]

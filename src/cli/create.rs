@@ -3,6 +3,7 @@
 use super::place::Place;
 use super::wish::{self, Key, Wish};
 use super::{Answer, Failure};
+use crate::outbox;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -58,7 +59,7 @@ pub(super) struct NewTemplate {
 
 /// Wishes for a product: `product.create` or `product.update`.
 pub(super) async fn product(place: &Place, kind: &'static str, args: FromFile) -> Result<Answer, Failure> {
-    let body = json_of(&args.file)?;
+    let body = text_of(&args.file)?;
     wish::insert(place, &[Wish::single(place, kind, body, args.key)], &[]).await
 }
 
@@ -84,7 +85,7 @@ pub(super) async fn template(place: &Place, args: NewTemplate) -> Result<Answer,
 
 fn json_of(file: &Path) -> Result<Value, Failure> {
     let text = text_of(file)?;
-    serde_json::from_str(&text)
+    outbox::read_json(&text)
         .map_err(|error| Failure::usage(format!("{} is no JSON: {error}", file.display())))
 }
 

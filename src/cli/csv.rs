@@ -1,5 +1,9 @@
 //! CSV files of operators: headers by name, every bad line reported with its number, nothing taken by halves unless
 //! asked for.
+//!
+//! A spreadsheet's ways are taken as they come: commas, semicolons or tabs, a byte order mark, either line break,
+//! quotes. A line's own name follows from the file's name, the file's bytes and the line's number, so the same file
+//! again changes nothing, and tomorrow's file of the same name is all new wishes, also where a line reads as yesterday's.
 
 use super::Failure;
 use sha2::{Digest, Sha256};
@@ -11,7 +15,7 @@ pub(super) struct Line {
     /// Its number in the file, from 1.
     pub(super) number: u64,
     cells: HashMap<String, String>,
-    /// Names the line by the file's name, its content and how often that content came before.
+    /// Names the line by its file's name and content, and its number.
     pub(super) key: String,
 }
 
@@ -33,69 +37,152 @@ impl Line {
     }
 }
 
-/// Reads a file and turns each line into a value. Any bad line refuses the whole file, unless `partial`.
+/// The columns a file may have; others are reported and not read.
+pub(super) struct Columns {
+    /// Those it must have.
+    pub(super) required: &'static [&'static str],
+    /// Those it may have.
+    pub(super) optional: &'static [&'static str],
+}
+
+/// Reads a file and turns each line into a value. Any bad line refuses the whole file, unless `partial`. Beside the
+/// values: what of the file was not taken, for [`tell`].
 pub(super) fn import<T>(
     path: &Path,
-    required: &[&str],
+    columns: &Columns,
     partial: bool,
     read: impl Fn(&Line) -> Result<T, String>,
 ) -> Result<(Vec<T>, Vec<String>), Failure> {
-    let lines = lines(path, required)?;
+    let unreadable = |why: String| Failure::failed(format!("cannot read {}: {why}", path.display()));
+    let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let file = File::open(&name, bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
+    let head = file.head(columns).map_err(unreadable)?;
     let (mut taken, mut problems) = (Vec::new(), Vec::new());
-    for line in lines {
+    for line in file.lines(&head) {
         match line.and_then(|line| read(&line).map_err(|why| format!("line {}: {why}", line.number))) {
             Ok(value) => taken.push(value),
             Err(problem) => problems.push(problem),
         }
     }
     if problems.is_empty() || partial {
-        return Ok((taken, problems));
+        let mut notes: Vec<String> = problems.iter().map(|problem| format!("left out: {problem}")).collect();
+        notes.extend(strangers(&head, columns));
+        return Ok((taken, notes));
     }
     let count = problems.len();
     Err(Failure::failed(format!(
-        "cannot import {}: {}\n{count} bad line(s), so nothing was taken; mend them, or take the others with --partial",
+        "cannot import {}:\n  {}\n{count} bad line(s), so nothing was taken; mend them, or take the others with \
+         --partial and hand in the mended lines in a file of their own",
         path.display(),
         problems.join("\n  "),
     )))
 }
 
-fn lines(path: &Path, required: &[&str]) -> Result<Vec<Result<Line, String>>, Failure> {
-    let unreadable = |why: String| Failure::failed(format!("cannot read {}: {why}", path.display()));
-    let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(file);
-    let head = reader.headers().map_err(|error| unreadable(error.to_string()))?.clone();
-    let head: Vec<String> =
-        head.iter().map(|name| name.trim_start_matches('\u{feff}').to_lowercase()).collect();
-    let missing: Vec<&str> =
-        required.iter().filter(|name| !head.iter().any(|h| h == *name)).copied().collect();
-    if !missing.is_empty() {
-        let names = missing.join("`, `");
-        return Err(unreadable(format!("its first line must name the columns; `{names}` is missing")));
+/// Says below `text` what of a file was not taken.
+pub(super) fn tell(text: &mut String, notes: &[String]) {
+    for note in notes {
+        text.push_str(note);
+        text.push('\n');
     }
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut seen = HashMap::new();
-    Ok(reader.records().map(|record| line(record, &head, &name, &mut seen)).collect())
 }
 
-fn line(
-    record: csv::Result<csv::StringRecord>,
-    head: &[String],
-    file: &str,
-    seen: &mut HashMap<[u8; 8], u32>,
-) -> Result<Line, String> {
-    let record = record.map_err(|error| error.to_string())?;
-    let number = record.position().map_or(0, csv::Position::line);
-    let mut hash = Sha256::new();
-    for cell in &record {
-        hash.update(cell.as_bytes());
-        hash.update([0]);
+/// The columns nobody reads.
+fn strangers(head: &[String], columns: &Columns) -> Option<String> {
+    let is_known = |name: &str| columns.required.contains(&name) || columns.optional.contains(&name);
+    let others: Vec<&str> =
+        head.iter().map(String::as_str).filter(|name| !name.is_empty() && !is_known(name)).collect();
+    (!others.is_empty()).then(|| format!("not read: the column(s) `{}`", others.join("`, `")))
+}
+
+/// A file's content, after its byte order mark.
+struct File<'a> {
+    bytes: &'a [u8],
+    delimiter: u8,
+    /// What its lines' keys begin with.
+    key: String,
+}
+
+impl<'a> File<'a> {
+    fn open(name: &str, bytes: &'a [u8]) -> Self {
+        let first: &[u8] = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let count = |delimiter: &u8| first.iter().filter(|byte| *byte == delimiter).count();
+        // Of equals the last is taken: a file of one column has none of them.
+        let delimiter = [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',');
+        let mut digest = [0; 8];
+        digest.copy_from_slice(&Sha256::digest(bytes)[..8]);
+        Self { bytes, delimiter, key: format!("{name}:{:016x}", u64::from_be_bytes(digest)) }
     }
-    let mut digest = [0; 8];
-    digest.copy_from_slice(&hash.finalize()[..8]);
-    let before = seen.entry(digest).and_modify(|count| *count += 1).or_insert(0);
-    let key = format!("{file}:{:016x}:{before}", u64::from_be_bytes(digest));
-    let cells = head.iter().cloned().zip(record.iter().map(str::to_owned)).collect();
-    Ok(Line { number, cells, key })
+
+    fn reader(&self) -> csv::Reader<&'a [u8]> {
+        csv::ReaderBuilder::new().delimiter(self.delimiter).flexible(true).from_reader(self.bytes)
+    }
+
+    /// The columns' names.
+    fn head(&self, columns: &Columns) -> Result<Vec<String>, String> {
+        let head = self.reader().headers().map_err(|error| error.to_string())?.clone();
+        let head: Vec<String> = head.iter().map(|name| name.trim().to_lowercase()).collect();
+        let is_there = |name: &str| head.iter().any(|head| head == name);
+        let missing: Vec<&str> = columns.required.iter().copied().filter(|name| !is_there(name)).collect();
+        if !missing.is_empty() {
+            let names = missing.join("`, `");
+            return Err(format!("its first line must name the columns; `{names}` is missing"));
+        }
+        let twice = |(at, name): &(usize, &String)| !name.is_empty() && head[..*at].contains(name);
+        match head.iter().enumerate().find(twice) {
+            Some((_, name)) => Err(format!("its first line names the column `{name}` twice")),
+            None => Ok(head),
+        }
+    }
+
+    fn lines(&self, head: &[String]) -> Vec<Result<Line, String>> {
+        let mut breaks = Breaks { bytes: self.bytes, at: 0, line: 1 };
+        let records = self.reader().into_byte_records();
+        records.map(|record| self.line(record, head, &mut breaks)).collect()
+    }
+
+    fn line(
+        &self,
+        record: csv::Result<csv::ByteRecord>,
+        head: &[String],
+        breaks: &mut Breaks<'_>,
+    ) -> Result<Line, String> {
+        let record = record.map_err(|error| error.to_string())?;
+        let number = breaks.line_at(record.position().map_or(0, csv::Position::byte));
+        let record = csv::StringRecord::from_byte_record(record)
+            .map_err(|_| format!("line {number}: it is no UTF-8; save the file as UTF-8"))?;
+        if record.len() != head.len() {
+            let (has, wanted) = (record.len(), head.len());
+            return Err(format!("line {number}: it has {has} cell(s) and the first line names {wanted}"));
+        }
+        let cells = head.iter().cloned().zip(record.iter().map(str::to_owned)).collect();
+        Ok(Line { number, cells, key: format!("{}:{number}", self.key) })
+    }
+}
+
+/// Counts lines as an editor does. The reader's own count is short by one behind a CRLF and ignores empty lines before
+/// a record.
+struct Breaks<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    line: u64,
+}
+
+impl Breaks<'_> {
+    /// The line of the record that the reader says begins at `position`, none before the last one asked for.
+    fn line_at(&mut self, position: u64) -> u64 {
+        let from = usize::try_from(position).unwrap_or(usize::MAX).min(self.bytes.len());
+        let blanks = self.bytes[from..].iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        let start = from + blanks;
+        let ends = |at: &usize| match self.bytes[*at] {
+            b'\n' => true,
+            b'\r' => self.bytes.get(at + 1) != Some(&b'\n'),
+            _ => false,
+        };
+        self.line += (self.at..start).filter(ends).count() as u64;
+        self.at = start;
+        self.line
+    }
 }
 
 #[cfg(test)]
@@ -103,36 +190,86 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn file(text: &str) -> tempfile::NamedTempFile {
+    const PAIR: Columns = Columns { required: &["sku", "quantity"], optional: &["note"] };
+    const SKU: Columns = Columns { required: &["sku"], optional: &[] };
+
+    fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
+        file.write_all(bytes).unwrap();
         file
+    }
+
+    fn pair(line: &Line) -> Result<(u64, String, i64), String> {
+        Ok((line.number, line.need("sku")?.to_owned(), line.number("quantity")?))
     }
 
     #[test]
     fn every_bad_line_is_named_and_nothing_is_taken() {
-        let file = file("SKU,Quantity\nA,1\n,2\nB,x\n\"C, \"\"c\"\"\",3\n");
-        let read = |line: &Line| Ok((line.need("sku")?.to_owned(), line.number("quantity")?));
-        let error = import(file.path(), &["sku", "quantity"], false, read).unwrap_err();
-        assert!(error.message.contains("line 3: `sku` is empty"), "{}", error.message);
-        assert!(error.message.contains("line 4: `quantity` is `x`"), "{}", error.message);
-        let (taken, problems) = import(file.path(), &["sku"], true, read).unwrap();
-        assert_eq!(taken, [("A".to_owned(), 1), ("C, \"c\"".to_owned(), 3)]);
-        assert_eq!(problems.len(), 2);
+        let file = file(b"SKU,Quantity\nA,1\n,2\nB,x\n\"C, \"\"c\"\"\",3\nD\nE,1,2\nF\xff,1\n");
+        let error = import(file.path(), &PAIR, false, pair).unwrap_err().message;
+        let expected = [
+            "line 3: `sku` is empty",
+            "line 4: `quantity` is `x`, which is no whole number",
+            "line 6: it has 1 cell(s) and the first line names 2",
+            "line 7: it has 3 cell(s)",
+            "line 8: it is no UTF-8",
+            "5 bad line(s), so nothing was taken",
+        ];
+        for expected in expected {
+            assert!(error.contains(expected), "{expected}: {error}");
+        }
+        let (taken, notes) = import(file.path(), &PAIR, true, pair).unwrap();
+        assert_eq!(taken, [(2, "A".to_owned(), 1), (5, "C, \"c\"".to_owned(), 3)]);
+        assert_eq!(notes.len(), 5);
+        assert_eq!(notes[0], "left out: line 3: `sku` is empty");
     }
 
     #[test]
-    fn a_line_keeps_its_key_and_a_repeated_one_gets_another() {
-        let file = file("sku\nA\nB\nA\n");
-        let keys = || import(file.path(), &["sku"], false, |line| Ok(line.key.clone())).unwrap().0;
-        let first = keys();
-        assert_eq!(first, keys());
-        assert_ne!(first[0], first[2]);
+    fn a_spreadsheets_ways_are_all_read_with_the_lines_an_editor_shows() {
+        let cases: [&[u8]; 6] = [
+            b"sku,quantity\n\nA,1\n",
+            b"sku,quantity\r\n\r\nA,1\r\n",
+            b"\xef\xbb\xbf\"sku\",\"quantity\"\r\n\r\n\"A\",\"1\"",
+            b"quantity;sku\n\n1;A\n",
+            b"SKU\tQuantity\r\n\r\nA\t 1 \r\n",
+            b" Sku , Quantity \r\rA , 1\r",
+        ];
+        for bytes in cases {
+            let taken = import(file(bytes).path(), &PAIR, false, pair).unwrap();
+            assert_eq!(taken, (vec![(3, "A".to_owned(), 1)], vec![]), "{}", String::from_utf8_lossy(bytes));
+        }
+        let several = file(b"sku,quantity\r\n\"A\r\nB\",1\r\nC,2\r\n");
+        let numbers: Vec<u64> =
+            import(several.path(), &PAIR, false, pair).unwrap().0.iter().map(|row| row.0).collect();
+        assert_eq!(numbers, [2, 4], "a quoted cell may hold a line break");
     }
 
     #[test]
-    fn a_file_without_the_column_says_which() {
-        let error = import(file("x\n1\n").path(), &["sku"], false, |_| Ok(())).unwrap_err();
-        assert!(error.message.contains("`sku` is missing"));
+    fn a_column_nobody_reads_is_reported_and_one_named_twice_refused() {
+        let (_, notes) =
+            import(file(b"price,sku,quantity,note,\n9,A,1,x,\n").path(), &PAIR, false, pair).unwrap();
+        assert_eq!(notes, ["not read: the column(s) `price`"]);
+        let error = import(file(b"sku,SKU\nA,B\n").path(), &SKU, false, |_| Ok(())).unwrap_err();
+        assert!(error.message.contains("`sku` twice"), "{}", error.message);
+        let error = import(file(b"x\n1\n").path(), &SKU, false, |_| Ok(())).unwrap_err();
+        assert!(error.message.contains("`sku` is missing"), "{}", error.message);
+    }
+
+    #[test]
+    fn a_line_is_known_by_its_file_and_its_place_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            import(&path, &SKU, false, |line| Ok(line.key.clone())).unwrap().0
+        };
+        let first = keys("a.csv", "sku\nA\nB\nA\n");
+        assert_eq!(first, keys("a.csv", "sku\nA\nB\nA\n"), "the same file");
+        assert_ne!(first[0], first[2], "a line twice in one file is two wishes");
+        let other_name = keys("b.csv", "sku\nA\nB\nA\n");
+        let other_content = keys("a.csv", "sku\nA\nB\nC\n");
+        for (n, key) in first.iter().enumerate() {
+            assert!(*key != other_name[n] && *key != other_content[n], "line {n}");
+        }
     }
 }

@@ -8,6 +8,7 @@ mod check;
 mod create;
 mod csv;
 mod demo;
+mod explain;
 mod job;
 mod order;
 mod outbox;
@@ -92,6 +93,8 @@ enum Command {
     /// Wishes for tracking numbers
     #[command(subcommand)]
     Tracking(tracking::Command),
+    /// Why a quantity is what it is: which exchange, wish, merge or brake
+    Explain(explain::Explain),
     /// What the next push would send, byte for byte; makes no call
     Plan(Reading),
     /// Compares mirror and service within some calls; writes no fact
@@ -203,6 +206,7 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Report(command) => report::report(&place, command).await,
         Command::Ship(ship) => ship::ship(&place, ship).await,
         Command::Tracking(command) => tracking::tracking(&place, command).await,
+        Command::Explain(args) => explain::explain(&place, args).await,
         Command::Plan(reading) => plan::plan(&place, reading).await,
         Command::Verify(args) => verify::verify(&place, args).await,
         Command::Outbox(command) => outbox::outbox(&place, command).await,

@@ -52,6 +52,8 @@ pub(super) struct Show {
     reading: Reading,
 }
 
+const COLUMNS: csv::Columns = csv::Columns { required: &["order_id"], optional: &[] };
+
 pub(super) async fn order(place: &Place, command: Command) -> Result<Answer, Failure> {
     match command {
         Command::Track(named) => track(place, &ids(&named.ids), &[]).await,
@@ -60,8 +62,8 @@ pub(super) async fn order(place: &Place, command: Command) -> Result<Answer, Fai
                 id if id > 0 => Ok(OrderId(id)),
                 id => Err(format!("`order_id` is {id}; ids are above 0")),
             };
-            let (orders, problems) = csv::import(&import.file, &["order_id"], import.partial, read)?;
-            track(place, &orders, &problems).await
+            let (orders, notes) = csv::import(&import.file, &COLUMNS, import.partial, read)?;
+            track(place, &orders, &notes).await
         }
         Command::List(reading) => list(place, reading).await,
         Command::Show(args) => show(place, &args).await,
@@ -73,16 +75,14 @@ fn ids(ids: &[i64]) -> Vec<OrderId> {
     ids.iter().copied().map(OrderId).collect()
 }
 
-async fn track(place: &Place, orders: &[OrderId], problems: &[String]) -> Result<Answer, Failure> {
+async fn track(place: &Place, orders: &[OrderId], notes: &[String]) -> Result<Answer, Failure> {
     let store = place.store_or_new().await?;
     let mut write = store.begin(Durability::Full).await?;
     let new = write.tracked_order_add(orders).await?;
     write.commit().await?;
     let known = orders.len() as u64 - new;
     let mut text = format!("{new} order(s) tracked from now on, {known} were tracked before\n");
-    for problem in problems {
-        text.push_str(&format!("left out: {problem}\n"));
-    }
+    csv::tell(&mut text, notes);
     Ok(text.into())
 }
 

@@ -1,9 +1,13 @@
 //! `plan`: what the next push would send, byte for byte, from the facts at hand. It makes no call and writes nothing.
+//!
+//! In JSON a request's `body` is a text: the exact bytes, which a parsed form would not show.
 
 use super::place::Place;
 use super::print::json;
 use super::{Answer, Failure, Reading};
 use crate::daemon::preview;
+use crate::job::{Planned, Preview};
+use crate::model::{Effect, WishId};
 use serde_json::{Value, json as value};
 
 pub(super) async fn plan(place: &Place, reading: Reading) -> Result<Answer, Failure> {
@@ -11,29 +15,64 @@ pub(super) async fn plan(place: &Place, reading: Reading) -> Result<Answer, Fail
     let plan = preview(&place.config()?, &store, &place.clock())
         .await
         .map_err(|error| Failure::failed(error.to_string()))?;
-    if reading.json {
-        let reads =
-            plan.reads.iter().map(|cell| value!({"sku": cell.sku, "warehouse_id": cell.warehouse_id}));
-        let settled = plan.settled.iter().map(|(id, how)| value!({"id": id, "how": how}));
-        let calls = plan.calls.iter().map(|call| serde_json::from_str(call).unwrap_or(Value::Null));
-        let all = value!({
-            "calls": calls.collect::<Vec<_>>(), "reads_first": reads.collect::<Vec<_>>(),
-            "without_call": settled.collect::<Vec<_>>(),
-        });
-        return Ok(json(&all).into());
-    }
+    Ok(if reading.json { json(&shown(&plan)) } else { text(&plan) }.into())
+}
+
+fn is_look(planned: &Planned) -> bool {
+    planned.request.operation.effect() == Effect::Read
+}
+
+fn body(planned: &Planned) -> Option<String> {
+    let body = planned.request.body.as_deref()?;
+    Some(String::from_utf8_lossy(body).into_owned())
+}
+
+fn key(plan: &Preview, id: WishId) -> &str {
+    plan.keys.get(&id).map_or("", String::as_str)
+}
+
+fn shown(plan: &Preview) -> Value {
+    let request = |planned: &Planned| {
+        let request = &planned.request;
+        let (path, query) = request.target().split_once('?').map_or_else(
+            || (request.path.clone(), String::new()),
+            |(path, query)| (path.to_owned(), query.to_owned()),
+        );
+        let keys: Vec<&str> = planned.wishes.iter().map(|id| key(plan, *id)).collect();
+        value!({
+            "operation": request.operation.as_str(), "method": request.operation.method(), "path": path,
+            "query": query, "body": body(planned), "wishes": planned.wishes, "keys": keys,
+        })
+    };
+    let (looks, calls): (Vec<&Planned>, Vec<&Planned>) = plan.requests.iter().partition(|p| is_look(p));
+    let reads = plan.reads.iter().map(|cell| value!({"sku": cell.sku, "warehouse_id": cell.warehouse_id}));
+    let settled =
+        plan.without_call.iter().map(|(id, how)| value!({"id": id, "key": key(plan, *id), "how": how}));
+    value!({
+        "looks": looks.into_iter().map(request).collect::<Vec<_>>(),
+        "calls": calls.into_iter().map(request).collect::<Vec<_>>(),
+        "reads_first": reads.collect::<Vec<_>>(), "without_call": settled.collect::<Vec<_>>(),
+    })
+}
+
+fn text(plan: &Preview) -> String {
     let mut text = String::new();
     for cell in &plan.reads {
         text.push_str(&format!("read first: {cell}\n"));
     }
-    for (id, how) in &plan.settled {
-        text.push_str(&format!("wish {id}: {how}\n"));
+    for (id, how) in &plan.without_call {
+        text.push_str(&format!("wish {}: {how}\n", key(plan, *id)));
     }
-    for call in &plan.calls {
-        text.push_str(&format!("POST /api/inventory/updateQuantityOnHand\n{call}\n"));
+    for planned in &plan.requests {
+        let look = if is_look(planned) { "look: " } else { "" };
+        let (method, target) = (planned.request.operation.method(), planned.request.target());
+        text.push_str(&format!("{look}{method} {target}\n"));
+        if let Some(body) = body(planned) {
+            text.push_str(&format!("{body}\n"));
+        }
     }
     if text.is_empty() {
         text.push_str("nothing waits to be sent\n");
     }
-    Ok(text.into())
+    text
 }

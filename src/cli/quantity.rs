@@ -22,7 +22,8 @@ pub(super) enum Command {
     Adjust(Adjust),
     /// Counts or adjustments of a CSV file with the columns sku, warehouse_id and quantity or delta
     ///
-    /// Optional columns: seen, key. The same file imported again changes nothing.
+    /// Optional columns: seen, counted_at, key. The same file again changes nothing; a file of the same name with
+    /// other content is all new wishes, unless a column `key` names them.
     Import(Import),
 }
 
@@ -38,6 +39,9 @@ pub(super) struct Set {
     /// What the stock view showed when it was counted [default: what it shows now]
     #[arg(long)]
     seen: Option<i64>,
+    /// When it was counted, a date-time: what was sold since then is subtracted [default: now]
+    #[arg(long, value_name = "TIME")]
+    counted_at: Option<String>,
     #[command(flatten)]
     key: Key,
 }
@@ -67,12 +71,20 @@ pub(super) struct Import {
     partial: bool,
 }
 
+const COLUMNS: csv::Columns = csv::Columns {
+    required: &["sku", "warehouse_id"],
+    optional: &["quantity", "delta", "seen", "counted_at", "key"],
+};
+
 pub(super) async fn quantity(place: &Place, command: Command) -> Result<Answer, Failure> {
-    let (wishes, problems) = match command {
+    let (wishes, notes) = match command {
         Command::Set(set) => {
             let mut body = json!({"sku": set.sku, "warehouse_id": set.warehouse, "quantity": set.quantity});
             if let Some(seen) = set.seen {
                 body["seen"] = seen.into();
+            }
+            if let Some(at) = set.counted_at {
+                body["counted_at"] = at.into();
             }
             (vec![Wish::single(place, "quantity.set", body, set.key)], Vec::new())
         }
@@ -80,11 +92,9 @@ pub(super) async fn quantity(place: &Place, command: Command) -> Result<Answer, 
             let body = json!({"sku": adjust.sku, "warehouse_id": adjust.warehouse, "delta": adjust.delta});
             (vec![Wish::single(place, "quantity.adjust", body, adjust.key)], Vec::new())
         }
-        Command::Import(import) => {
-            csv::import(&import.file, &["sku", "warehouse_id"], import.partial, imported)?
-        }
+        Command::Import(import) => csv::import(&import.file, &COLUMNS, import.partial, imported)?,
     };
-    wish::insert(place, &wishes, &problems).await
+    wish::insert(place, &wishes, &notes).await
 }
 
 fn imported(line: &csv::Line) -> Result<Wish, String> {
@@ -94,6 +104,9 @@ fn imported(line: &csv::Line) -> Result<Wish, String> {
             body["quantity"] = line.number("quantity")?.into();
             if line.get("seen").is_some() {
                 body["seen"] = line.number("seen")?.into();
+            }
+            if let Some(at) = line.get("counted_at") {
+                body["counted_at"] = at.into();
             }
             "quantity.set"
         }

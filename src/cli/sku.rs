@@ -40,13 +40,15 @@ pub(super) struct Import {
     partial: bool,
 }
 
+const COLUMNS: csv::Columns = csv::Columns { required: &["sku"], optional: &[] };
+
 pub(super) async fn sku(place: &Place, command: Command) -> Result<Answer, Failure> {
     match command {
         Command::Add(named) => add(place, &parse(&named.skus)?, &[]).await,
         Command::Import(import) => {
             let read = |line: &csv::Line| Sku::new(line.need("sku")?).map_err(|error| error.to_string());
-            let (skus, problems) = csv::import(&import.file, &["sku"], import.partial, read)?;
-            add(place, &skus, &problems).await
+            let (skus, notes) = csv::import(&import.file, &COLUMNS, import.partial, read)?;
+            add(place, &skus, &notes).await
         }
         Command::List(reading) => list(place, reading).await,
         Command::Remove(named) => remove(place, &parse(&named.skus)?).await,
@@ -59,16 +61,14 @@ fn parse(texts: &[String]) -> Result<Vec<Sku>, Failure> {
     texts.iter().map(parse).collect()
 }
 
-async fn add(place: &Place, skus: &[Sku], problems: &[String]) -> Result<Answer, Failure> {
+async fn add(place: &Place, skus: &[Sku], notes: &[String]) -> Result<Answer, Failure> {
     let store = place.store_or_new().await?;
     let mut write = store.begin(Durability::Full).await?;
     let new = write.tracked_sku_add(skus).await?;
     write.commit().await?;
     let known = skus.len() as u64 - new;
     let mut text = format!("{new} SKU(s) tracked from now on, {known} were tracked before\n");
-    for problem in problems {
-        text.push_str(&format!("left out: {problem}\n"));
-    }
+    csv::tell(&mut text, notes);
     Ok(text.into())
 }
 

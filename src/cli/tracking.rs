@@ -15,7 +15,8 @@ pub(super) enum Command {
     /// Numbers of a CSV file with a column shipment_id or shipment_key, and tracking_number
     ///
     /// Optional columns: line_item_id (then the number is that line's alone), carrier_id, tracking_url, shipped_date,
-    /// estimated_delivery_date, key. The same file imported again changes nothing.
+    /// estimated_delivery_date, key. The same file again changes nothing; a file of the same name with other content
+    /// is all new wishes, unless a column `key` names them.
     Import(Import),
 }
 
@@ -76,6 +77,20 @@ fn line(text: &str) -> Result<Line, String> {
     Ok(Line { id, number: number.map(str::to_owned) })
 }
 
+const COLUMNS: csv::Columns = csv::Columns {
+    required: &["tracking_number"],
+    optional: &[
+        "shipment_id",
+        "shipment_key",
+        "line_item_id",
+        "carrier_id",
+        "tracking_url",
+        "shipped_date",
+        "estimated_delivery_date",
+        "key",
+    ],
+};
+
 pub(super) async fn tracking(place: &Place, command: Command) -> Result<Answer, Failure> {
     match command {
         Command::Submit(submit) => {
@@ -84,9 +99,8 @@ pub(super) async fn tracking(place: &Place, command: Command) -> Result<Answer, 
             wish::insert(place, &[wish], &[]).await
         }
         Command::Import(import) => {
-            let (wishes, problems) =
-                csv::import(&import.file, &["tracking_number"], import.partial, imported)?;
-            wish::insert(place, &wishes, &problems).await
+            let (wishes, notes) = csv::import(&import.file, &COLUMNS, import.partial, imported)?;
+            wish::insert(place, &wishes, &notes).await
         }
     }
 }

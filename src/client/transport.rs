@@ -49,6 +49,12 @@ impl Request {
         request
     }
 
+    /// Path and query as the journal and `tallyd plan` show them, the query's values not encoded.
+    pub fn target(&self) -> String {
+        let query: Vec<String> = self.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        if query.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, query.join("&")) }
+    }
+
     /// With one more query parameter, if it has a value.
     pub(super) fn with(mut self, name: &str, value: Option<impl fmt::Display>) -> Self {
         self.query.extend(value.map(|value| (name.to_owned(), value.to_string())));

@@ -57,7 +57,7 @@ impl Context {
         let begun = Begun {
             run_id: run,
             operation: request.operation,
-            target: target(request),
+            target: request.target(),
             lane,
             body: request.body.as_deref(),
             sent_at,
@@ -261,12 +261,6 @@ impl Context {
             "the service refuses the key: {why}; nothing is sent until a probe succeeds; put the right key into its file"
         );
     }
-}
-
-/// Path and query, for the journal.
-fn target(request: &Request) -> String {
-    let query: Vec<String> = request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    if query.is_empty() { request.path.clone() } else { format!("{}?{}", request.path, query.join("&")) }
 }
 
 /// The service's words, or what kept them from coming.

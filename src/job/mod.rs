@@ -37,7 +37,7 @@ mod work_queue;
 
 pub use context::{Context, QuantitySettings, Settings};
 pub use find::{find_products, read_components};
-pub use plan::{Preview, preview};
+pub use plan::{Planned, Preview, preview};
 pub use probe::key_works;
 pub use runner::{Finished, is_built, run};
 pub use settle::{due as settle_due, wait as settle_wait};

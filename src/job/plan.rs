@@ -1,61 +1,58 @@
 //! What the next push would send, byte for byte, from the facts at hand; makes no call and writes nothing.
+//!
+//! Every request is built by the function that builds it for sending, from the same decision. What cannot be known
+//! without a call is not guessed: a wish that depends on the answer to another one is named with what it waits for.
 
-use super::push::work::{Look, gather};
-use super::{JobError, QuantitySettings};
-use crate::client::wire;
-use crate::model::{Cell, Timestamp};
-use crate::reconcile::packing::{Entry, pack};
-use crate::reconcile::{Outcome, Step};
+use super::{JobError, Settings, deliver, push};
+use crate::client::Request;
+use crate::model::{Cell, Quantity, Timestamp, WarehouseId, WishId};
 use crate::store::Store;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the next push would do.
 #[derive(Clone, Debug, Default)]
 pub struct Preview {
-    /// The bodies of the update calls, in order.
-    pub calls: Vec<String>,
+    /// The requests in their order: the looks before the calls that depend on them.
+    pub requests: Vec<Planned>,
     /// Cells that would be read first, because their fact is missing or too old.
     pub reads: Vec<Cell>,
-    /// Wishes that would be settled without a call: their ids, and what would become of them.
-    pub settled: Vec<(i64, String)>,
+    /// Wishes that no call carries, and what would become of them.
+    pub without_call: Vec<(WishId, String)>,
+    /// The keys of all pending wishes.
+    pub keys: BTreeMap<WishId, String>,
+    /// What the calls make of cells, by folded SKU and warehouse: from, to.
+    pub(super) written: BTreeMap<(String, WarehouseId), (Quantity, Quantity)>,
+}
+
+/// A request, and the wishes it carries or looks for.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The request as it would be sent.
+    pub request: Request,
+    /// The wishes.
+    pub wishes: Vec<WishId>,
 }
 
 /// Looks at the outbox as the next push would.
-pub async fn preview(
-    store: &Store,
-    settings: &QuantitySettings,
-    now: Timestamp,
-) -> Result<Preview, JobError> {
-    let gathered = gather(store, Look { settings, now, own_read: None }, None).await?;
+pub async fn preview(store: &Store, settings: &Settings, now: Timestamp) -> Result<Preview, JobError> {
     let mut preview = Preview::default();
-    preview.settled.extend(gathered.rejected.iter().map(|verdict| {
-        let why = verdict.detail.clone().unwrap_or_default();
-        (verdict.id.0, format!("rejected: {why}"))
-    }));
-    let mut writes: Vec<(Entry<'_>, wire::QuantityUpdate)> = Vec::new();
-    for work in &gathered.works {
-        match work.plan.step {
-            Step::Read => preview.reads.push(work.cell.clone()),
-            Step::Write { to, .. } => writes.push((work.entry(), work.update(to))),
-            Step::Nothing | Step::Agreed(_) => {}
-        }
-        for decision in &work.plan.decisions {
-            let sentence = match (&decision.outcome, work.plan.step) {
-                (Outcome::Settles { .. }, Step::Write { .. }) => continue,
-                (Outcome::Settles { how }, _) => format!("applied without a call: {how}"),
-                (Outcome::Held { detail, .. }, _) => format!("held: {detail}"),
-                (Outcome::Rejected { detail, .. }, _) => format!("rejected: {detail}"),
-                (Outcome::Cancelled { detail, .. }, _) => format!("cancelled: {detail}"),
-            };
-            preview.settled.push((decision.id.0, sentence));
-        }
+    for row in store.outbox_pending().await? {
+        preview.keys.insert(WishId(row.id), row.key);
     }
-    let entries: Vec<Entry<'_>> = writes.iter().map(|(entry, _)| *entry).collect();
-    for call in pack(&entries) {
-        let updates: Vec<wire::QuantityUpdate> =
-            call.into_iter().map(|index| writes[index].1.clone()).collect();
-        let request =
-            wire::update_quantity_on_hand(&updates).map_err(|why| JobError::Implausible(why.to_string()))?;
-        preview.calls.push(String::from_utf8_lossy(&request.body.unwrap_or_default()).into_owned());
-    }
+    push::foresee(store, settings, now, &mut preview).await?;
+    deliver::foresee(store, &mut preview).await?;
+    preview.note_the_rest();
     Ok(preview)
+}
+
+impl Preview {
+    /// What is pending and was not spoken of waits for something that is under way.
+    fn note_the_rest(&mut self) {
+        let carried = self.requests.iter().flat_map(|planned| planned.wishes.iter().copied());
+        let mut spoken: BTreeSet<WishId> = carried.collect();
+        spoken.extend(self.without_call.iter().map(|(id, _)| *id));
+        let why = "waits: a write of its cell is under way or in doubt, or its product is about to be made";
+        let rest = self.keys.keys().filter(|id| !spoken.contains(id));
+        self.without_call.extend(rest.map(|id| (*id, why.to_owned())));
+    }
 }

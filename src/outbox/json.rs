@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 use std::fmt;
 
 /// The value of a JSON text; the error says where the text stops making sense.
-pub(super) fn read(text: &str) -> Result<Value, serde_json::Error> {
+pub fn read(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str::<Once>(text).map(|once| once.0)
 }
 

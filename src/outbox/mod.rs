@@ -20,6 +20,7 @@ mod warehouse;
 
 pub use backoff::Delays;
 pub use body::{BODY_MAX_BYTES, Body, Rejection, parse};
+pub use json::read as read_json;
 pub use kind::{Kind, UnknownKind};
 pub use product::{ProductCreate, ProductUpdate};
 pub use quantity::{QuantityAdjust, QuantitySet};

@@ -1,10 +1,11 @@
-//! The base of a count: the fact it is measured against (rules.md 2, 3).
+//! The base of a count that names its moment: the fact it is measured against (rules.md 3). What a count that was made
+//! when it was inserted stands on, and what an explicit `seen` matches, the database stores at the insertion.
 //!
 //! A base is fixed once. Choosing it late is what the rule forbids: a daemon that was down over the weekend
 //! would measure Friday's count against Monday's stock, and sell the weekend's thirty a second time.
 
 use super::{Base, Pair};
-use crate::model::{Quantity, Timestamp};
+use crate::model::Timestamp;
 use std::time::Duration;
 
 /// A fact of the cell, and when its request was sent.
@@ -17,10 +18,15 @@ pub struct PastFact {
 }
 
 /// The base of a count made at `counted_at`: the last fact before it if that was younger than `max_age`, else the
-/// first after it if that came within `max_age`. `history` is the cell's facts, oldest first.
+/// first after it if that came within `max_age`. Where both show the same pair it is the base however far apart they
+/// are: nobody moved the cell between them. `history` is the cell's facts, oldest first.
 pub fn at_count(counted_at: Timestamp, history: &[PastFact], max_age: Duration) -> Base {
     let split = history.partition_point(|fact| fact.observed_at <= counted_at);
     let (before, after) = history.split_at(split);
+    let around = before.last().zip(after.first());
+    if let Some((fact, _)) = around.filter(|(fact, next)| fact.pair == next.pair) {
+        return Base::Known(fact.pair);
+    }
     if let Some(fact) = before.last().filter(|fact| counted_at.since(fact.observed_at) <= max_age) {
         return Base::Known(fact.pair);
     }
@@ -31,16 +37,10 @@ pub fn at_count(counted_at: Timestamp, history: &[PastFact], max_age: Duration) 
     }
 }
 
-/// The base of a count whose caller says what was `seen`: the newest fact that showed it tells our share then;
-/// if none did, our share at the insertion stands in. `history` is the cell's facts, oldest first.
-pub fn as_seen(seen: Quantity, history: &[PastFact], ours_at_insertion: i64) -> Base {
-    let shown = history.iter().rev().find(|fact| fact.pair.quantity == seen);
-    Base::Known(Pair { quantity: seen, ours: shown.map_or(ours_at_insertion, |fact| fact.pair.ours) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Quantity;
 
     const MAX_AGE: Duration = Duration::from_secs(900);
 
@@ -67,6 +67,8 @@ mod tests {
                 Base::Missed,
             ),
             ("a later fact changes nothing", vec![fact(9_940, 50, 0), fact(10_030, 20, 0)], known(50, 0)),
+            ("the same for days on both sides", vec![fact(1, 50, 0), fact(90_000, 50, 0)], known(50, 0)),
+            ("ours moved between", vec![fact(1, 50, 0), fact(90_000, 50, 3)], Base::Missed),
             ("the newest before it", vec![fact(9_800, 60, 0), fact(9_940, 50, -3)], known(50, -3)),
         ];
         for (name, history, expected) in cases {
@@ -78,18 +80,5 @@ mod tests {
     fn down_over_the_weekend_monday_is_no_base_for_fridays_count() {
         let monday = fact(10_000 + 60 * 3_600, 20, 0);
         assert_eq!(at_count(Timestamp(10_000_000), &[monday], MAX_AGE), Base::Missed);
-    }
-
-    #[test]
-    fn what_was_seen_brings_our_share_of_that_time() {
-        let history = [fact(1, 50, 0), fact(2, 46, -4), fact(3, 50, 7), fact(4, 44, 7)];
-        let cases = [
-            ("the newest that showed it", 50, known(50, 7)),
-            ("an older one", 46, known(46, -4)),
-            ("never shown: our share at the insertion", 49, known(49, 9)),
-        ];
-        for (name, seen, expected) in cases {
-            assert_eq!(as_seen(Quantity(seen), &history, 9), expected, "{name}");
-        }
     }
 }

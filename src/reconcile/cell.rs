@@ -96,8 +96,8 @@ impl CountMark {
         id > self.id || self.counted_at.is_some_and(|counted_at| created_at > counted_at)
     }
 
-    /// A count made in the future is one made now.
-    fn moment(&self) -> Timestamp {
+    /// When it was made. A count made in the future is one made now.
+    pub fn moment(&self) -> Timestamp {
         self.counted_at.unwrap_or(self.created_at).min(self.created_at)
     }
 }

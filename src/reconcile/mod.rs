@@ -18,7 +18,6 @@ pub mod packing;
 mod plan;
 mod quantity;
 pub mod shipment;
-pub mod spelling;
 pub mod tracking;
 
 pub use cell::{

@@ -101,8 +101,9 @@ impl Write {
         let judged = self.writes_judge(page).await?;
         let no_fact = super::cells::json(&judged.no_fact);
         self.older_facts_keep(&no_fact).await?;
+        // Before the reading moves on: what a cell held is kept with the time it was last seen.
+        let changed = self.cells_write(page, &rows, &no_fact).await?;
         self.reading_move(page, &spelled).await?;
-        let changed = self.cells_write(&rows, &no_fact).await?;
         self.cells_vanish(page, &rows, &no_fact).await?;
         let agreed = self.mismatch_agree(&rows.cells).await?;
         let unsure = self.absent_mark(page, &spelled).await?;
@@ -221,19 +222,27 @@ impl Write {
         done.map(drop).doing("drop readings nothing points to")
     }
 
-    async fn cells_write(&mut self, rows: &Rows, no_fact: &str) -> Result<u64, StoreError> {
-        let sql = "INSERT INTO balance (product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync) \
-                   SELECT p.id, value->>1, value->>2, value->>3, value->>4, value->>5 \
+    async fn cells_write(
+        &mut self,
+        page: &BalancePage<'_>,
+        rows: &Rows,
+        no_fact: &str,
+    ) -> Result<u64, StoreError> {
+        let sql = "INSERT INTO balance (product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync, \
+                                        since_ms) \
+                   SELECT p.id, value->>1, value->>2, value->>3, value->>4, value->>5, ?3 \
                    FROM json_each(?1) JOIN product p ON p.sku = value->>0 \
                    WHERE (p.id, value->>1) NOT IN (SELECT n.value->>0, n.value->>1 FROM json_each(?2) n) \
                    ON CONFLICT (product, warehouse_id) DO UPDATE SET \
                        quantity = excluded.quantity, warehouse_sku = excluded.warehouse_sku, \
                        is_active = excluded.is_active, include_in_sync = excluded.include_in_sync, \
+                       since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
                        fact_exchange_id = NULL, fact_ms = NULL, vanished_ms = NULL \
                    WHERE quantity <> excluded.quantity OR warehouse_sku IS NOT excluded.warehouse_sku \
                        OR is_active IS NOT excluded.is_active OR include_in_sync IS NOT excluded.include_in_sync \
                        OR fact_exchange_id IS NOT NULL OR vanished_ms IS NOT NULL";
-        let done = sqlx::query(sql).bind(&rows.cells).bind(no_fact).execute(&mut *self.tx).await;
+        let query = sqlx::query(sql).bind(&rows.cells).bind(no_fact).bind(page.observed_at.0);
+        let done = query.execute(&mut *self.tx).await;
         Ok(done.doing("record balances")?.rows_affected())
     }
 

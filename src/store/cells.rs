@@ -54,8 +54,13 @@ pub struct CellRow {
     pub last_set_id: Option<i64>,
     /// When that count was inserted, RFC 3339.
     pub last_set_at: Option<String>,
-    /// Applied adjusts as JSON `[[wish id, delta], …]`, newest first, those that a pending count may have to add.
+    /// When it was made, as its caller wrote it.
+    pub last_set_counted_at: Option<String>,
+    /// Applied adjusts as JSON `[[wish id, delta, inserted at], …]`, those that a pending count may have to add.
     pub applied_adjusts: String,
+    /// The pairs the cell had and has as JSON `[[R, O, first seen, last seen], …]`, oldest first, times in milliseconds
+    /// or null; filled in where an open count names its moment.
+    pub pairs: String,
 }
 
 /// A write of one cell: from the fact it was decided on to the quantity it sets.
@@ -93,7 +98,9 @@ impl Store {
 const CELL_ROWS: &str = "
 WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER) AS warehouse_id, value->>2 AS fold
               FROM json_each(?1)),
-     known AS (SELECT cell.*, q.id AS own, coalesce(q.alias_of, q.id) AS product,
+     known AS (SELECT cell.*, q.id AS own, coalesce(q.alias_of, CASE WHEN q.product_id IS NULL THEN (
+                          SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t WHERE t.sku_fold = cell.fold
+                            AND t.product_id IS NOT NULL AND t.missing_since_ms IS NULL) END, q.id) AS product,
                       (SELECT max(s.id) FROM outbox s WHERE s.sku = cell.asked AND s.warehouse_id = cell.warehouse_id
                        AND (s.state = 'applied' OR s.reason = 'landed') AND s.sku IS NOT NULL AND s.kind = 'quantity.set') AS last_set_id
                FROM cell LEFT JOIN product q ON q.sku = cell.asked)
@@ -112,17 +119,31 @@ SELECT k.asked, k.warehouse_id, k.product, p.sku, p.product_id,
        EXISTS (SELECT 1 FROM mismatch m WHERE m.product = k.product AND m.warehouse_id = k.warehouse_id)
            AS is_disputed,
        k.last_set_id, (SELECT s.created_at FROM outbox s WHERE s.id = k.last_set_id) AS last_set_at,
-       (SELECT coalesce(json_group_array(json_array(a.id, json_extract(a.body, '$.delta'))), '[]') FROM outbox a
-        WHERE a.sku = k.asked AND a.warehouse_id = k.warehouse_id
-          AND (a.state = 'applied' OR a.reason = 'landed') AND a.sku IS NOT NULL
+       (SELECT json_extract(s.body, '$.counted_at') FROM outbox s WHERE s.id = k.last_set_id) AS last_set_counted_at,
+       (SELECT coalesce(json_group_array(json_array(a.id, json_extract(a.body, '$.delta'), a.created_at)), '[]')
+        FROM outbox a
+        WHERE a.sku = k.asked AND a.warehouse_id = k.warehouse_id AND (a.state = 'applied' OR a.reason = 'landed') AND a.sku IS NOT NULL
           AND a.kind = 'quantity.adjust'
-          AND a.id > (SELECT min(c.id) FROM outbox c WHERE c.sku = k.asked AND c.warehouse_id = k.warehouse_id
-                      AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
-                      AND c.kind = 'quantity.set')) AS applied_adjusts
-FROM known k
+          AND (a.id > k.first_set_id OR a.created_at > k.first_counted_at)) AS applied_adjusts,
+       iif(k.first_counted_at IS NULL, '[]', (
+           SELECT json_group_array(json_array(h.quantity, h.ours, h.since_ms, h.last_ms)) FROM (
+               SELECT * FROM (SELECT position, quantity, ours, since_ms, observed_ms AS last_ms FROM balance_past
+                              WHERE product = k.product AND warehouse_id = k.warehouse_id
+                              ORDER BY position DESC LIMIT 500)
+               UNION ALL SELECT 9223372036854775807, b.quantity, b.ours, b.since_ms, coalesce(b.fact_ms, r.observed_ms)
+               WHERE b.quantity IS NOT NULL
+               ORDER BY position) h)) AS pairs
+FROM (SELECT known.*, (SELECT min(c.id) FROM outbox c WHERE c.sku = asked AND c.warehouse_id = known.warehouse_id
+                       AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
+                       AND c.kind = 'quantity.set') AS first_set_id,
+             (SELECT min(strftime('%Y-%m-%dT%H:%M:%fZ', json_extract(c.body, '$.counted_at'))) FROM outbox c
+              WHERE c.sku = asked AND c.warehouse_id = known.warehouse_id
+                AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
+                AND c.kind = 'quantity.set') AS first_counted_at
+      FROM known) k
 LEFT JOIN product p ON p.id = k.product
 LEFT JOIN product o ON o.id = k.own
-LEFT JOIN reading asked ON asked.id = o.reading_id
+LEFT JOIN reading asked ON asked.id = coalesce(p.reading_id, o.reading_id)
 LEFT JOIN reading r ON r.id = p.reading_id
 LEFT JOIN balance b ON b.product = k.product AND b.warehouse_id = k.warehouse_id
 ORDER BY k.place";
@@ -162,13 +183,14 @@ impl Write {
         sent_at: Timestamp,
         written: &[CellWrite],
     ) -> Result<(), StoreError> {
-        let sql = "INSERT INTO balance (product, warehouse_id, quantity, fact_exchange_id, fact_ms) \
-                   SELECT value->>'product', value->>'warehouse_id', value->>'written', ?2, ?3 \
+        let sql = "INSERT INTO balance (product, warehouse_id, quantity, fact_exchange_id, fact_ms, since_ms) \
+                   SELECT value->>'product', value->>'warehouse_id', value->>'written', ?2, ?3, ?3 \
                    FROM json_each(?1) WHERE true \
                    ON CONFLICT (product, warehouse_id) DO UPDATE SET \
                        ours = ours + excluded.quantity - coalesce( \
                            (SELECT w.before FROM cell_write w WHERE w.product = excluded.product \
                             AND w.warehouse_id = excluded.warehouse_id), excluded.quantity), \
+                       since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
                        quantity = excluded.quantity, fact_exchange_id = excluded.fact_exchange_id, \
                        fact_ms = excluded.fact_ms, vanished_ms = NULL";
         let query = sqlx::query(sql).bind(json(written)).bind(exchange.0).bind(sent_at.0);

@@ -13,6 +13,7 @@
 //! No transaction may be held over a call to the service: `Write` is not handed to anything that awaits the network.
 
 mod allocations;
+mod at_hand;
 mod balances;
 mod brake;
 mod cells;
@@ -21,6 +22,7 @@ mod doubt;
 mod error;
 mod event;
 mod exchange;
+mod explain;
 mod kits;
 mod list;
 mod lock;
@@ -55,6 +57,7 @@ pub use doubt::{AdoptionRow, DoubtRow};
 pub use error::StoreError;
 pub use event::RESOLVED;
 pub use exchange::UsedPlace;
+pub use explain::{CellNow, KnownSku, PairRow, StoryEvent, StoryWish};
 pub use kits::{ComponentFact, ComponentRow, KIT, KitPage, ProductFact};
 pub use list::ListOf;
 pub use lock::{Lock, LockError};

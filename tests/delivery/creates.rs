@@ -4,12 +4,12 @@ use crate::support::{Dock, PRODUCT, PRODUCT_PUT, TEMPLATE, UPDATE, WAREHOUSE, wh
 use serde_json::{Value, json};
 
 /// The product of a SKU as *Create product* answered it, made by somebody else.
-async fn product(dock: &Dock, sku: &str) -> Value {
+pub async fn product(dock: &Dock, sku: &str) -> Value {
     let body = json!({"Sku": sku, "Name": "Before", "Identifiers": {"UPC": "111"}});
     dock.data("POST", "/api/Inventory", &body.to_string()).await[0]["Product"].clone()
 }
 
-async fn storefront(dock: &Dock) -> i64 {
+pub async fn storefront(dock: &Dock) -> i64 {
     whole(&dock.data("GET", "/api/storefronts", "").await[0]["Id"])
 }
 
@@ -90,7 +90,7 @@ async fn a_template_is_compared_by_its_whole_name() {
 }
 
 /// A full body for *Update product*, without its quantities.
-fn update_of(product: &Value, name: &str) -> Value {
+pub fn update_of(product: &Value, name: &str) -> Value {
     let mut body = product.clone();
     body["Name"] = name.into();
     let fields = body.as_object_mut().unwrap();

@@ -9,7 +9,11 @@
 
 mod creates;
 mod doubts;
+mod examples;
+mod explain;
 mod people;
+mod plan;
+mod rules;
 mod shipments;
 mod support;
 mod trackings;

@@ -96,7 +96,7 @@ async fn the_wishes_of_one_entry_stand_and_fall_together() {
 
 #[tokio::test]
 async fn an_undecided_wish_that_had_landed_is_over_and_counts_as_done() {
-    let dock = Dock::with("policy = \"ask\"").await;
+    let dock = Dock::open_with("policy = \"ask\"").await;
     let (sku, warehouse, quantity) = cell(&dock).await;
     dock.run(tallyd::model::JobKind::Warehouses).await;
     dock.wish("count", "quantity.set", count(&sku, warehouse, quantity + 10)).await;
@@ -219,7 +219,7 @@ async fn in_conflict(dock: &Dock) -> (String, i64, i64) {
 #[tokio::test]
 async fn a_conflict_ends_with_the_number_a_person_names() {
     for (word, becomes) in [("mine", Some(10)), ("theirs", None), ("N", Some(7))] {
-        let mut dock = Dock::with("policy = \"ask\"").await;
+        let mut dock = Dock::open_with("policy = \"ask\"").await;
         let (sku, warehouse, quantity) = in_conflict(&dock).await;
         let said = (quantity + 7).to_string();
         let word = if word == "N" { said.as_str() } else { word };
@@ -242,7 +242,7 @@ async fn a_conflict_ends_with_the_number_a_person_names() {
 
 #[tokio::test]
 async fn what_is_sold_after_a_person_said_a_number_still_counts() {
-    let dock = Dock::with("policy = \"ask\"").await;
+    let dock = Dock::open_with("policy = \"ask\"").await;
     let (sku, warehouse, quantity) = in_conflict(&dock).await;
     dock.done(&["outbox", "resolve", "count", "--use", &(quantity + 7).to_string()]).await;
     let pending =
@@ -256,7 +256,7 @@ async fn what_is_sold_after_a_person_said_a_number_still_counts() {
 
 #[tokio::test]
 async fn a_number_is_refused_where_nobody_knows_what_it_is_measured_against() {
-    let dock = Dock::with("policy = \"ask\"").await;
+    let dock = Dock::open_with("policy = \"ask\"").await;
     in_conflict(&dock).await;
     let sql = "UPDATE reading SET observed_ms = observed_ms - 3600000; \
                UPDATE balance SET fact_ms = fact_ms - 3600000";
@@ -333,7 +333,7 @@ async fn a_word_that_makes_no_sense_changes_nothing_and_names_the_one_that_does(
 
 #[tokio::test]
 async fn what_a_brake_holds_goes_by_a_release_alone_and_then_at_once() {
-    let mut dock = Dock::with("hold_jump_over = 3").await;
+    let mut dock = Dock::open_with("hold_jump_over = 3").await;
     let (sku, warehouse, quantity) = cell(&dock).await;
     dock.wish("first", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
     dock.push().await;

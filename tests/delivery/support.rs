@@ -57,8 +57,8 @@ pub struct Dock {
     between: Option<Arc<dyn Transport>>,
     path: PathBuf,
     dir: tempfile::TempDir,
-    /// Lines for the configuration's quantities.
-    quantities: &'static str,
+    /// More lines for the configuration.
+    more: String,
 }
 
 /// A daemon that works by itself until it is dropped.
@@ -75,9 +75,9 @@ impl Dock {
         Self::over("", |_| None).await
     }
 
-    /// One whose configuration has these lines for quantities.
-    pub async fn with(quantities: &'static str) -> Self {
-        Self::over(quantities, |_| None).await
+    /// With more lines for the configuration.
+    pub async fn open_with(more: &str) -> Self {
+        Self::over(more, |_| None).await
     }
 
     /// One with a transport in between, made from the sandbox's address and keys.
@@ -85,10 +85,7 @@ impl Dock {
         Self::over("", between).await
     }
 
-    async fn over(
-        quantities: &'static str,
-        between: impl FnOnce(HttpTransport) -> Option<Arc<dyn Transport>>,
-    ) -> Self {
+    async fn over(more: &str, between: impl FnOnce(HttpTransport) -> Option<Arc<dyn Transport>>) -> Self {
         let listen = ([127, 0, 0, 1], 0).into();
         let options = Options { listen, skus: 30, orders: 0, calls_per_minute: 0, ..Options::default() };
         let sandbox = sandbox::start(options).await.unwrap();
@@ -101,7 +98,8 @@ impl Dock {
         let address = format!("http://{}", sandbox.addr());
         let settings = HttpSettings { timeout: TIMEOUT, ..HttpSettings::new(&address) };
         let between = between(HttpTransport::new(&settings, &keys).unwrap());
-        let mut dock = Self { sandbox, clock: Arc::default(), daemon: None, between, path, dir, quantities };
+        let mut dock =
+            Self { sandbox, clock: Arc::default(), daemon: None, between, path, dir, more: more.into() };
         dock.restart().await;
         dock.run(JobKind::Warehouses).await;
         dock
@@ -113,14 +111,22 @@ impl Dock {
         format!(
             "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {:?}\ngateway_key_file = {:?}\n\
              timeout = \"{}s\"\n[database]\npath = {:?}\n[limits]\ncalls_per_minute = 6000\n\
-             [quantities]\nmax_fact_age = \"0s\"\n{}\n",
+             {}{}",
             self.sandbox.addr(),
             dir.join("i"),
             dir.join("g"),
             TIMEOUT.as_secs(),
             self.path,
-            self.quantities
+            if self.more.contains("[quantities]") { "" } else { "[quantities]\nmax_fact_age = \"0s\"\n" },
+            self.more
         )
+    }
+
+    /// Writes a file beside the database.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
     }
 
     /// Ends the daemon as a kill would, and starts the next.

@@ -3,10 +3,10 @@
 //! Look first: what is there already (folded) is not made again. The ids seen are kept with the claim, so that a later
 //! look can tell what the wish made from what was there before (rules.md 26). One call makes one thing.
 
-use super::look::{Looker, Seen};
+use super::look::{self, Looker, Seen};
 use super::{Deliver, Wish, product_create, refusal, template_create, unmatched, warehouse_create};
 use crate::client::Request;
-use crate::client::wire::{self, Invalid, Malformed, Outcome, WriteAnswer};
+use crate::client::wire::{self, Invalid, Malformed, Outcome, Paging, WriteAnswer};
 use crate::job::JobError;
 use crate::job::call::Answer;
 use crate::job::push::Tally;
@@ -14,7 +14,7 @@ use crate::job::record;
 use crate::model::{Lane, WishId};
 use crate::outbox::{Body, Kind, ListingTemplateCreate, ProductCreate, State, WarehouseCreate};
 use crate::reconcile::create::{Found, plan};
-use crate::store::{Durability, Kept, Verdict, Write};
+use crate::store::{Durability, Kept, Store, Verdict, Write};
 use serde_json::json;
 
 /// A thing to be made.
@@ -111,7 +111,7 @@ impl<'a> Create<'a> {
         }
     }
 
-    fn subject(&self) -> String {
+    pub(super) fn subject(&self) -> String {
         match self {
             Create::Product(wish) => super::sku_subject(&wish.sku),
             Create::Warehouse(wish) => warehouse_create::subject(wish),
@@ -128,7 +128,38 @@ impl<'a> Create<'a> {
         }
     }
 
-    fn request(&self) -> Result<Request, Invalid> {
+    /// The first request of [`Create::look`].
+    pub(super) fn first_look(&self) -> Result<Request, Invalid> {
+        match self {
+            Create::Product(wish) => look::products_request(std::slice::from_ref(&wish.sku)),
+            Create::Warehouse(_) => Ok(look::warehouses_request(Paging::FIRST)),
+            Create::Template(wish) => {
+                Ok(look::templates_request(wish.storefront_id, &wish.name, Paging::FIRST))
+            }
+        }
+    }
+
+    /// What the mirror has under the name, or a name like it.
+    pub(super) async fn at_hand(&self, store: &Store) -> Result<Vec<Found>, JobError> {
+        let found = |id, name: Option<String>| Found { id, name: name.unwrap_or_default(), equal: false };
+        Ok(match self {
+            Create::Product(wish) => {
+                let twins = store.product_twins(&wish.sku.fold()).await?;
+                twins.into_iter().map(|(id, sku)| found(id, Some(sku))).collect()
+            }
+            Create::Warehouse(_) => {
+                let listed =
+                    store.warehouse_list().await?.into_iter().filter(|row| row.missing_since.is_none());
+                listed.map(|row| found(row.id, Some(row.name))).collect()
+            }
+            Create::Template(wish) => {
+                let listed = store.template_list(Some(wish.storefront_id)).await?.into_iter();
+                listed.filter(|row| row.missing_since.is_none()).map(|row| found(row.id, row.name)).collect()
+            }
+        })
+    }
+
+    pub(super) fn request(&self) -> Result<Request, Invalid> {
         match self {
             Create::Product(wish) => wire::create_product(&wish.fields.clone().into()),
             Create::Warehouse(wish) => wire::create_warehouse(&wish.fields.clone().into()),

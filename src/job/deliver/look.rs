@@ -2,7 +2,7 @@
 //! and tells when its request was sent: what it shows is as old as that.
 
 use crate::client::Request;
-use crate::client::wire::{self, Decoded, Malformed, Paging, ProductKey};
+use crate::client::wire::{self, Decoded, Invalid, Malformed, Paging, ProductKey};
 use crate::job::call::Answer;
 use crate::job::{Context, JobError, record};
 use crate::model::{ExchangeId, Lane, OrderId, OrderLine, RunId, ShipmentId, Sku, StorefrontId, Timestamp};
@@ -114,15 +114,29 @@ pub(in crate::job) struct FoundProduct {
     pub(in crate::job) upc: Option<String>,
 }
 
+/// The request of [`products`].
+pub(super) fn products_request(skus: &[Sku]) -> Result<Request, Invalid> {
+    let ids: Vec<String> = skus.iter().map(ToString::to_string).collect();
+    wire::get_products(ProductKey::Sku, &ids)
+}
+
+/// A request of [`warehouses`].
+pub(super) fn warehouses_request(page: Paging) -> Request {
+    wire::list_warehouses(page)
+}
+
+/// A request of [`templates`].
+pub(super) fn templates_request(storefront: StorefrontId, name: &str, page: Paging) -> Request {
+    wire::list_listing_templates(storefront, Some(name.trim()), page)
+}
+
 /// *Get products by SKU or UPC*, by SKU.
 pub(in crate::job) async fn products(
     looker: Looker<'_>,
     skus: &[Sku],
 ) -> Result<Seen<Vec<FoundProduct>>, JobError> {
     let Looker { context, run, lane } = looker;
-    let ids: Vec<String> = skus.iter().map(ToString::to_string).collect();
-    let request = wire::get_products(ProductKey::Sku, &ids);
-    let request = request.map_err(|why| JobError::Implausible(why.to_string()))?;
+    let request = products_request(skus).map_err(|why| JobError::Implausible(why.to_string()))?;
     let answer = context.read(run, lane, "the products by SKU", &request).await?;
     let decoded = context.decoded(&answer, wire::decode_products(&answer.reply.body)).await?;
     let mut write = context.store.begin(Durability::Normal).await?;
@@ -143,7 +157,7 @@ pub(in crate::job) async fn products(
 pub(in crate::job) async fn warehouses(looker: Looker<'_>) -> Result<Seen<Vec<wire::Warehouse>>, JobError> {
     let mut pages = Pages::of("the warehouses".into());
     loop {
-        let request = wire::list_warehouses(pages.paging);
+        let request = warehouses_request(pages.paging);
         let (answer, page) = looker.page(&pages.what, &request, wire::decode_warehouses).await?;
         let mut write = looker.context.store.begin(Durability::Normal).await?;
         looker.context.exchange_end(&mut write, &answer).await?;
@@ -163,7 +177,7 @@ pub(in crate::job) async fn templates(
 ) -> Result<Seen<Vec<wire::ListingTemplate>>, JobError> {
     let mut pages = Pages::of(format!("the listing templates of storefront {storefront}"));
     loop {
-        let request = wire::list_listing_templates(storefront, Some(name.trim()), pages.paging);
+        let request = templates_request(storefront, name, pages.paging);
         let (answer, page) = looker.page(&pages.what, &request, wire::decode_listing_templates).await?;
         looker.context.end_alone(&answer).await?;
         if let Some(seen) = pages.take(&answer, page)? {

@@ -8,6 +8,7 @@
 //! delivered now is left alone for the rest of the run: nobody waits behind it, and nothing spins.
 
 mod create;
+mod foresee;
 mod look;
 mod product_create;
 mod product_update;
@@ -17,6 +18,7 @@ mod tracking_submit;
 mod warehouse_create;
 
 pub(super) use create::Create;
+pub(super) use foresee::foresee;
 pub(super) use look::{Looker, Seen, order, shipment};
 
 use super::call::Answer;
@@ -86,8 +88,7 @@ impl<'a> Deliver<'a> {
             return Ok(false);
         }
         let pending = self.context.store.outbox_pending().await?;
-        let unlucky = pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::NotSent.as_str()));
-        self.unlucky = unlucky.map(|row| WishId(row.id)).collect();
+        self.unlucky = unlucky(&pending);
         let wishes: Vec<Wish> = pending.iter().filter_map(Wish::of).collect();
         for lane in [Lane::Operator, Lane::Push] {
             let mine = |wish: &&Wish| {
@@ -121,13 +122,7 @@ impl<'a> Deliver<'a> {
             return Ok(wishes);
         }
         let under_way = self.context.store.delivery_under_way().await?;
-        let subjects: Vec<String> = wishes.iter().map(|(_, subject, _)| subject.clone()).collect();
-        let turn: BTreeSet<usize> =
-            crate::reconcile::create::in_turn(&subjects, &under_way).into_iter().collect();
-        let first = wishes.into_iter().enumerate().filter(|(index, _)| turn.contains(index));
-        let mut first: Vec<_> = first.map(|(_, wish)| wish).collect();
-        first.sort_by_key(|(id, ..)| self.unlucky.contains(id));
-        Ok(first)
+        Ok(turn(wishes, &under_way, &self.unlucky))
     }
 
     /// The first `limit` of them for one call; one that was refused among others goes by itself.
@@ -306,6 +301,26 @@ impl Wish {
         let (is_urgent, is_released) = (row.priority > 0, row.released_ms.is_some());
         body.cell().is_none().then_some(Self { id: WishId(row.id), is_urgent, is_released, body })
     }
+}
+
+/// The wishes that were tried before without success.
+fn unlucky(pending: &[WishRow]) -> BTreeSet<WishId> {
+    let unlucky = pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::NotSent.as_str()));
+    unlucky.map(|row| WishId(row.id)).collect()
+}
+
+/// The first wish of each subject for which nothing is under way, those with bad luck last.
+fn turn<T>(
+    wishes: Vec<(WishId, String, T)>,
+    under_way: &BTreeSet<String>,
+    unlucky: &BTreeSet<WishId>,
+) -> Vec<(WishId, String, T)> {
+    let subjects: Vec<String> = wishes.iter().map(|(_, subject, _)| subject.clone()).collect();
+    let turn: BTreeSet<usize> = crate::reconcile::create::in_turn(&subjects, under_way).into_iter().collect();
+    let first = wishes.into_iter().enumerate().filter(|(index, _)| turn.contains(index));
+    let mut first: Vec<_> = first.map(|(_, wish)| wish).collect();
+    first.sort_by_key(|(id, ..)| unlucky.contains(id));
+    first
 }
 
 /// The order's name among subjects.

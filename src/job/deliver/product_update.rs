@@ -6,7 +6,8 @@
 
 use super::look::Looker;
 use super::{Deliver, Wish, refusal, sku_subject, unmatched};
-use crate::client::wire::{self, Outcome};
+use crate::client::Request;
+use crate::client::wire::{self, Invalid, Outcome};
 use crate::job::call::Answer;
 use crate::job::push::Tally;
 use crate::job::push::brake::judge_update;
@@ -14,7 +15,7 @@ use crate::job::{JobError, record};
 use crate::model::{ExchangeId, Lane, Quantity, Sku, Timestamp, WarehouseId, WishId};
 use crate::outbox::{Body, Kind, ProductUpdate, Reason, Rejection, State};
 use crate::reconcile::Plan;
-use crate::store::{CellWrite, Durability, Kept, ProductCells, Verdict};
+use crate::store::{CellWrite, Durability, Kept, ProductCells, Store, Verdict};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ pub(super) async fn deliver(
     let turn = deliver.in_turn(ours.collect()).await?;
     let mut free = None;
     for (id, subject, (wish, is_released)) in turn {
-        let sku = known_sku(deliver, wish).await?;
+        let sku = known_sku(&deliver.context.store, wish).await?;
         if !deliver.context.store.product_cells(&sku).await?.is_busy() {
             free = Some((id, subject, wish, is_released, sku));
             break;
@@ -45,11 +46,11 @@ pub(super) async fn deliver(
     let look = read(looker, &sku).await;
     let Some((exchange, seen_at)) = deliver.seen(id, look, tally).await? else { return Ok(true) };
     let cells = deliver.context.store.product_cells(&sku).await?;
-    let Some(fields) = deliver.planned(id, plan(wish, &cells, exchange), tally).await? else {
+    let Some(fields) = deliver.planned(id, plan(wish, &cells, Some(exchange)), tally).await? else {
         return Ok(true);
     };
     let kept = Kept { id, kind: Kind::ProductUpdate.as_str(), subject, claimed: json!({"sku": sku}) };
-    let request = wire::update_product(&Value::Object(fields));
+    let request = request(fields);
     let writes = cells.writes();
     let held = judge_update(deliver.context, id, is_released, &sku, &writes).await?;
     if held > 0 {
@@ -63,9 +64,14 @@ pub(super) async fn deliver(
 }
 
 /// The SKU the service knows the product by now: the update may be about to change it.
-async fn known_sku(deliver: &Deliver<'_>, wish: &ProductUpdate) -> Result<Sku, JobError> {
-    let known = deliver.context.store.product_sku(wish.product_id).await?;
+pub(super) async fn known_sku(store: &Store, wish: &ProductUpdate) -> Result<Sku, JobError> {
+    let known = store.product_sku(wish.product_id).await?;
     Ok(known.and_then(|sku| Sku::new(sku).ok()).unwrap_or_else(|| wish.sku.clone()))
+}
+
+/// The call that replaces the product.
+pub(super) fn request(fields: Map<String, Value>) -> Result<Request, Invalid> {
+    wire::update_product(&Value::Object(fields))
 }
 
 /// The balances of the product, read for this very write.
@@ -78,10 +84,15 @@ async fn read(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Timestamp), 
     Ok((answer.id, answer.sent_at))
 }
 
-/// The body to be sent, from what the read showed.
-fn plan(wish: &ProductUpdate, cells: &ProductCells, read: ExchangeId) -> Plan<Map<String, Value>> {
+/// The body to be sent, from what `read` showed, or without one from the facts at hand.
+pub(super) fn plan(
+    wish: &ProductUpdate,
+    cells: &ProductCells,
+    read: Option<ExchangeId>,
+) -> Plan<Map<String, Value>> {
     let sku = &wish.sku;
-    let Some(product_id) = cells.product_id.filter(|_| cells.read_by == Some(read.0)) else {
+    let is_of_read = |exchange: Option<i64>| read.is_none_or(|read| exchange == Some(read.0));
+    let Some(product_id) = cells.product_id.filter(|_| is_of_read(cells.read_by)) else {
         let detail = format!("the service does not return {sku}; create it, or correct the SKU");
         return Plan::Rejected { reason: Reason::UnknownSku, detail };
     };
@@ -90,7 +101,7 @@ fn plan(wish: &ProductUpdate, cells: &ProductCells, read: ExchangeId) -> Plan<Ma
             format!("{sku} is product {product_id} at the service and the update names {}", wish.product_id);
         return Plan::Rejected { reason: Reason::BadBody, detail };
     }
-    if cells.is_busy() || cells.cells.iter().any(|cell| cell.fact_exchange_id != Some(read.0)) {
+    if cells.is_busy() || cells.cells.iter().any(|cell| !is_of_read(cell.fact_exchange_id)) {
         return Plan::Read;
     }
     let facts: BTreeMap<WarehouseId, Quantity> =

@@ -2,7 +2,8 @@
 
 use super::look::{self, Looker};
 use super::{Deliver, Parcel, Wish, order_subject, refusal, unmatched};
-use crate::client::wire::{self, CreatedShipment, Outcome};
+use crate::client::Request;
+use crate::client::wire::{self, CreatedShipment, Invalid, Outcome};
 use crate::job::JobError;
 use crate::job::call::Answer;
 use crate::job::push::Tally;
@@ -15,10 +16,10 @@ use serde_json::json;
 
 /// Orders of one call. Each costs a read of its own, so more would save little, and the first of them would wait
 /// longer behind the reads of the others.
-const ORDERS_MAX: usize = 10;
+pub(super) const ORDERS_MAX: usize = 10;
 
 /// One order of the call.
-type Load = Parcel<(OrderId, Vec<ClaimedLine>)>;
+pub(super) type Load = Parcel<(OrderId, Vec<ClaimedLine>)>;
 
 pub(super) async fn deliver(
     deliver: &mut Deliver<'_>,
@@ -56,7 +57,7 @@ pub(super) async fn deliver(
     Ok(true)
 }
 
-fn load(id: WishId, subject: String, wish: &ShipmentCreate, lines: Vec<ClaimedLine>) -> Load {
+pub(super) fn load(id: WishId, subject: String, wish: &ShipmentCreate, lines: Vec<ClaimedLine>) -> Load {
     let kept = Kept { id, kind: Kind::ShipmentCreate.as_str(), subject, claimed: json!(lines) };
     Parcel { kept, entry: (wish.order_id, lines) }
 }
@@ -68,13 +69,16 @@ async fn send(
     seen_at: Timestamp,
     tally: &mut Tally,
 ) -> Result<(), JobError> {
-    let orders: Vec<wire::ShipmentOrder> = loads.iter().map(order).collect();
     let kept: Vec<Kept> = loads.iter().map(|load| load.kept.clone()).collect();
-    let request = wire::create_shipments(&orders);
-    match deliver.carry(lane, request, &kept, &[], seen_at, tally).await? {
+    match deliver.carry(lane, request(loads), &kept, &[], seen_at, tally).await? {
         Some(answer) => conclude(deliver, loads, &answer, tally).await,
         None => Ok(()),
     }
+}
+
+/// The call that makes these shipments.
+pub(super) fn request(loads: &[Load]) -> Result<Request, Invalid> {
+    wire::create_shipments(&loads.iter().map(order).collect::<Vec<_>>())
 }
 
 fn order(load: &Load) -> wire::ShipmentOrder {

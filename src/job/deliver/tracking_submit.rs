@@ -4,24 +4,25 @@
 
 use super::look::{self, Looker};
 use super::{Deliver, Parcel, Wish, refusal, shipment_subject, unmatched};
-use crate::client::wire::{self, Outcome, TrackingAnswer};
+use crate::client::Request;
+use crate::client::wire::{self, Invalid, Outcome, TrackingAnswer};
 use crate::job::JobError;
 use crate::job::call::Answer;
 use crate::job::push::Tally;
 use crate::model::{ExchangeId, Lane, ShipmentId, Timestamp, WishId};
 use crate::outbox::{Body, Kind, Reason, ShipmentRef, State, TrackingSubmit};
 use crate::reconcile::tracking::{Entry, plan};
-use crate::store::{Claim, Durability, Kept, NamedWish, Verdict};
+use crate::store::{Claim, Durability, Kept, NamedWish, Store, Verdict};
 use serde_json::json;
 
 /// Shipments of one call; each costs a read of its own, as an order does.
-const SHIPMENTS_MAX: usize = 10;
+pub(super) const SHIPMENTS_MAX: usize = 10;
 
 /// One shipment of the call.
-type Load = Parcel<wire::TrackingSubmission>;
+pub(super) type Load = Parcel<wire::TrackingSubmission>;
 
 /// What became of a wish's shipment.
-enum Shipment {
+pub(super) enum Shipment {
     There(ShipmentId),
     NotYet(String),
     Never(String),
@@ -72,7 +73,7 @@ async fn with_shipment<'w>(
     let (mut ready, mut waiting, mut went) = (Vec::new(), Vec::new(), false);
     for wish in wishes {
         let Body::TrackingSubmit(submit) = &wish.body else { continue };
-        match shipment_of(deliver, &submit.shipment).await? {
+        match shipment_of(&deliver.context.store, &submit.shipment).await? {
             Shipment::There(id) => ready.push((wish.id, shipment_subject(id), (id, submit))),
             Shipment::NotYet(why) => waiting.push((wish.id, Reason::AwaitsShipment, why)),
             Shipment::Never(why) => {
@@ -85,12 +86,13 @@ async fn with_shipment<'w>(
     Ok((ready, went))
 }
 
-async fn shipment_of(deliver: &Deliver<'_>, shipment: &ShipmentRef) -> Result<Shipment, JobError> {
+/// The shipment a wish means: by its id, or by what became of the wish that makes it.
+pub(super) async fn shipment_of(store: &Store, shipment: &ShipmentRef) -> Result<Shipment, JobError> {
     let key = match shipment {
         ShipmentRef::Id(id) => return Ok(Shipment::There(*id)),
         ShipmentRef::Key(key) => key,
     };
-    let Some(named) = deliver.context.store.delivery_named(key).await? else {
+    let Some(named) = store.delivery_named(key).await? else {
         return Ok(Shipment::NotYet(format!("no wish has the key `{key}` yet")));
     };
     Ok(judge(key, &named))
@@ -127,7 +129,7 @@ async fn agreed(
 }
 
 /// Every item carries its own words: nothing falls back to what the call says of the whole shipment.
-fn load(
+pub(super) fn load(
     id: WishId,
     subject: String,
     shipment_id: ShipmentId,
@@ -163,13 +165,16 @@ async fn send(
     seen_at: Timestamp,
     tally: &mut Tally,
 ) -> Result<(), JobError> {
-    let submissions: Vec<wire::TrackingSubmission> = loads.iter().map(|load| load.entry.clone()).collect();
     let kept: Vec<Kept> = loads.iter().map(|load| load.kept.clone()).collect();
-    let request = wire::submit_tracking(&submissions);
-    match deliver.carry(lane, request, &kept, &[], seen_at, tally).await? {
+    match deliver.carry(lane, request(loads), &kept, &[], seen_at, tally).await? {
         Some(answer) => conclude(deliver, loads, &answer, tally).await,
         None => Ok(()),
     }
+}
+
+/// The call that tells these numbers.
+pub(super) fn request(loads: &[Load]) -> Result<Request, Invalid> {
+    wire::submit_tracking(&loads.iter().map(|load| load.entry.clone()).collect::<Vec<_>>())
 }
 
 /// Each shipment by the request its record echoes, as with orders.

@@ -5,21 +5,50 @@
 
 use super::work::Work;
 use crate::job::{Context, JobError};
-use crate::model::{Cell, Sku, WarehouseId, WishId};
+use crate::model::{Cell, Sku, Timestamp, WarehouseId, WishId};
 use crate::outbox::Reason;
 use crate::reconcile::Step;
-use crate::reconcile::brake::{Brake, Entry, Trip, judge};
-use crate::store::{CellWrite, Durability};
+use crate::reconcile::brake::{self, Brake, Entry, Trip, judge};
+use crate::store::{CellWrite, Durability, Store, StoreError};
 use crate::telemetry::event;
 use std::time::Duration;
 
 /// Zeroings are counted over a rolling hour plus the flush (rules.md 27).
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
+/// The brakes that the backlog trips, by the facts at hand.
+pub(super) async fn trips(
+    store: &Store,
+    settings: brake::Settings,
+    now: Timestamp,
+    works: &[Work],
+) -> Result<Vec<Trip>, StoreError> {
+    let flush: Vec<Entry> = works.iter().filter_map(entry).collect();
+    flush_trips(store, settings, now, &flush).await
+}
+
+async fn flush_trips(
+    store: &Store,
+    settings: brake::Settings,
+    now: Timestamp,
+    flush: &[Entry],
+) -> Result<Vec<Trip>, StoreError> {
+    let is_suspect = |entry: &Entry| (entry.from.0 > 0 && entry.to.0 == 0) || settings.hold_jump_over > 0;
+    if !flush.iter().any(is_suspect) {
+        return Ok(Vec::new());
+    }
+    let hours = store.brake_hours(now.minus(HOUR)).await?;
+    match judge(flush, &hours, settings) {
+        Brake::Tripped(trips) => Ok(trips),
+        Brake::Clear => Ok(Vec::new()),
+    }
+}
+
 /// Judges the backlog; how many wishes were held is returned. After a trip the backlog is gathered anew.
 pub(super) async fn judge_backlog(context: &Context, works: &[Work]) -> Result<u64, JobError> {
-    let flush: Vec<Entry> = works.iter().filter_map(entry).collect();
-    judge_flush(context, &flush).await
+    let now = context.now();
+    let trips = trips(&context.store, context.settings().quantities.brakes, now, works).await?;
+    hold(context, now, &trips).await
 }
 
 /// Judges what a product's update would write; how many wishes were held is returned.
@@ -36,21 +65,19 @@ pub(in crate::job) async fn judge_update(
         Some(Entry { cell, from, to, counts: true, released, wishes: vec![wish] })
     };
     let flush: Vec<Entry> = writes.iter().filter_map(entry).collect();
-    judge_flush(context, &flush).await
+    let now = context.now();
+    let trips = flush_trips(&context.store, context.settings().quantities.brakes, now, &flush).await?;
+    hold(context, now, &trips).await
 }
 
-async fn judge_flush(context: &Context, flush: &[Entry]) -> Result<u64, JobError> {
-    let settings = context.settings().quantities.brakes;
-    let is_suspect = |entry: &Entry| (entry.from.0 > 0 && entry.to.0 == 0) || settings.hold_jump_over > 0;
-    if !flush.iter().any(is_suspect) {
+/// Holds what the trips name; how many wishes that are is returned.
+async fn hold(context: &Context, now: Timestamp, trips: &[Trip]) -> Result<u64, JobError> {
+    if trips.is_empty() {
         return Ok(0);
     }
-    let now = context.now();
-    let hours = context.store.brake_hours(now.minus(HOUR)).await?;
-    let Brake::Tripped(trips) = judge(flush, &hours, settings) else { return Ok(0) };
     let mut write = context.store.begin(Durability::Full).await?;
     let mut held = 0;
-    for trip in &trips {
+    for trip in trips {
         let reason = match trip {
             Trip::Zeroing { .. } => Reason::Brake,
             Trip::Jump { .. } => Reason::Jump,
@@ -58,7 +85,7 @@ async fn judge_flush(context: &Context, flush: &[Entry]) -> Result<u64, JobError
         held += write.brake_trip(reason, &trip.to_string(), trip.wishes(), now).await?;
     }
     write.commit().await?;
-    for trip in &trips {
+    for trip in trips {
         let wishes = trip.wishes().len();
         tracing::error!(
             event = event::BRAKE_TRIPPED,

@@ -8,9 +8,11 @@
 //! An operator's wish that arrives meanwhile ends the batch: what was not sent is planned again behind it.
 
 pub(super) mod brake;
+mod foresee;
 mod send;
 pub(super) mod work;
 
+pub(super) use self::foresee::foresee;
 use self::send::Sent;
 use self::work::{Look, Work, gather};
 use super::deliver::Deliver;
@@ -167,14 +169,9 @@ impl Push<'_> {
         if !tired.is_empty() {
             return self.hold_unread(&tired).await;
         }
-        let mut skus: BTreeSet<&Sku> = stale.iter().map(|work| &work.cell.sku).collect();
-        if stale.iter().any(|work| work.was_absent) {
-            let absent = stale.iter().filter(|work| work.was_absent).map(|work| &work.cell.sku);
-            skus = absent.collect::<BTreeSet<_>>().into_iter().take(SMALL_PAGE).collect();
-        }
-        let skus: Vec<Sku> = skus.into_iter().cloned().collect();
+        let skus = skus_to_read(stale);
         let urgent = stale.iter().any(|work| work.urgent);
-        for work in stale.iter().filter(|work| skus.contains(&work.cell.sku)) {
+        for work in stale.iter().filter(|work| skus.contains(&work.ask)) {
             *self.reads.entry(work.cell.clone()).or_default() += 1;
         }
         let lane = if urgent { Lane::Operator } else { Lane::Push };
@@ -265,14 +262,7 @@ impl Push<'_> {
 
     /// Packs and sends; always worth another look afterwards.
     async fn send(&mut self, writes: &[&Work], has_more: bool, newest: WishId) -> Result<bool, JobError> {
-        let entries: Vec<Entry<'_>> = writes.iter().map(|work| work.entry()).collect();
-        let mut calls: VecDeque<Vec<&Work>> = pack(&entries)
-            .into_iter()
-            .map(|call| call.into_iter().map(|index| writes[index]).collect())
-            .collect();
-        if has_more && calls.iter().any(|call| call.len() == ENTRIES_MAX) {
-            calls.retain(|call| call.len() == ENTRIES_MAX);
-        }
+        let mut calls = VecDeque::from(calls(writes, has_more));
         let mut flying: JoinSet<Result<Sent, JobError>> = JoinSet::new();
         // The first call goes straight behind the read that made its facts fresh, which paid its pace.
         let mut pace = Pace::Paid;
@@ -356,21 +346,44 @@ fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
     }
 }
 
+/// The writes of a batch as calls; one that would not be full waits for the next batch while there is one.
+fn calls<'w>(writes: &[&'w Work], has_more: bool) -> Vec<Vec<&'w Work>> {
+    let entries: Vec<Entry<'_>> = writes.iter().map(|work| work.entry()).collect();
+    let packed = pack(&entries).into_iter();
+    let mut calls: Vec<Vec<&Work>> =
+        packed.map(|call| call.into_iter().map(|index| writes[index]).collect()).collect();
+    if has_more && calls.iter().any(|call| call.len() == ENTRIES_MAX) {
+        calls.retain(|call| call.len() == ENTRIES_MAX);
+    }
+    calls
+}
+
+/// The SKUs of the next read before a push: all that are stale, or first a few of those an answer lacked.
+fn skus_to_read(stale: &[&Work]) -> Vec<Sku> {
+    let mut skus: BTreeSet<&Sku> = stale.iter().map(|work| &work.ask).collect();
+    if stale.iter().any(|work| work.was_absent) {
+        let absent = stale.iter().filter(|work| work.was_absent).map(|work| &work.ask);
+        skus = absent.collect::<BTreeSet<_>>().into_iter().take(SMALL_PAGE).collect();
+    }
+    skus.into_iter().cloned().collect()
+}
+
 fn count(moves: &[Verdict], state: State) -> u64 {
     moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64
 }
 
 /// The works of the first `limit` SKUs, and whether there are more.
-fn first_skus(works: &[Work], limit: usize) -> (Vec<&Work>, bool) {
+fn first_skus<'w>(works: impl IntoIterator<Item = &'w Work>, limit: usize) -> (Vec<&'w Work>, bool) {
     let mut skus = BTreeSet::new();
-    let mut batch = Vec::new();
+    let (mut batch, mut has_more) = (Vec::new(), false);
     for work in works {
         if skus.len() < limit || skus.contains(&work.cell.sku) {
             skus.insert(&work.cell.sku);
             batch.push(work);
+        } else {
+            has_more = true;
         }
     }
-    let has_more = batch.len() < works.len();
     (batch, has_more)
 }
 

@@ -3,6 +3,7 @@
 //! Only the wishes of the call's own claim are concluded; one that was inserted meanwhile waits for the next.
 
 use super::work::{Look, Work, gather};
+use crate::client::Request;
 use crate::client::wire::{self, UpdateStatus};
 use crate::job::call::Answer;
 use crate::job::carry::{self, Load, Went};
@@ -65,13 +66,11 @@ pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError>
         return Ok(Sent::Nothing);
     }
     let entries: Vec<wire::QuantityUpdate> = lines.iter().map(Line::entry).collect();
-    let request = match wire::update_quantity_on_hand(&entries) {
+    let request = match request(&entries) {
         Ok(request) => request,
-        Err(why) => {
+        Err(error) => {
             permit.give_back();
-            return Err(JobError::Implausible(format!(
-                "tallyd packed a call that the service would refuse: {why}"
-            )));
+            return Err(error);
         }
     };
     let wishes: Vec<Claim> = lines.iter().flat_map(Line::claims).collect();
@@ -84,6 +83,13 @@ pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError>
     };
     let answer = context.send(permit, begun, request).await;
     conclude(&context, call.run, lines, answer).await
+}
+
+/// The call that writes these entries.
+pub(super) fn request(entries: &[wire::QuantityUpdate]) -> Result<Request, JobError> {
+    wire::update_quantity_on_hand(entries).map_err(|why| {
+        JobError::Implausible(format!("tallyd packed a call that the service would refuse: {why}"))
+    })
 }
 
 /// The entries that are still to be written; none where a fact aged while the call waited for its place.

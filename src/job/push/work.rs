@@ -6,6 +6,7 @@ use crate::client::wire::QuantityUpdate;
 use crate::job::QuantitySettings;
 use crate::model::{Cell, ExchangeId, Quantity, Sku, Timestamp, WarehouseId, WishId};
 use crate::outbox::{self, Body, State};
+use crate::reconcile::base::{PastFact, at_count};
 use crate::reconcile::packing::Entry;
 use crate::reconcile::{
     Base, CellFact, CellInput, CellPlan, CellWish, Change, Count, CountMark, Decision, Outcome, Pair,
@@ -36,6 +37,8 @@ pub(in crate::job) struct Work {
     pub(in crate::job) cell: Cell,
     /// The service's spelling, which is what is sent.
     pub(super) sku: Sku,
+    /// The spelling to read it by: the wishes' own until the service was asked for that once.
+    pub(super) ask: Sku,
     /// The product's row, once the service was asked.
     pub(super) product: Option<i64>,
     /// What is decided.
@@ -52,6 +55,8 @@ pub(in crate::job) struct Work {
     pub(super) urgent: bool,
     /// An earlier answer lacked the SKU.
     pub(super) was_absent: bool,
+    /// The plan is made from a fact that would be read again first; only a preview shows such a plan.
+    pub(super) is_stale: bool,
     /// Where the fact is from.
     pub(super) fact_exchange: ExchangeId,
     /// When the fact's request was sent.
@@ -180,13 +185,12 @@ impl Look<'_> {
         if row.is_busy {
             return None;
         }
-        let applied: Vec<(i64, i64)> = serde_json::from_str(&row.applied_adjusts).unwrap_or_default();
-        let wishes: Vec<CellWish> = open.iter().filter_map(|wish| self.wish(wish, row, &applied)).collect();
-        let created = row.last_set_at.as_deref().and_then(Timestamp::parse);
+        let wishes: Vec<CellWish> = open.iter().filter_map(|wish| self.wish(wish, row)).collect();
+        let time = |text: &Option<String>| text.as_deref().and_then(Timestamp::parse);
         let last_set = row.last_set_id.map(|id| CountMark {
             id: WishId(id),
-            created_at: created.unwrap_or(self.now),
-            counted_at: None,
+            created_at: time(&row.last_set_at).unwrap_or(self.now),
+            counted_at: time(&row.last_set_counted_at),
         });
         let mut input = CellInput {
             cell: &cell,
@@ -202,8 +206,11 @@ impl Look<'_> {
             foreseen = decide(&input);
         }
         let pending = open.iter().filter(|wish| wish.state == State::Pending.as_str());
+        let known = row.sku.as_deref().and_then(|sku| Sku::new(sku).ok());
+        let sku = known.unwrap_or_else(|| cell.sku.clone());
         Some(Work {
-            sku: row.sku.as_deref().and_then(|sku| Sku::new(sku).ok()).unwrap_or_else(|| cell.sku.clone()),
+            ask: if row.was_asked { sku.clone() } else { cell.sku.clone() },
+            sku,
             product: row.product,
             plan,
             foreseen,
@@ -212,6 +219,7 @@ impl Look<'_> {
             urgent: pending.clone().any(|wish| wish.priority > 0),
             pending: pending.map(|wish| WishId(wish.id)).collect(),
             was_absent: row.was_asked && row.product_id.is_none(),
+            is_stale: false,
             fact_exchange: ExchangeId(row.fact_exchange_id.unwrap_or(0)),
             fact_at: row.fact_ms.map(Timestamp),
             cell,
@@ -260,15 +268,21 @@ impl Look<'_> {
         age <= self.settings.max_fact_age || (is_own && age <= OWN_READ_SERVES)
     }
 
-    fn wish(&self, wish: &WishRow, row: &CellRow, applied: &[(i64, i64)]) -> Option<CellWish> {
+    fn wish(&self, wish: &WishRow, row: &CellRow) -> Option<CellWish> {
+        let created_at = created_at(wish, self.now);
         let change = match outbox::parse(&wish.kind, &wish.body).ok()? {
-            Body::QuantitySet(set) => Change::Set(Count {
-                quantity: set.quantity,
-                counted_at: set.counted_at,
-                base: self.base(wish, set.seen.is_some(), row),
-                applied_after: applied.iter().filter(|(id, _)| *id > wish.id).map(|(_, delta)| delta).sum(),
-                word: word(wish),
-            }),
+            Body::QuantitySet(set) => {
+                let mark = CountMark { id: WishId(wish.id), created_at, counted_at: set.counted_at };
+                let base = match set.counted_at {
+                    Some(_) if set.seen.is_none() => {
+                        at_count(mark.moment(), &pairs(row), self.settings.max_base_age)
+                    }
+                    _ => self.base(wish, set.seen.is_some(), row),
+                };
+                let (quantity, counted_at) = (set.quantity, set.counted_at);
+                let applied_after = applied_after(&mark, row);
+                Change::Set(Count { quantity, counted_at, base, applied_after, word: word(wish) })
+            }
             Body::QuantityAdjust(adjust) => Change::Adjust(adjust.delta),
             Body::ShipmentCreate(_)
             | Body::TrackingSubmit(_)
@@ -278,7 +292,7 @@ impl Look<'_> {
             | Body::ListingTemplateCreate(_) => return None,
         };
         let standing = if wish.state == State::Pending.as_str() { Standing::Pending } else { Standing::Held };
-        Some(CellWish { id: WishId(wish.id), created_at: created_at(wish, self.now), standing, change })
+        Some(CellWish { id: WishId(wish.id), created_at, standing, change })
     }
 
     /// What a count is measured against. The database stored the pair at the insertion, or with the first read after
@@ -305,6 +319,27 @@ fn word(wish: &WishRow) -> Option<Word> {
         }
         (None, _) | (_, None) => Word::Mine,
     })
+}
+
+/// The sum of the applied adjusts whose goods moved after a count.
+fn applied_after(count: &CountMark, row: &CellRow) -> i64 {
+    let applied: Vec<(i64, i64, String)> = serde_json::from_str(&row.applied_adjusts).unwrap_or_default();
+    let is_after = |(id, _, inserted): &&(i64, i64, String)| {
+        Timestamp::parse(inserted).is_some_and(|at| count.precedes_adjust(WishId(*id), at))
+    };
+    applied.iter().filter(is_after).map(|(_, delta, _)| delta).sum()
+}
+
+/// The facts the cell had and has, oldest first: each pair as it was first seen, and as it was last.
+fn pairs(row: &CellRow) -> Vec<PastFact> {
+    let held: Vec<(i64, i64, Option<i64>, Option<i64>)> =
+        serde_json::from_str(&row.pairs).unwrap_or_default();
+    let facts = held.into_iter().flat_map(|(quantity, ours, first, last)| {
+        let pair = Pair { quantity: Quantity(quantity), ours };
+        let seen = [first, last.max(first)].into_iter().flatten();
+        seen.map(move |at| PastFact { pair, observed_at: Timestamp(at) })
+    });
+    facts.collect()
 }
 
 fn created_at(wish: &WishRow, now: Timestamp) -> Timestamp {

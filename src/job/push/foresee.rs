@@ -1,0 +1,117 @@
+//! The quantities of the next push, foreseen from the facts at hand: the same look, brakes, batches, packing and request
+//! as the push has, without a place in the quota, a claim or a send.
+//!
+//! A cell whose fact is too old is named and its read shown; what would be sent is what the fact at hand makes of it.
+
+use super::work::{Gathered, Look, Work, gather};
+use super::{brake, calls, first_skus, send, skus_to_read};
+use crate::client::wire;
+use crate::job::plan::{Planned, Preview};
+use crate::job::{JobError, Settings};
+use crate::model::{Timestamp, WishId};
+use crate::reconcile::{Outcome, Step};
+use crate::store::Store;
+use std::collections::BTreeSet;
+
+/// Adds the quantities to a preview.
+pub(in crate::job) async fn foresee(
+    store: &Store,
+    settings: &Settings,
+    now: Timestamp,
+    preview: &mut Preview,
+) -> Result<(), JobError> {
+    let look = Look { settings: &settings.quantities, now, own_read: None };
+    let Gathered { works, rejected, .. } = gather(store, look, None).await?;
+    for verdict in rejected {
+        let why = verdict.detail.unwrap_or_default();
+        preview.without_call.push((verdict.id, format!("rejected: {why}")));
+    }
+    let mut held = BTreeSet::new();
+    for trip in brake::trips(store, settings.quantities.brakes, now, &works).await? {
+        let note = |id: &WishId| (*id, format!("held: {trip}"));
+        preview.without_call.extend(trip.wishes().iter().map(note));
+        held.extend(trip.wishes().iter().copied());
+    }
+    let mut works: Vec<Work> = works.into_iter().map(|work| at_hand(work, preview)).collect();
+    for work in &mut works {
+        if work.plan.settles().any(|id| held.contains(&id)) {
+            work.plan.step = Step::Nothing;
+        }
+        without_call(work, &held, preview);
+    }
+    batches(&works, settings.skus_per_call, preview)
+}
+
+/// The cell as the fact at hand makes it; one whose fact is too old is named.
+fn at_hand(mut work: Work, preview: &mut Preview) -> Work {
+    if work.plan.step == Step::Read {
+        preview.reads.push(work.cell.clone());
+        if work.foreseen.step != Step::Read {
+            work.plan = work.foreseen.clone();
+            work.is_stale = true;
+        }
+    }
+    work
+}
+
+/// Says of the wishes that no call carries what becomes of them.
+fn without_call(work: &Work, held: &BTreeSet<WishId>, preview: &mut Preview) {
+    for decision in &work.plan.decisions {
+        let sentence = match (&decision.outcome, work.plan.step) {
+            (Outcome::Settles { .. }, Step::Write { .. }) => continue,
+            (Outcome::Settles { .. }, _) if held.contains(&decision.id) => continue,
+            (Outcome::Settles { how }, _) => format!("applied without a call: {how}"),
+            (Outcome::Held { detail, .. }, _) => format!("held: {detail}"),
+            (Outcome::Rejected { detail, .. }, _) => format!("rejected: {detail}"),
+            (Outcome::Cancelled { detail, .. }, _) => format!("cancelled: {detail}"),
+        };
+        preview.without_call.push((decision.id, sentence));
+    }
+    if work.plan.step == Step::Read {
+        let sentence = format!("decided once {} was read", work.cell);
+        preview.without_call.extend(work.pending.iter().map(|id| (*id, sentence.clone())));
+    }
+}
+
+/// The batches of the push, one after the other: what each reads first, and its calls.
+fn batches(works: &[Work], skus_per_call: usize, preview: &mut Preview) -> Result<(), JobError> {
+    let mut rest: Vec<&Work> = works.iter().collect();
+    let mut read = BTreeSet::new();
+    while !rest.is_empty() {
+        let (batch, has_more) = first_skus(rest.iter().copied(), skus_per_call);
+        let is_read = |work: &&Work| work.is_stale || work.plan.step == Step::Read;
+        let stale: Vec<&Work> =
+            batch.iter().copied().filter(is_read).filter(|work| !read.contains(&work.cell)).collect();
+        if !stale.is_empty() {
+            let request = wire::get_product_balances(&skus_to_read(&stale))
+                .map_err(|why| JobError::Implausible(why.to_string()))?;
+            let wishes = stale.iter().flat_map(|work| work.pending.iter().copied()).collect();
+            preview.requests.push(Planned { request, wishes });
+            read.extend(stale.iter().map(|work| work.cell.clone()));
+        }
+        let is_write = |work: &&Work| matches!(work.plan.step, Step::Write { .. });
+        let writes: Vec<&Work> = batch.iter().copied().filter(is_write).collect();
+        let mut done: BTreeSet<_> =
+            batch.iter().filter(|work| !is_write(work)).map(|work| &work.cell).collect();
+        for call in calls(&writes, has_more) {
+            let planned = planned(&call, preview)?;
+            preview.requests.push(planned);
+            done.extend(call.iter().map(|work| &work.cell));
+        }
+        rest.retain(|work| !done.contains(&work.cell));
+    }
+    Ok(())
+}
+
+fn planned(call: &[&Work], preview: &mut Preview) -> Result<Planned, JobError> {
+    let mut entries = Vec::new();
+    for work in call {
+        let Step::Write { from, to } = work.plan.step else { continue };
+        let entry = work.update(to);
+        let cell = (entry.sku.fold(), entry.warehouse_id);
+        preview.written.insert(cell, (from.unwrap_or(to), to));
+        entries.push(entry);
+    }
+    let wishes = call.iter().flat_map(|work| work.plan.settles()).collect();
+    Ok(Planned { request: send::request(&entries)?, wishes })
+}
