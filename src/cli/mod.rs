@@ -9,6 +9,7 @@ mod create;
 mod csv;
 mod demo;
 mod job;
+mod logging;
 mod order;
 mod outbox;
 mod packaging;

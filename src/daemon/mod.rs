@@ -18,6 +18,7 @@ mod supervise;
 
 pub use ask::{AskError, find_products, prove_keys, read_components};
 pub use clock::{SystemClock, boot_id};
+pub use notify::reload_refused;
 pub use once::Once;
 pub use start::{Daemon, StartError};
 

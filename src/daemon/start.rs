@@ -101,7 +101,7 @@ impl Daemon {
 
     /// Works until `stop`, then drains and closes. What comes over `reload` is put in force without dropping a call.
     pub async fn run(
-        self,
+        mut self,
         stop: CancellationToken,
         mut reload: mpsc::Receiver<Config>,
     ) -> Result<(), StartError> {
@@ -119,9 +119,12 @@ impl Daemon {
         notify::ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
         while let Some(config) = supervisor.work(&stop, &mut reload).await? {
+            self.warn_of_restart(&config);
+            let config = settings::until_restart(&self.config, config);
             let changed = self.reload(&config).await?;
             driver.replace(changed.schedules.clone()).await?;
-            supervisor.reload(changed, config.service.keys);
+            supervisor.reload(changed, config.service.keys.clone());
+            self.config = config;
             notify::ready("working, with the configuration just read");
         }
         driver.stop().await;
@@ -154,6 +157,25 @@ impl Daemon {
         write.commit().await?;
         tracing::info!(event = event::CONFIG_RELOADED, "the changed configuration is in force");
         Ok(Reload { schedules: settings::schedules(config) })
+    }
+
+    /// What a reload cannot put in force is said, or an operator would wait for it.
+    fn warn_of_restart(&self, config: &Config) {
+        let keys = settings::restart_for(&self.config, config).join(", ");
+        if !keys.is_empty() {
+            tracing::warn!(
+                event = event::DAEMON_WARNING,
+                keys,
+                "{keys}: changed, but in force only after `systemctl restart`"
+            );
+        }
+        if config.service.keys.needs_restart() {
+            tracing::warn!(
+                event = event::DAEMON_WARNING,
+                "the keys are copies made at the start (systemd credentials, environment): if one of them changed, \
+                 `systemctl restart` puts it in force"
+            );
+        }
     }
 
     pub(super) fn warn_of_unbuilt(&self) {
