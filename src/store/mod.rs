@@ -20,6 +20,7 @@ mod delivery;
 mod doubt;
 mod error;
 mod exchange;
+mod files;
 mod kits;
 mod list;
 mod lock;
