@@ -10,6 +10,7 @@
 mod ask;
 mod clock;
 mod keys;
+mod metrics;
 mod notify;
 mod once;
 mod settings;

@@ -105,17 +105,19 @@ impl Daemon {
         stop: CancellationToken,
         mut reload: mpsc::Receiver<Config>,
     ) -> Result<(), StartError> {
-        let schedules = settings::schedules(&self.config);
+        let begin = reload_of(&self.config);
         self.warn_of_unbuilt();
         let (due, triggers) = mpsc::channel(TRIGGERS);
         let fire = move |kind: JobKind, at: Timestamp| {
             // A full channel means that the loop has as many triggers to look at as there are jobs, this one too.
             let _ = due.try_send((kind, at));
         };
-        let mut driver = Driver::start(schedules.clone(), Arc::clone(&self.context.clock), fire).await?;
+        let mut driver =
+            Driver::start(begin.schedules.clone(), Arc::clone(&self.context.clock), fire).await?;
         let watch = self.context.store.watch();
         let prober = Prober::new(self.config.service.keys.clone(), self.transport.clone());
-        let mut supervisor = Supervisor::new(self.context.clone(), schedules, triggers, watch, prober);
+        let mut supervisor =
+            Supervisor::new(self.context.clone(), begin, triggers, driver.pulse(), watch, prober);
         notify::ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
         while let Some(config) = supervisor.work(&stop, &mut reload).await? {
@@ -156,7 +158,7 @@ impl Daemon {
         write.quantity_policies(&settings::policies(config)).await?;
         write.commit().await?;
         tracing::info!(event = event::CONFIG_RELOADED, "the changed configuration is in force");
-        Ok(Reload { schedules: settings::schedules(config) })
+        Ok(reload_of(config))
     }
 
     /// What a reload cannot put in force is said, or an operator would wait for it.
@@ -188,6 +190,15 @@ impl Daemon {
                 );
             }
         }
+    }
+}
+
+/// What the loop takes from a configuration.
+fn reload_of(config: &Config) -> Reload {
+    let metrics = config.metrics.textfile.clone();
+    Reload {
+        schedules: settings::schedules(config),
+        metrics: metrics.map(|file| (file, config.limits.ours_per_minute())),
     }
 }
 
