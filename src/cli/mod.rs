@@ -9,6 +9,7 @@ mod check;
 mod create;
 mod csv;
 mod demo;
+mod examples;
 mod job;
 mod logging;
 mod order;
@@ -34,7 +35,7 @@ mod tracking;
 mod warehouse;
 mod wish;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -106,7 +107,7 @@ enum Command {
     /// Prints completions for a shell
     Completions(packaging::Completions),
     /// Prints the manual page
-    Man,
+    Man(packaging::Man),
 }
 
 /// What every reading command takes.
@@ -162,7 +163,8 @@ impl From<crate::store::LockError> for Failure {
 
 /// Parses the command line, does what it says and answers with the exit code.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let parsed = Cli::from_arg_matches(&examples::command().get_matches());
+    let cli = parsed.unwrap_or_else(|error| error.exit());
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -206,6 +208,6 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Job(command) => job::job(&place, command).await,
         Command::Sandbox(serve) => sandbox::serve(serve).await,
         Command::Completions(shell) => Ok(packaging::completions(&shell).into()),
-        Command::Man => packaging::man(),
+        Command::Man(args) => packaging::man(&args),
     }
 }
