@@ -1,7 +1,7 @@
 //! The examples of `docs/database.md`, run as they stand: in SQL and shell by the host's own `sqlite3`, in Python by
 //! its `python3`, against a database a daemon works on. Only the path, the SKU and the warehouse are put in their place.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
 mod support;
 

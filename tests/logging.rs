@@ -3,7 +3,7 @@
 //!
 //! The sources are read as text: each call of a tracing macro, the event it names and the fields it carries.
 
-#![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may end the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

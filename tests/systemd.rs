@@ -1,7 +1,7 @@
 //! The units as systemd reads them, and the daemon as systemd hears it: the protocol is spoken over a socket of the
 //! test's own, so that no systemd has to run. What needs its tools says so where they are missing.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
 mod support;
 
