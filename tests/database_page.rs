@@ -43,6 +43,7 @@ fn run(world: &World, language: &str, text: &str) -> Output {
     }
 }
 
+#[allow(clippy::print_stdout, reason = "a test that skips says so")]
 fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
     if !found {

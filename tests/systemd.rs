@@ -8,8 +8,9 @@ mod support;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::World;
+use tokio::time::Instant;
 
 /// The longest that is waited for anything the daemon says.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -160,6 +161,7 @@ fn units() -> [PathBuf; 2] {
         .map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(name))
 }
 
+#[allow(clippy::print_stdout, reason = "a test that skips says so")]
 fn tool(name: &str) -> bool {
     let found = Command::new(name).arg("--version").output().is_ok();
     if !found {
