@@ -8,13 +8,19 @@
 //! `target`, `timestamp`, `message`, `span` (`tests/tidy.rs` looks for them). Durations are numbers with their
 //! unit last in the name: `elapsed_ms`, `age_s`.
 //!
-//! Rooms below `daemon` use the names and the macros of tracing; only `cli` calls [`init`], and hands the daemon
-//! what it returns, for reloads.
+//! Rooms below `daemon` use the names and the macros of tracing; only `cli` calls [`init`], and keeps what it
+//! returns, for reloads. It also says what stderr is: nothing here reads the environment or a clock.
 
-use std::io;
-use tracing::Subscriber;
+mod repeats;
+
+pub use repeats::Elapsed;
+
+use repeats::Repeats;
+use std::{fmt as text, io};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter, format};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
@@ -124,15 +130,26 @@ impl Telemetry {
     }
 }
 
-/// Sets up logging to stderr for the process. `terminal` says whether stderr is one: then text has colours.
+/// What stderr is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stderr {
+    /// A person reads along: text has colours.
+    Terminal,
+    /// The journal of systemd: each line begins with its priority, `<3>` for an error, which journald takes off.
+    Journal,
+    /// A file or a pipe.
+    Other,
+}
+
+/// Sets up logging to stderr for the process. `elapsed` tells the time, for lines that come again and again.
 ///
 /// # Errors
 /// When `level` is no level, or logging is set up already.
-pub fn init(format: Format, level: &str, terminal: bool) -> Result<Telemetry, InitError> {
+pub fn init(format: Format, level: &str, stderr: Stderr, elapsed: Elapsed) -> Result<Telemetry, InitError> {
     let filter = filter(level)?;
     let (filter, handle) = reload::Layer::new(filter);
     let subscriber = tracing_subscriber::registry().with(filter);
-    subscriber.with(lines(format, terminal, io::stderr)).try_init()?;
+    subscriber.with(lines(format, stderr, elapsed, io::stderr)).try_init()?;
     Ok(Telemetry { filter: handle })
 }
 
@@ -148,17 +165,69 @@ fn filter(level: &str) -> Result<EnvFilter, InitError> {
 
 type Lines<S> = Box<dyn Layer<S> + Send + Sync>;
 
-fn lines<S, W>(format: Format, terminal: bool, writer: W) -> Lines<S>
+fn lines<S, W>(format: Format, stderr: Stderr, elapsed: Elapsed, writer: W) -> Lines<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let lines = fmt::layer().with_writer(writer).with_ansi(terminal && format == Format::Text);
+    let layer = fmt::layer().with_writer(writer);
+    let layer = layer.with_ansi(stderr == Stderr::Terminal && format == Format::Text);
+    let repeats = Repeats::new(elapsed);
     match format {
         Format::Json => {
-            lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed()
+            let shape = format::json().flatten_event(true).with_current_span(true).with_span_list(false);
+            layer.json().event_format(Line { shape, format, stderr, repeats }).boxed()
         }
-        Format::Text => lines.with_target(false).boxed(),
+        Format::Text => {
+            let shape = format::format().with_target(false);
+            layer.event_format(Line { shape, format, stderr, repeats }).boxed()
+        }
+    }
+}
+
+/// A line: its shape is the library's; in front of it the journal's priority, at its end how often it came.
+struct Line<F> {
+    shape: F,
+    format: Format,
+    stderr: Stderr,
+    repeats: Repeats,
+}
+
+impl<S, N, F> FormatEvent<S, N> for Line<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> text::Result {
+        let Some(left_out) = self.repeats.judge(event) else { return Ok(()) };
+        if self.stderr == Stderr::Journal {
+            write!(writer, "<{}>", priority(*event.metadata().level()))?;
+        }
+        if left_out == 0 {
+            return self.shape.format_event(context, writer, event);
+        }
+        let mut line = String::new();
+        self.shape.format_event(context, Writer::new(&mut line), event)?;
+        match (self.format, line.trim_end().strip_suffix('}')) {
+            (Format::Json, Some(open)) => writeln!(writer, "{open},\"left_out\":{left_out}}}"),
+            (_, _) => writeln!(writer, "{} ({left_out} more like it were left out)", line.trim_end()),
+        }
+    }
+}
+
+/// The level as syslog counts, which is what the journal filters by (`journalctl -p warning`).
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        _ => 7,
     }
 }
 
@@ -183,10 +252,20 @@ mod tests {
 
     /// What is written for one run of `log`.
     fn written(format: Format, level: &str, log: impl FnOnce()) -> String {
+        written_to(Stderr::Other, || std::time::Duration::ZERO, format, level, log)
+    }
+
+    fn written_to(
+        stderr: Stderr,
+        elapsed: Elapsed,
+        format: Format,
+        level: &str,
+        log: impl FnOnce(),
+    ) -> String {
         let buffer = Buffer::default();
         let writer = buffer.clone();
         let subscriber = tracing_subscriber::registry().with(filter(level).unwrap());
-        let subscriber = subscriber.with(lines(format, false, move || writer.clone()));
+        let subscriber = subscriber.with(lines(format, stderr, elapsed, move || writer.clone()));
         tracing::subscriber::with_default(subscriber, log);
         let bytes = buffer.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
@@ -225,6 +304,50 @@ mod tests {
             }
         }
         assert!(matches!(filter("loud"), Err(InitError::Level(_))));
+    }
+
+    #[test]
+    fn the_journal_is_told_the_priority_of_each_line() {
+        let log = || {
+            tracing::error!("broken");
+            tracing::warn!("odd");
+            tracing::info!("fine");
+            tracing::debug!("detail");
+        };
+        for format in [Format::Json, Format::Text] {
+            let text = written_to(Stderr::Journal, || std::time::Duration::ZERO, format, "debug", log);
+            let heads: Vec<&str> = text.lines().map(|line| &line[..3]).collect();
+            assert_eq!(heads, ["<3>", "<4>", "<6>", "<7>"], "{text}");
+            assert!(!written(format, "debug", log).contains("<3>"));
+        }
+    }
+
+    #[test]
+    fn a_warning_that_repeats_is_written_once_a_minute_and_counted() {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static NOW_S: AtomicU64 = AtomicU64::new(0);
+        let elapsed = || std::time::Duration::from_secs(NOW_S.load(Ordering::Relaxed));
+        for format in [Format::Json, Format::Text] {
+            NOW_S.store(0, Ordering::Relaxed);
+            let text = written_to(Stderr::Other, elapsed, format, "info", || {
+                for second in [0, 2, 4, 61] {
+                    NOW_S.store(second, Ordering::Relaxed);
+                    tracing::warn!(event = event::AUTH_REFUSED, "the key file is gone");
+                    tracing::info!("said each time");
+                    tracing::warn!(second, "differs each time");
+                }
+            });
+            assert_eq!(text.matches("is gone").count(), 2, "{text}");
+            assert_eq!(text.matches("each time").count(), 8, "{text}");
+            let last = text.lines().rfind(|line| line.contains("is gone")).unwrap();
+            match format {
+                Format::Json => {
+                    let value: serde_json::Value = serde_json::from_str(last).unwrap();
+                    assert_eq!((&value["event"], &value["left_out"]), (&"auth.refused".into(), &2.into()));
+                }
+                Format::Text => assert!(last.ends_with("(2 more like it were left out)"), "{last}"),
+            }
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("reqwest", &["src/client/"]),
     ("sqlx", &["src/store/", "src/sandbox/"]),
     ("axum", &["src/sandbox/"]),
-    ("tracing_subscriber", &["src/telemetry.rs"]),
+    ("tracing_subscriber", &["src/telemetry.rs", "src/telemetry/"]),
     ("clap", &["src/cli/", "src/main.rs"]),
     ("indicatif", &["src/cli/"]),
     ("sd_notify", &["src/daemon/"]),

@@ -1,7 +1,7 @@
 //! `check`: validates the configuration, says what is in force and whether the schedules fit the quota.
 
+use super::calendar::calendar;
 use super::place::Place;
-use super::print::{Table, dash};
 use super::{Answer, Failure};
 use crate::config::Config;
 use crate::daemon;
@@ -25,7 +25,7 @@ pub(super) async fn check(place: &Place, args: Check) -> Result<Answer, Failure>
     let mut text = format!("{} is valid\n\n", file.display());
     text.push_str(&in_force(&config));
     text.push('\n');
-    text.push_str(&schedules(&config, place));
+    text.push_str(&calendar(&config, place.clock().now()));
     text.push('\n');
     text.push_str(&load(&config, place).await?);
     let keys = config.service.keys.read();
@@ -62,22 +62,6 @@ fn in_force(config: &Config) -> String {
         limits.concurrent_calls_per_operation,
         config.quantities.policy.as_str(),
     )
-}
-
-fn schedules(config: &Config, place: &Place) -> String {
-    let now = place.clock().now();
-    let mut table = Table::new(&["job", "schedule", "zone", "next"]);
-    for (kind, schedule) in config.jobs.enabled() {
-        let note = if is_built(kind) { "" } else { "  (warning: not done by this version)" };
-        let next = dash(schedule.next_start(kind, now));
-        table.row([
-            kind.as_str().to_owned(),
-            schedule.expression().to_owned(),
-            schedule.timezone().to_owned(),
-            next + note,
-        ]);
-    }
-    table.render("no job is enabled")
 }
 
 /// The calls a minute that the schedules need with what is tracked today.

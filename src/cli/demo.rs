@@ -6,13 +6,13 @@
 
 use super::print::{self, Table};
 use super::shop::{Shop, Story};
-use super::{Answer, Failure};
+use super::{Answer, Failure, logging};
 use crate::config::Config;
 use crate::daemon::{Daemon, SystemClock};
 use crate::model::{OrderId, Sku};
 use crate::sandbox::{self, Options, Sandbox};
 use crate::store::{Durability, OutboxFilter, Store};
-use crate::telemetry;
+use crate::telemetry::Format;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeMap;
@@ -48,8 +48,7 @@ pub(super) struct Demo {
 }
 
 pub(super) async fn demo(args: Demo) -> Result<Answer, Failure> {
-    let logging = telemetry::init(telemetry::Format::Text, "warn", std::io::stderr().is_terminal());
-    logging.map_err(|error| Failure::failed(error.to_string()))?;
+    logging::begin(Format::Text, "warn")?;
     let folder = Folder::make(args.keep)?;
     let result = Stage::set(&folder).await?.play(Duration::from_secs(args.seconds)).await;
     let look_around = folder.look_around();

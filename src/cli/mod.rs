@@ -4,12 +4,15 @@
 //! A command answers with text and an exit code: 0 done, 1 it failed, 2 wrong usage or configuration, 3 unhealthy.
 //! Commands that read take `--json`; the fields they print are a contract.
 
+mod calendar;
 mod check;
 mod create;
 mod csv;
 mod demo;
+mod examples;
 mod explain;
 mod job;
+mod logging;
 mod order;
 mod outbox;
 mod packaging;
@@ -34,7 +37,7 @@ mod verify;
 mod warehouse;
 mod wish;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -110,7 +113,7 @@ enum Command {
     /// Prints completions for a shell
     Completions(packaging::Completions),
     /// Prints the manual page
-    Man,
+    Man(packaging::Man),
 }
 
 /// What every reading command takes.
@@ -167,7 +170,8 @@ impl From<crate::store::LockError> for Failure {
 
 /// Parses the command line, does what it says and answers with the exit code.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let parsed = Cli::from_arg_matches(&examples::command().get_matches());
+    let cli = parsed.unwrap_or_else(|error| error.exit());
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -213,6 +217,6 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Job(command) => job::job(&place, command).await,
         Command::Sandbox(serve) => sandbox::serve(serve).await,
         Command::Completions(shell) => Ok(packaging::completions(&shell).into()),
-        Command::Man => packaging::man(),
+        Command::Man(args) => packaging::man(&args),
     }
 }

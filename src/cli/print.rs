@@ -42,7 +42,7 @@ impl Table {
         I: IntoIterator<Item = S>,
         S: Into<String>,
     {
-        self.rows.push(cells.into_iter().map(Into::into).collect());
+        self.rows.push(cells.into_iter().map(|cell| plain(&cell.into())).collect());
     }
 
     /// The table as text; `nothing` where it has no row.
@@ -64,6 +64,11 @@ impl Table {
         let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.max().unwrap_or(0).max(self.head[column].len())
     }
+}
+
+/// Text of others (a warehouse's name, a message of the service) must not move the cursor of whoever reads it.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 fn line(row: &[String], widths: &[usize]) -> String {
@@ -113,6 +118,14 @@ mod tests {
         table.row(["LONG-SKU", "-12"]);
         assert_eq!(table.render("none"), "sku       quantity\nÄ-1              5\nLONG-SKU       -12\n");
         assert_eq!(Table::new(&["sku"]).render("none"), "none\n");
+    }
+
+    #[test]
+    fn a_cell_cannot_write_over_the_terminal() {
+        let mut table = Table::new(&["name"]);
+        table.row(["Attic\u{1b}[2J\r\nall is well"]);
+        let text = table.render("none");
+        assert_eq!(text, "name\nAttic\u{fffd}[2J\u{fffd}\u{fffd}all is well\n");
     }
 
     #[test]

@@ -2,12 +2,11 @@
 
 use super::place::Place;
 use super::print::Table;
-use super::{Answer, Failure, print};
+use super::{Answer, Failure, logging, print};
 use crate::config::{Config, LogFormat};
-use crate::daemon::{Daemon, StartError, SystemClock};
-use crate::telemetry::{self, event};
+use crate::daemon::{self, Daemon, StartError, SystemClock};
+use crate::telemetry::{Format, Telemetry, event};
 use clap::Args;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -36,11 +35,10 @@ pub(super) async fn run(place: &Place, args: Run) -> Result<Answer, Failure> {
     let file = place.config_file()?;
     let config = place.config()?;
     let format = match config.log.format {
-        LogFormat::Json => telemetry::Format::Json,
-        LogFormat::Text => telemetry::Format::Text,
+        LogFormat::Json => Format::Json,
+        LogFormat::Text => Format::Text,
     };
-    let logging = telemetry::init(format, config.log.level, std::io::stderr().is_terminal());
-    logging.map_err(|error| Failure::failed(error.to_string()))?;
+    let logging = logging::begin(format, config.log.level)?;
     let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
     if args.once {
         return once(daemon).await;
@@ -48,7 +46,7 @@ pub(super) async fn run(place: &Place, args: Run) -> Result<Answer, Failure> {
     let stop = CancellationToken::new();
     let (changed, reload) = mpsc::channel(1);
     let signals = Signals::register()?;
-    tokio::spawn(signals.listen(stop.clone(), file, changed));
+    tokio::spawn(signals.listen(stop.clone(), Source { file, logging }, changed));
     daemon.run(stop, reload).await?;
     Ok(String::new().into())
 }
@@ -93,11 +91,11 @@ impl Signals {
     }
 
     /// The first TERM or INT drains, the second ends at once; HUP reads the configuration again.
-    async fn listen(mut self, stop: CancellationToken, file: PathBuf, changed: mpsc::Sender<Config>) {
+    async fn listen(mut self, stop: CancellationToken, source: Source, changed: mpsc::Sender<Config>) {
         loop {
             tokio::select! {
                 _ = self.hangup.recv() => {
-                    if let Some(config) = reread(&file) {
+                    if let Some(config) = source.read() {
                         drop(changed.send(config).await);
                     }
                     continue;
@@ -118,16 +116,30 @@ impl Signals {
     }
 }
 
-/// The configuration as it is now; a bad one leaves the running one in force and says so.
-fn reread(file: &std::path::Path) -> Option<Config> {
-    match Config::load(file, std::env::vars()) {
-        Ok(config) => Some(config),
-        Err(error) => {
-            tracing::error!(
-                event = event::CONFIG_REFUSED,
-                "the running configuration stays in force: {error}"
-            );
-            None
+/// Where a changed configuration is read from, and the part of it that the daemon does not see.
+struct Source {
+    file: PathBuf,
+    logging: Telemetry,
+}
+
+impl Source {
+    /// The configuration as it is now; a bad one leaves the running one in force and says so.
+    fn read(&self) -> Option<Config> {
+        let read = Config::load(&self.file, std::env::vars()).map_err(|error| error.to_string());
+        let read = read.and_then(|config| {
+            self.logging.set_level(config.log.level).map_err(|error| error.to_string())?;
+            Ok(config)
+        });
+        match read {
+            Ok(config) => Some(config),
+            Err(why) => {
+                tracing::error!(
+                    event = event::CONFIG_REFUSED,
+                    "the running configuration stays in force: {why}"
+                );
+                daemon::reload_refused();
+                None
+            }
         }
     }
 }

@@ -5,11 +5,12 @@
 //! connection, but only one of which no byte was written, so that the service never sees it twice.
 //!
 //! The keys are held here and nowhere else; they can be replaced while calls are in flight and are marked sensitive, so
-//! that no debug output shows them.
+//! that no debug output shows them. An answer that quotes one is masked before anybody sees it.
 
 use super::http_setup::{
     HttpSettings, JSON, Keys, SetupError, build_client, chain, header_name, key_values, parse_base_url,
 };
+use super::mask::mask;
 use super::transport::{FailureKind, Request, Response, Sending, Sent, Transport, TransportError};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Method, Url};
@@ -52,7 +53,8 @@ impl HttpTransport {
     }
 
     async fn exchange(&self, request: Request) -> Result<Response, TransportError> {
-        let request = self.build(request).map_err(|error| unsent(&error))?;
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let request = self.build(request, &keys).map_err(|error| unsent(&error))?;
         let mut answer = self.client.execute(request).await.map_err(|error| before_head(&error))?;
         let mut response = Response {
             status: answer.status().as_u16(),
@@ -67,17 +69,17 @@ impl HttpTransport {
             }
             response.body.extend_from_slice(&chunk);
         }
+        mask(&mut response.body, &keys);
         Ok(response)
     }
 
-    fn build(&self, request: Request) -> reqwest::Result<reqwest::Request> {
+    fn build(&self, request: Request, keys: &[HeaderValue; 2]) -> reqwest::Result<reqwest::Request> {
         let method = match request.operation.method() {
             "GET" => Method::GET,
             "PUT" => Method::PUT,
             _ => Method::POST,
         };
         let mut builder = self.client.request(method, self.address(&request));
-        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner).clone();
         for (name, key) in self.names.iter().zip(keys) {
             builder = builder.header(name, key);
         }

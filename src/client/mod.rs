@@ -9,6 +9,7 @@
 
 mod http;
 mod http_setup;
+mod mask;
 mod message;
 mod reply;
 mod shape;

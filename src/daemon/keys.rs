@@ -43,6 +43,13 @@ impl Prober {
     /// Begins to look after the key.
     pub(super) fn refused(&mut self) {
         if self.refused.is_none() {
+            if self.source.needs_restart() {
+                tracing::warn!(
+                    event = event::DAEMON_WARNING,
+                    "the keys are copies made at the start (systemd credentials, environment): once the right one is \
+                     in its place, `systemctl restart` puts it in force"
+                );
+            }
             let mut delays = Delays::probe();
             let now = Instant::now();
             let probe_at = now + delays.next().unwrap_or(LOOK);

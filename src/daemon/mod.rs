@@ -10,6 +10,7 @@
 mod ask;
 mod clock;
 mod keys;
+mod metrics;
 mod notify;
 mod once;
 mod settings;
@@ -18,6 +19,7 @@ mod supervise;
 
 pub use ask::{AskError, find_products, prove_keys, read_components, verify};
 pub use clock::{SystemClock, boot_id};
+pub use notify::reload_refused;
 pub use once::Once;
 pub use start::{Daemon, StartError};
 

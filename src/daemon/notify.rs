@@ -17,6 +17,12 @@ pub(super) fn reloading() {
     }
 }
 
+/// Says that a changed configuration cannot be used, in the words of a reload that is over.
+pub fn reload_refused() {
+    reloading();
+    ready("works on as before: the changed configuration cannot be used; run `tallyd check`");
+}
+
 /// Says that the daemon stops.
 pub(super) fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("finishing the calls in flight")]);

@@ -26,6 +26,31 @@ pub(super) fn http(config: &Config) -> HttpSettings {
     }
 }
 
+/// The keys whose changed values need a restart: the way to the service, the database and the shape of log lines are
+/// set up once. Everything else is taken over while running.
+pub(super) fn restart_for(old: &Config, new: &Config) -> Vec<&'static str> {
+    let (was, is) = (&old.service, &new.service);
+    let changed = [
+        ("service.base_url", was.base_url != is.base_url),
+        ("service.application_id", was.application_id != is.application_id),
+        ("service.timeout", was.timeout != is.timeout),
+        ("service.ca_file", was.ca_file != is.ca_file),
+        ("service.proxy", was.proxy != is.proxy),
+        ("service.headers", was.headers != is.headers),
+        ("database.path", old.database != new.database),
+        ("log.format", old.log.format != new.log.format),
+    ];
+    changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+}
+
+/// A changed configuration as far as it can be in force before a restart. The old time-out stays for the quiet times
+/// too: they must outlast the calls that are really made.
+pub(super) fn until_restart(old: &Config, new: Config) -> Config {
+    let service = config::Service { keys: new.service.keys, ..old.service.clone() };
+    let log = config::Log { format: old.log.format, ..new.log };
+    Config { service, log, database: old.database.clone(), ..new }
+}
+
 /// What the account allows.
 pub(super) fn limits(config: &Config) -> limiter::Settings {
     let limits = &config.limits;

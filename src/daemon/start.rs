@@ -101,27 +101,32 @@ impl Daemon {
 
     /// Works until `stop`, then drains and closes. What comes over `reload` is put in force without dropping a call.
     pub async fn run(
-        self,
+        mut self,
         stop: CancellationToken,
         mut reload: mpsc::Receiver<Config>,
     ) -> Result<(), StartError> {
-        let schedules = settings::schedules(&self.config);
+        let begin = reload_of(&self.config);
         self.warn_of_unbuilt();
         let (due, triggers) = mpsc::channel(TRIGGERS);
         let fire = move |kind: JobKind, at: Timestamp| {
             // A full channel means that the loop has as many triggers to look at as there are jobs, this one too.
             let _ = due.try_send((kind, at));
         };
-        let mut driver = Driver::start(schedules.clone(), Arc::clone(&self.context.clock), fire).await?;
+        let mut driver =
+            Driver::start(begin.schedules.clone(), Arc::clone(&self.context.clock), fire).await?;
         let watch = self.context.store.watch();
         let prober = Prober::new(self.config.service.keys.clone(), self.transport.clone());
-        let mut supervisor = Supervisor::new(self.context.clone(), schedules, triggers, watch, prober);
+        let mut supervisor =
+            Supervisor::new(self.context.clone(), begin, triggers, driver.pulse(), watch, prober);
         notify::ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
         while let Some(config) = supervisor.work(&stop, &mut reload).await? {
+            self.warn_of_restart(&config);
+            let config = settings::until_restart(&self.config, config);
             let changed = self.reload(&config).await?;
             driver.replace(changed.schedules.clone()).await?;
-            supervisor.reload(changed, config.service.keys);
+            supervisor.reload(changed, config.service.keys.clone());
+            self.config = config;
             notify::ready("working, with the configuration just read");
         }
         driver.stop().await;
@@ -153,7 +158,26 @@ impl Daemon {
         write.quantity_policies(&settings::policies(config)).await?;
         write.commit().await?;
         tracing::info!(event = event::CONFIG_RELOADED, "the changed configuration is in force");
-        Ok(Reload { schedules: settings::schedules(config) })
+        Ok(reload_of(config))
+    }
+
+    /// What a reload cannot put in force is said, or an operator would wait for it.
+    fn warn_of_restart(&self, config: &Config) {
+        let keys = settings::restart_for(&self.config, config).join(", ");
+        if !keys.is_empty() {
+            tracing::warn!(
+                event = event::DAEMON_WARNING,
+                keys,
+                "{keys}: changed, but in force only after `systemctl restart`"
+            );
+        }
+        if config.service.keys.needs_restart() {
+            tracing::warn!(
+                event = event::DAEMON_WARNING,
+                "the keys are copies made at the start (systemd credentials, environment): if one of them changed, \
+                 `systemctl restart` puts it in force"
+            );
+        }
     }
 
     pub(super) fn warn_of_unbuilt(&self) {
@@ -166,6 +190,15 @@ impl Daemon {
                 );
             }
         }
+    }
+}
+
+/// What the loop takes from a configuration.
+fn reload_of(config: &Config) -> Reload {
+    let metrics = config.metrics.textfile.clone();
+    Reload {
+        schedules: settings::schedules(config),
+        metrics: metrics.map(|file| (file, config.limits.ours_per_minute())),
     }
 }
 

@@ -5,16 +5,17 @@
 //! remembered once. Nothing polls: between wake-ups it sleeps.
 
 use super::keys::Prober;
-use super::notify;
+use super::{metrics, notify};
 use crate::config::{Config, KeySource};
 use crate::job::{self, Context, Finished};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Position, Timestamp, Trigger, WishId};
 use crate::outbox::Delays;
-use crate::schedule::Schedule;
+use crate::schedule::{Pulse, Schedule};
 use crate::store::{Durability, StoreError, Watch};
 use crate::telemetry::event;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -40,6 +41,8 @@ const STALE_LOOK: Duration = Duration::from_secs(60);
 pub(super) struct Reload {
     /// The schedules from now on.
     pub(super) schedules: Vec<(JobKind, Schedule)>,
+    /// Where metrics go from now on, and the calls a minute that are ours.
+    pub(super) metrics: Option<(PathBuf, u32)>,
 }
 
 /// The loop's state.
@@ -49,6 +52,9 @@ pub(super) struct Supervisor {
     pub(super) due: mpsc::Receiver<(JobKind, Timestamp)>,
     pub(super) watch: Watch,
     pub(super) prober: Prober,
+    /// Beats while the schedules are looked at; what it stood at when the watchdog was fed last.
+    pulse: (Pulse, u64),
+    metrics: Option<(PathBuf, u32)>,
     runs: JoinSet<Result<Finished, StoreError>>,
     /// Running jobs, and the trigger to run them again with.
     slots: BTreeMap<JobKind, Option<Trigger>>,
@@ -70,17 +76,20 @@ pub(super) struct Supervisor {
 impl Supervisor {
     pub(super) fn new(
         context: Context,
-        schedules: Vec<(JobKind, Schedule)>,
+        begin: Reload,
         due: mpsc::Receiver<(JobKind, Timestamp)>,
+        pulse: Pulse,
         watch: Watch,
         prober: Prober,
     ) -> Self {
         Self {
             context,
-            schedules: schedules.into_iter().collect(),
+            schedules: begin.schedules.into_iter().collect(),
             due,
             watch,
             prober,
+            pulse: (pulse, 0),
+            metrics: begin.metrics,
             runs: JoinSet::new(),
             slots: BTreeMap::new(),
             seen: WishId(0),
@@ -103,6 +112,7 @@ impl Supervisor {
         if !std::mem::replace(&mut self.caught_up, true) {
             self.catch_up().await?;
         }
+        self.write_metrics().await?;
         let watchdog = notify::watchdog().unwrap_or(STALE_LOOK);
         let mut feed = Instant::now() + watchdog;
         let mut stale_look = Instant::now() + STALE_LOOK;
@@ -121,12 +131,13 @@ impl Supervisor {
             }
             let now = Instant::now();
             if now >= feed {
-                notify::alive();
+                self.feed_watchdog();
                 feed = now + watchdog;
             }
             if now >= stale_look {
                 self.shout_if_stale().await?;
                 self.look_for_wishes().await?;
+                self.write_metrics().await?;
                 stale_look = now + STALE_LOOK;
             }
             if look.is_some_and(|at| now >= at) {
@@ -146,6 +157,7 @@ impl Supervisor {
     /// Puts changed schedules and keys in force.
     pub(super) fn reload(&mut self, reload: Reload, keys: KeySource) {
         self.schedules = reload.schedules.into_iter().collect();
+        self.metrics = reload.metrics;
         self.prober.take(keys);
     }
 
@@ -278,6 +290,28 @@ impl Supervisor {
             self.heard = heard;
             self.push_at.get_or_insert_with(Instant::now);
             self.plan_settle(Duration::ZERO).await?;
+        }
+        Ok(())
+    }
+
+    /// This loop turns, or it would not be here; it vouches for the ticking of the schedules only if that went on too.
+    fn feed_watchdog(&mut self) {
+        let (pulse, seen) = &mut self.pulse;
+        if std::mem::replace(seen, pulse.beats()) != pulse.beats() {
+            notify::alive();
+        }
+    }
+
+    async fn write_metrics(&self) -> Result<(), StoreError> {
+        let Some((file, limit)) = &self.metrics else { return Ok(()) };
+        let page = metrics::collect(&self.context.store, *limit, self.context.now()).await?;
+        if let Err(error) = metrics::replace(file, &page) {
+            tracing::warn!(
+                event = event::DAEMON_WARNING,
+                "the metrics file {} cannot be written: {error}; make its folder writable for tallyd \
+                 (ReadWritePaths= in the unit) or empty `metrics.textfile`",
+                file.display()
+            );
         }
         Ok(())
     }

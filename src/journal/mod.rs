@@ -3,8 +3,8 @@
 //! This room holds the record's words and its pure parts; `store` writes it, `job` folds it into the mirror. The
 //! mirror is a fold over the journal, so whatever changes a fact stands here first: as an exchange, or as an event.
 //!
-//! What is written holds no key: headers never enter a record, and the service's own words are kept as they came
-//! because nothing we send in a body is secret.
+//! What is written holds no key: headers never enter a record, nothing we send in a body is secret, and an answer that
+//! quotes our keys was masked by the transport. Apart from that the service's own words are kept as they came.
 
 mod body;
 mod record;

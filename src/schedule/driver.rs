@@ -13,6 +13,7 @@ use crate::model::{Clock, JobKind, Timestamp};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_cron_scheduler::job::JobId;
@@ -60,7 +61,8 @@ impl Driver {
         clock: Arc<dyn Clock>,
         fire: impl Fn(JobKind, Timestamp) + Send + Sync + 'static,
     ) -> Result<Self, DriverError> {
-        let board = Board(Arc::new(Mutex::new(State { latest: clock.now(), clock, slots: HashMap::new() })));
+        let state = State { latest: clock.now(), clock, slots: HashMap::new(), pulse: Pulse::default() };
+        let board = Board(Arc::new(Mutex::new(state)));
         let scheduler = JobScheduler::new_with_storage_and_code(
             Box::new(board.clone()),
             Box::new(SimpleNotificationStore::default()),
@@ -110,6 +112,11 @@ impl Driver {
         Ok(())
     }
 
+    /// Shows from outside that the ticking goes on.
+    pub fn pulse(&self) -> Pulse {
+        lock(&self.board.0).pulse.clone()
+    }
+
     /// Ends the ticking: once this returns, `fire` is not called again, and is dropped.
     pub async fn stop(mut self) {
         // It only sets a flag; an error would come from a handler that is not used here.
@@ -133,6 +140,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Counts how often the scheduler looked for due ticks: a watchdog is to see that loop too, because schedules that no
+/// longer fire are silent.
+#[derive(Clone, Debug, Default)]
+pub struct Pulse(Arc<AtomicU64>);
+
+impl Pulse {
+    /// The looks so far.
+    pub fn beats(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The scheduler's storage: which job ticks when.
 #[derive(Clone)]
 struct Board(Arc<Mutex<State>>);
@@ -141,6 +160,7 @@ struct State {
     clock: Arc<dyn Clock>,
     latest: Timestamp,
     slots: HashMap<JobId, Slot>,
+    pulse: Pulse,
 }
 
 struct Slot {
@@ -215,6 +235,7 @@ impl Board {
     /// time that has been moved away.
     fn ticks(&self) -> Vec<JobAndNextTick> {
         let mut state = lock(&self.0);
+        state.pulse.0.fetch_add(1, Ordering::Relaxed);
         let now = state.clock.now();
         let set_back = now.plus(SET_BACK) < state.latest;
         state.latest = if set_back { now } else { now.max(state.latest) };

@@ -36,7 +36,8 @@ fn schedule(expression: &str, zone: &str, missed: Missed) -> Schedule {
 
 fn board(now: &str, entry: Schedule) -> (Board, Arc<TestClock>, JobId) {
     let clock = Arc::new(TestClock(Some(AtomicI64::new(at(now).0))));
-    let state = State { latest: clock.now(), clock: clock.clone(), slots: HashMap::new() };
+    let state =
+        State { latest: clock.now(), clock: clock.clone(), slots: HashMap::new(), pulse: Pulse::default() };
     let board = Board(Arc::new(Mutex::new(state)));
     let mut job = Job::new(UNUSED_EXPRESSION, |_, _| {}).unwrap();
     board.open(job.guid(), JobKind::Balances, entry);
@@ -127,4 +128,14 @@ async fn a_reload_keeps_what_did_not_change() {
     assert_eq!(after.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [JobKind::Balances, JobKind::Backup]);
     assert_eq!(after[0], before[0]);
     driver.stop().await;
+}
+
+#[test]
+fn the_pulse_beats_with_every_look_of_the_scheduler_and_not_otherwise() {
+    let (board, _, _) = board("2026-11-21T00:00:00Z", schedule("0 0 8 * * *", "UTC", Missed::Skip));
+    let pulse = lock(&board.0).pulse.clone();
+    assert_eq!(pulse.beats(), 0);
+    board.ticks();
+    board.ticks();
+    assert_eq!(pulse.beats(), 2);
 }

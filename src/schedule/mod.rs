@@ -8,5 +8,5 @@
 pub mod driver;
 mod rule;
 
-pub use driver::{Driver, DriverError};
+pub use driver::{Driver, DriverError, Pulse};
 pub use rule::{Missed, Schedule, ScheduleError};

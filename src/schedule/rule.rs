@@ -225,6 +225,11 @@ impl Schedule {
         text
     }
 
+    /// A time as the wall clock of the zone shows it, with the offset that tells a repeated hour's halves apart.
+    pub fn on_the_wall(&self, at: Timestamp) -> String {
+        self.local(at).format("%Y-%m-%d %H:%M:%S %:z").to_string()
+    }
+
     /// Whole seconds in the schedule's zone: occurrences have no fractions, so rounding down loses none.
     fn local(&self, at: Timestamp) -> DateTime<Tz> {
         let floor = Timestamp(at.0.div_euclid(1000).saturating_mul(1000));

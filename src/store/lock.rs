@@ -41,7 +41,8 @@ impl Lock {
         let mut name = database.as_os_str().to_owned();
         name.push(".lock");
         let path = PathBuf::from(name);
-        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
+        let file = super::files::create_for_group(&path)
+            .and_then(|()| OpenOptions::new().read(true).write(true).open(&path));
         let file = file.map_err(|source| LockError::File { path: path.clone(), source })?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),

@@ -23,6 +23,7 @@ mod error;
 mod event;
 mod exchange;
 mod explain;
+mod files;
 mod kits;
 mod list;
 mod lock;

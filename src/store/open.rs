@@ -46,6 +46,8 @@ pub struct Write {
 impl Store {
     /// Opens as the holder of the lock: creates the file if need be and brings the schema up to date.
     pub async fn open(path: &Path, _lock: &Lock) -> Result<Self, StoreError> {
+        let made = super::files::create_for_group(path);
+        made.map_err(|error| StoreError::Open { path: path.to_owned(), source: error.into() })?;
         let store = Self::connect(path, true).await?;
         let migrated = sqlx::migrate!("migrations/mirror").run(&store.full).await;
         migrated.map_err(|source| StoreError::Migrate { path: path.to_owned(), source })?;

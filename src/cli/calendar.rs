@@ -1,0 +1,47 @@
+//! What `check` says of the schedules: each in words, and its next three starts on the wall clock of its zone. An
+//! operator who reads `0 0 8-17 * * MON-FRI` sees at once whether it means what was meant.
+
+use crate::config::Config;
+use crate::job::is_built;
+use crate::model::{JobKind, Timestamp};
+use crate::schedule::Schedule;
+
+/// Starts that are shown of each job.
+const SHOWN: usize = 3;
+
+/// Every job that has a schedule, enabled or not.
+pub(super) fn calendar(config: &Config, now: Timestamp) -> String {
+    let jobs = config.jobs.by_kind.iter();
+    jobs.map(|(kind, job)| entry(*kind, job.enabled, &job.schedule, now)).collect()
+}
+
+fn entry(kind: JobKind, enabled: bool, schedule: &Schedule, now: Timestamp) -> String {
+    let name = kind.as_str();
+    let words = match (enabled, is_built(kind)) {
+        (false, _) => return format!("{name:<19}off: only on demand\n"),
+        (true, false) => "warning: not done by this version",
+        (true, true) => schedule.expression(),
+    };
+    let starts = std::iter::successors(schedule.next_start(kind, now), |at| schedule.next_start(kind, *at));
+    let starts: Vec<String> = starts.take(SHOWN).map(|at| schedule.on_the_wall(at)).collect();
+    format!("{name:<19}{words}\n{:19}{}\n{:19}next {}\n", "", schedule.explain(), "", starts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_is_put_in_words_with_three_starts_in_its_own_zone() {
+        let toml = "[service]\nbase_url = \"https://service.example\"\n\
+                    [jobs.balances]\nschedule = \"0 30 2 * * *\"\ntimezone = \"Europe/Berlin\"\n\
+                    [jobs.suppliers]\nenabled = false\n";
+        let config = Config::from_toml(toml).unwrap();
+        let text = calendar(&config, Timestamp::parse("2026-10-24T12:00:00Z").unwrap());
+        let balances =
+            "next 2026-10-25 02:30:00 +02:00, 2026-10-26 02:30:00 +01:00, 2026-10-27 02:30:00 +01:00";
+        assert!(text.contains(balances), "{text}");
+        assert!(text.contains("(Europe/Berlin); missed runs are made up for by one"), "{text}");
+        assert!(text.contains("suppliers          off: only on demand\n"), "{text}");
+    }
+}

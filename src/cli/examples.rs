@@ -1,0 +1,122 @@
+//! One example for each command, in one place: so that all read alike, and a test sees that none is missing and that
+//! each is a command line the program takes.
+//!
+//! They are part of `--help`, of the manual pages and of `docs/reference.md`.
+
+use super::Cli;
+use clap::{Command, CommandFactory};
+
+/// A command's path and its example, in the order of the README's table.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("demo", "tallyd demo --seconds 60 --keep /tmp/shop"),
+    ("run", "tallyd run --once --config ./tallyd.toml"),
+    ("check", "tallyd check --online"),
+    ("status", "tallyd status --json"),
+    ("sku add", "tallyd sku add SHIRT-BLUE-M SHIRT-BLUE-L"),
+    ("sku import", "tallyd sku import skus.csv"),
+    ("sku list", "tallyd sku list"),
+    ("sku remove", "tallyd sku remove SHIRT-BLUE-M"),
+    ("order track", "tallyd order track 1234567 1234568"),
+    ("order import", "tallyd order import orders.csv"),
+    ("order list", "tallyd order list"),
+    ("order show", "tallyd order show 1234567"),
+    ("order untrack", "tallyd order untrack 1234567"),
+    ("stock", "tallyd stock SHIRT-BLUE-M --json"),
+    ("quantity set", "tallyd quantity set SHIRT-BLUE-M 3 47 --seen 50"),
+    ("quantity adjust", "tallyd quantity adjust SHIRT-BLUE-M 3 -2"),
+    ("quantity import", "tallyd quantity import counts.csv"),
+    ("product find", "tallyd product find SHIRT-BLUE-M"),
+    ("product components", "tallyd product components GIFT-BOX"),
+    ("product create", "tallyd product create product.json"),
+    ("product update", "tallyd product update product.json"),
+    ("warehouse list", "tallyd warehouse list"),
+    ("warehouse create", "tallyd warehouse create --name Attic --type Standard"),
+    ("supplier list", "tallyd supplier list"),
+    ("storefront list", "tallyd storefront list"),
+    ("template list", "tallyd template list --storefront 7"),
+    ("template create", "tallyd template create --storefront 7 --name Plain --body-file plain.html"),
+    ("report top-selling", "tallyd report top-selling --months 3"),
+    ("report business-health", "tallyd report business-health --months 12 --json"),
+    ("report work-queue", "tallyd report work-queue --limit 60"),
+    ("ship", "tallyd ship 1234567 --line 991=2"),
+    ("tracking submit", "tallyd tracking submit --shipment 5511 --number 1Z999 --carrier 3"),
+    ("tracking import", "tallyd tracking import tracking.csv"),
+    ("plan", "tallyd plan --json"),
+    ("outbox list", "tallyd outbox list --state held"),
+    ("outbox show", "tallyd outbox show count-2031-05-04-17"),
+    ("outbox release", "tallyd outbox release --all"),
+    ("outbox cancel", "tallyd outbox cancel count-2031-05-04-17"),
+    ("outbox retry", "tallyd outbox retry count-2031-05-04-17"),
+    ("outbox resolve", "tallyd outbox resolve ship-4711 --not-landed"),
+    ("job list", "tallyd job list --kind balances --limit 10"),
+    ("job show", "tallyd job show 4711"),
+    ("job run", "tallyd job run warehouses"),
+    ("explain", "tallyd explain SHIRT-BLUE-M 3"),
+    ("verify", "tallyd verify --calls 20"),
+    ("replay", "tallyd replay --into /tmp/replayed.db"),
+    ("journal show", "tallyd journal show"),
+    ("journal prune", "tallyd journal prune"),
+    ("journal export", "tallyd journal export"),
+    ("journal diff", "tallyd journal diff 4711 4712"),
+    ("backup", "tallyd backup /var/lib/tallyd/backup/before-upgrade.db"),
+    ("sandbox", "tallyd sandbox --data shop.db --calls-per-minute 120"),
+    ("completions", "tallyd completions bash > /usr/share/bash-completion/completions/tallyd"),
+    ("man", "tallyd man --directory target/man"),
+];
+
+/// The command line with its examples.
+pub(super) fn command() -> Command {
+    with_example(Cli::command(), "")
+}
+
+fn with_example(command: Command, path: &str) -> Command {
+    let example = EXAMPLES.iter().find(|(name, _)| *name == path);
+    let command = match example {
+        Some((_, line)) => command.after_help(format!("Example:\n  {line}")),
+        None => command,
+    };
+    command.mut_subcommands(|inner| {
+        let path = format!("{path} {}", inner.get_name());
+        with_example(inner, path.trim_start())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands that do something, by their paths.
+    fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
+        for inner in command.get_subcommands() {
+            let path = format!("{path} {}", inner.get_name()).trim_start().to_owned();
+            if inner.has_subcommands() { leaves(inner, &path, found) } else { found.push(path) }
+        }
+    }
+
+    #[test]
+    fn every_command_has_an_example_that_it_takes() {
+        let mut commands = Vec::new();
+        leaves(&command(), "", &mut commands);
+        assert!(commands.len() > 30, "{commands:?}");
+        for path in commands {
+            let (_, example) = EXAMPLES
+                .iter()
+                .find(|(name, _)| *name == path)
+                .unwrap_or_else(|| panic!("no example: {path}"));
+            assert!(example.starts_with(&format!("tallyd {path}")), "{example} is no example of {path}");
+            let words = example.split(" > ").next().unwrap().split(' ');
+            if let Err(error) = command().try_get_matches_from(words) {
+                panic!("{example}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn help_shows_the_example() {
+        let mut command = command();
+        command.build();
+        let adjust = command.find_subcommand_mut("quantity").unwrap().find_subcommand_mut("adjust").unwrap();
+        let help = adjust.render_help().to_string();
+        assert!(help.ends_with("Example:\n  tallyd quantity adjust SHIRT-BLUE-M 3 -2\n"), "{help}");
+    }
+}

@@ -1,0 +1,128 @@
+//! The metrics file for node_exporter's textfile collector (`[metrics] textfile`); docs/operations.md lists them.
+//!
+//! Written beside the database's own numbers, once a minute, under another name and then renamed: the collector reads
+//! whenever it likes and must never see half a file. No port is opened; an exporter of our own would be one more
+//! thing to guard. That the file grows old is itself the alarm that the daemon is gone.
+
+use crate::model::Timestamp;
+use crate::store::{Store, StoreError};
+use std::fmt::Write as _;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// Calls are counted over the service's window.
+const WINDOW: Duration = Duration::from_secs(60);
+/// The collector runs as somebody else, and no number in it is secret.
+const MODE: u32 = 0o644;
+
+/// All metrics as text in the exposition format.
+pub(super) async fn collect(store: &Store, limit: u32, now: Timestamp) -> Result<String, StoreError> {
+    let mut page = Page::default();
+    page.gauge("tallyd_info", "The version at work.", &[(&[("version", env!("CARGO_PKG_VERSION"))], 1)]);
+    page.gauge("tallyd_written_timestamp_seconds", "When this file was written.", &[(&[], now.0 / 1000)]);
+    page.jobs(store).await?;
+    page.calls(store, limit, now).await?;
+    let counts = store.outbox_counts().await?;
+    let rows: Vec<_> = counts.iter().map(|(state, count)| ([("state", state.as_str())], *count)).collect();
+    page.gauge("tallyd_outbox_wishes", "Wishes by state.", &borrow(&rows));
+    let counts = store.state_count().await?;
+    for (name, help, value) in [
+        ("tallyd_mirror_skus", "SKUs the service returned.", counts.skus),
+        ("tallyd_mirror_cells", "Cells of the mirror.", counts.cells),
+        ("tallyd_mirror_missing_skus", "Tracked SKUs the service does not return.", counts.missing_skus),
+        ("tallyd_mirror_parked_records", "Records put aside because they make no sense.", counts.parked),
+        ("tallyd_orders_followed", "Tracked orders.", counts.orders),
+    ] {
+        page.gauge(name, help, &[(&[], value)]);
+    }
+    Ok(page.0)
+}
+
+/// Puts the page in the file's place at once.
+pub(super) fn replace(file: &Path, page: &str) -> io::Result<()> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".new");
+    fs::write(&name, page)?;
+    fs::set_permissions(&name, Permissions::from_mode(MODE))?;
+    fs::rename(&name, file)
+}
+
+/// A label's name and value.
+type Label<'a> = (&'a str, &'a str);
+
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    async fn jobs(&mut self, store: &Store) -> Result<(), StoreError> {
+        let health = store.job_health().await?;
+        let ages = health.iter().filter_map(|row| Some(([("job", row.job.as_str())], row.age_seconds?)));
+        let help = "The age of a job's data; absent while it was never read.";
+        self.gauge("tallyd_job_age_seconds", help, &borrow(&ages.collect::<Vec<_>>()));
+        let stale = health.iter().map(|row| ([("job", row.job.as_str())], i64::from(row.stale)));
+        let help = "1 while a job's data is older than twice its interval.";
+        self.gauge("tallyd_job_stale", help, &borrow(&stale.collect::<Vec<_>>()));
+        Ok(())
+    }
+
+    async fn calls(&mut self, store: &Store, limit: u32, now: Timestamp) -> Result<(), StoreError> {
+        let used = store.budget_used(now.minus(WINDOW).0).await?;
+        let calls: Vec<_> = used.iter().map(|(lane, calls, _)| ([("lane", lane.as_str())], *calls)).collect();
+        self.gauge("tallyd_calls_last_minute", "Calls of the last 60 s by lane.", &borrow(&calls));
+        let throttled = used.iter().map(|(_, _, throttled)| throttled).sum();
+        let help = "Answers of 429 in the last 60 s.";
+        self.gauge("tallyd_calls_throttled_last_minute", help, &[(&[], throttled)]);
+        self.gauge("tallyd_calls_limit", "Calls in any 60 s that are ours.", &[(&[], limit.into())]);
+        let refused = i64::from(store.key_is_refused().await?);
+        self.gauge("tallyd_key_refused", "1 while the service refuses the key.", &[(&[], refused)]);
+        Ok(())
+    }
+
+    /// A metric with its samples. Label values are our own words, which need no escaping.
+    fn gauge(&mut self, name: &str, help: &str, samples: &[(&[Label<'_>], i64)]) {
+        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge"));
+        for (labels, value) in samples {
+            let labels: Vec<String> =
+                labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            self.line(format_args!("{name}{labels} {value}"));
+        }
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        writeln!(self.0, "{line}").expect("text grows in memory, which cannot fail");
+    }
+}
+
+fn borrow<'a>(rows: &'a [([Label<'a>; 1], i64)]) -> Vec<(&'a [Label<'a>], i64)> {
+    rows.iter().map(|(labels, value)| (&labels[..], *value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_replaced_at_once_and_readable_by_the_collector() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tallyd.prom");
+        replace(&file, "a 1\n").unwrap();
+        let first = fs::File::open(&file).unwrap();
+        replace(&file, "a 2\n").unwrap();
+        assert_eq!(io::read_to_string(first).unwrap(), "a 1\n", "a reader keeps the whole it began with");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "a 2\n");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, MODE);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
+        assert!(replace(&folder.path().join("none/x.prom"), "").is_err());
+    }
+
+    #[test]
+    fn a_metric_has_help_type_and_its_samples() {
+        let mut page = Page::default();
+        page.gauge("m", "What it is.", &[(&[("job", "push")], 3), (&[], 4)]);
+        assert_eq!(page.0, "# HELP m What it is.\n# TYPE m gauge\nm{job=\"push\"} 3\nm 4\n");
+    }
+}

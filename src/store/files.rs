@@ -1,0 +1,23 @@
+//! The files beside each other in the state directory, and who may open them.
+//!
+//! Programs beside the daemon belong to its group, and SQLite gives the log and the index the mode of the database. So
+//! what counts is the mode at the birth of the file, whatever the umask of whoever made it: a `sudo tallyd sku add`
+//! before the first start must not leave a database that the daemon cannot write. The mode of a file that is there is
+//! its owner's decision and stays.
+
+use std::fs::{OpenOptions, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+/// Read and written by owner and group, by nobody else.
+const MODE: u32 = 0o660;
+
+/// Makes an empty file for the group, unless it is there.
+pub(super) fn create_for_group(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
+        Ok(file) => file.set_permissions(Permissions::from_mode(MODE)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,115 @@
+//! Which warnings are the same again.
+//!
+//! A key file that is gone is noticed every two seconds, and one line a minute says as much as thirty. Only warnings
+//! and errors that are equal in every field are left out, each at most for [`PAUSE`]; the next one that is written
+//! carries how many there were. Lines that differ (another wish, another run) are never left out: an alert may count
+//! them. What repeats and then ends leaves at most one minute's repetitions uncounted.
+
+use std::collections::HashMap;
+use std::collections::hash_map::{DefaultHasher, Entry};
+use std::fmt::Debug;
+use std::hash::{Hash, Hasher};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level};
+
+/// A line that is the same again is written once in this time.
+pub(super) const PAUSE: Duration = Duration::from_secs(60);
+/// Lines remembered at once; beyond it all are written, which is the safe way to be wrong.
+const REMEMBERED: usize = 1024;
+
+/// The time since any fixed moment, from whoever may read a clock.
+pub type Elapsed = fn() -> Duration;
+
+/// What was written within the last minute.
+pub(super) struct Repeats {
+    elapsed: Elapsed,
+    lines: Mutex<HashMap<u64, Line>>,
+}
+
+struct Line {
+    written: Duration,
+    left_out: u64,
+}
+
+impl Repeats {
+    pub(super) fn new(elapsed: Elapsed) -> Self {
+        Self { elapsed, lines: Mutex::default() }
+    }
+
+    /// `None`: the same line was written just now. `Some(n)`: to be written; n like it were left out before.
+    pub(super) fn judge(&self, event: &Event<'_>) -> Option<u64> {
+        if *event.metadata().level() > Level::WARN {
+            return Some(0);
+        }
+        let mut print = Print(DefaultHasher::new());
+        event.metadata().callsite().hash(&mut print.0);
+        event.record(&mut print);
+        self.seen(print.0.finish(), (self.elapsed)())
+    }
+
+    fn seen(&self, line: u64, now: Duration) -> Option<u64> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_old = |line: &Line| now.saturating_sub(line.written) >= PAUSE;
+        if lines.len() >= REMEMBERED {
+            lines.retain(|_, line| !is_old(line));
+        }
+        let room = lines.len() < REMEMBERED;
+        match lines.entry(line) {
+            Entry::Occupied(mut known) if !is_old(known.get()) => {
+                known.get_mut().left_out += 1;
+                None
+            }
+            Entry::Occupied(mut known) => Some(known.insert(Line { written: now, left_out: 0 }).left_out),
+            Entry::Vacant(place) => {
+                if room {
+                    place.insert(Line { written: now, left_out: 0 });
+                }
+                Some(0)
+            }
+        }
+    }
+}
+
+/// A fingerprint of an event's fields.
+struct Print(DefaultHasher);
+
+impl Visit for Print {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        field.name().hash(&mut self.0);
+        format!("{value:?}").hash(&mut self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_same_line_is_said_once_a_minute_with_how_often_it_came() {
+        let repeats = Repeats::new(|| Duration::ZERO);
+        assert_eq!(repeats.seen(1, s(0)), Some(0));
+        assert_eq!(repeats.seen(1, s(2)), None);
+        assert_eq!(repeats.seen(2, s(2)), Some(0), "another line is not the same line");
+        assert_eq!(repeats.seen(1, s(59)), None);
+        assert_eq!(repeats.seen(1, s(60)), Some(2));
+        assert_eq!(repeats.seen(1, s(61)), None);
+        assert_eq!(repeats.seen(1, s(200)), Some(1));
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_memory_is_written() {
+        let repeats = Repeats::new(|| Duration::ZERO);
+        for line in 0..REMEMBERED as u64 {
+            assert_eq!(repeats.seen(line, s(0)), Some(0));
+        }
+        assert_eq!((repeats.seen(9_999, s(1)), repeats.seen(9_999, s(1))), (Some(0), Some(0)));
+        assert_eq!(repeats.seen(5, s(1)), None, "what is remembered still counts");
+        assert_eq!((repeats.seen(9_999, s(61)), repeats.seen(9_999, s(61))), (Some(0), None));
+    }
+}

@@ -1,0 +1,223 @@
+//! The units as systemd reads them, and the daemon as systemd hears it: the protocol is spoken over a socket of the
+//! test's own, so that no systemd has to run. What needs its tools says so where they are missing.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
+
+mod support;
+
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use support::World;
+use tokio::time::Instant;
+
+/// The longest that is waited for anything the daemon says.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A daemon started as the unit starts it, and what it tells systemd.
+struct Unit {
+    child: std::process::Child,
+    socket: UnixDatagram,
+    config: PathBuf,
+    heard: Vec<String>,
+}
+
+impl Unit {
+    fn start(world: &World, more: &str, watchdog: Duration) -> Self {
+        let folder = world.path.parent().unwrap();
+        let config = folder.join("tallyd.toml");
+        std::fs::write(&config, world.toml(more)).unwrap();
+        let notify = folder.join("notify");
+        let socket = UnixDatagram::bind(&notify).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let log = std::fs::File::create(folder.join("log")).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_tallyd"))
+            .args(["run", "--config"])
+            .arg(&config)
+            .env("NOTIFY_SOCKET", &notify)
+            .env("WATCHDOG_USEC", watchdog.as_micros().to_string())
+            .stdin(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Self { child, socket, config, heard: Vec::new() }
+    }
+
+    /// The next message, as its assignments.
+    fn hear(&mut self) -> Vec<String> {
+        let mut buffer = [0; 4096];
+        let length = self.socket.recv(&mut buffer).unwrap_or_else(|e| panic!("{e}; heard {:?}", self.heard));
+        let message = std::str::from_utf8(&buffer[..length]).unwrap().trim_end().to_owned();
+        self.heard.push(message.clone());
+        message.lines().map(str::to_owned).collect()
+    }
+
+    fn hear_until(&mut self, assignment: &str) -> Vec<String> {
+        let started = Instant::now();
+        loop {
+            let message = self.hear();
+            if message.iter().any(|line| line.starts_with(assignment)) {
+                return message;
+            }
+            assert!(started.elapsed() < PATIENCE, "no {assignment}; heard {:?}", self.heard);
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap().success());
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn monotonic_us() -> u64 {
+    let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+    let seconds: f64 = uptime.split_whitespace().next().unwrap().parse().unwrap();
+    Duration::from_secs_f64(seconds).as_micros().try_into().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn systemd_hears_ready_reload_status_and_stop_in_order() {
+    let world = World::new().await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    let ready = unit.hear_until("READY=1");
+    assert!(ready.iter().any(|line| line.starts_with("STATUS=") && line.len() > 7), "{ready:?}");
+    assert_eq!(unit.heard.len(), 1, "nothing is said before the start is complete");
+    let store = tallyd::store::Store::open_beside(&world.path).await.unwrap();
+    let armed = store.job_health().await.unwrap();
+    assert!(
+        armed.iter().filter(|row| row.next_due_at.is_some()).count() >= 4,
+        "schedules are armed: {armed:?}"
+    );
+    let status = unit.hear_until("STATUS=");
+    assert!(status[0].contains(": "), "a job, and what it did: {status:?}");
+
+    let before = monotonic_us();
+    unit.signal("-HUP");
+    let reloading = unit.hear_until("RELOADING=1");
+    let at = reloading.iter().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).unwrap();
+    let at: u64 = at.parse().unwrap();
+    assert!(at + 1_000_000 > before && at < before + 60_000_000, "{at} is not about {before}");
+    let again = unit.hear_until("READY=1");
+    assert!(again.iter().any(|line| line.starts_with("STATUS=")), "{again:?}");
+
+    std::fs::write(&unit.config, "[service]\nbase_url = 7\n").unwrap();
+    unit.signal("-HUP");
+    unit.hear_until("RELOADING=1");
+    let refused = unit.hear_until("READY=1");
+    assert!(refused.iter().any(|line| line.contains("cannot be used")), "{refused:?}");
+
+    unit.signal("-TERM");
+    let stopping = unit.hear_until("STOPPING=1");
+    assert!(stopping.iter().any(|line| line.starts_with("STATUS=")), "{stopping:?}");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_watchdog_is_fed_in_time_while_the_loops_turn() {
+    let world = World::new().await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(3));
+    unit.hear_until("READY=1");
+    for _ in 0..2 {
+        let asked = Instant::now();
+        unit.hear_until("WATCHDOG=1");
+        assert!(asked.elapsed() < Duration::from_secs(3), "fed within its time");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_puts_limits_level_and_metrics_in_force_and_names_what_waits() {
+    let world = World::new().await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    let metrics = world.path.with_file_name("tallyd.prom");
+    let more = format!(
+        "[metrics]\ntextfile = {metrics:?}\n[log]\nlevel = \"debug\"\n[limits]\ncalls_per_minute = 77\n\
+         [journal]\nkeep_bodies = \"1d\"\n"
+    );
+    let changed = world.toml(&more).replacen("[service]\n", "[service]\ntimeout = \"9s\"\n", 1);
+    std::fs::write(&unit.config, changed).unwrap();
+    unit.signal("-HUP");
+    unit.hear_until("RELOADING=1");
+    unit.hear_until("READY=1");
+    world.until("the metrics are written", async |_| metrics.exists()).await;
+    let page = std::fs::read_to_string(&metrics).unwrap();
+    assert!(page.contains("\ntallyd_calls_limit 77\n"), "{page}");
+    let log = std::fs::read_to_string(world.path.with_file_name("log")).unwrap();
+    let waits = log.lines().find(|line| line.contains("\"keys\":\"service.timeout\""));
+    assert!(waits.is_some_and(|line| line.contains("restart")), "{log}");
+    unit.signal("-TERM");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+}
+
+fn units() -> [PathBuf; 2] {
+    ["tallyd.service", "tallyd@.service"]
+        .map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(name))
+}
+
+#[allow(clippy::print_stdout, reason = "a test that skips says so")]
+fn tool(name: &str) -> bool {
+    let found = Command::new(name).arg("--version").output().is_ok();
+    if !found {
+        println!("skipped: this host has no {name}");
+    }
+    found
+}
+
+#[test]
+fn the_units_say_what_the_design_promises() {
+    for unit in units() {
+        let text = std::fs::read_to_string(&unit).unwrap();
+        for line in [
+            "Type=notify",
+            "ExecReload=/bin/kill -HUP $MAINPID",
+            "User=tallyd",
+            "Group=tallyd",
+            "StateDirectoryMode=2770",
+            "UMask=0007",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{} lacks {line}", unit.display());
+        }
+        for start in [
+            "WatchdogSec=",
+            "LoadCredential=integration-key:",
+            "LoadCredential=gateway-key:",
+            "StateDirectory=tallyd",
+        ] {
+            assert!(text.lines().any(|own| own.starts_with(start)), "{} lacks {start}", unit.display());
+        }
+    }
+}
+
+#[test]
+fn systemd_finds_no_fault_with_the_units_and_rates_them_below_1_5() {
+    if !tool("systemd-analyze") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for unit in units() {
+        let security =
+            Command::new("systemd-analyze").args(["security", "--offline=true"]).arg(&unit).output().unwrap();
+        let said = String::from_utf8_lossy(&security.stdout).into_owned();
+        let level = said
+            .lines()
+            .find(|line| line.contains("Overall exposure level"))
+            .unwrap_or_else(|| panic!("{said}"));
+        let level: f64 = level.split(": ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!(level < 1.5, "{level}");
+        // The binary of the package is not installed here, and an instance needs a name.
+        let text = std::fs::read_to_string(&unit).unwrap().replace("/usr/bin/tallyd", "/bin/true");
+        let copy = folder.path().join(unit.file_name().unwrap().to_str().unwrap().replace('@', "@north"));
+        std::fs::write(&copy, text).unwrap();
+        let verify = Command::new("systemd-analyze").arg("verify").arg(&copy).output().unwrap();
+        let said = String::from_utf8_lossy(&verify.stderr).into_owned();
+        let ours: Vec<_> = said.lines().filter(|line| line.contains("tallyd")).collect();
+        assert!(verify.status.success() && ours.is_empty(), "{said}");
+    }
+}
