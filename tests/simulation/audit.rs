@@ -1,0 +1,94 @@
+//! The auditor: sees every call at the service's door, keeps the books of the goods, and judges at the end.
+//!
+//! It reads requests and answers as the document writes them, with a JSON reader and nothing of the daemon's own.
+
+use super::books::Books;
+use super::calls::Calls;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tallyd::client::{Request, Response};
+use tallyd::model::Operation;
+
+/// What the auditor has seen.
+#[derive(Debug, Default)]
+pub struct Audit {
+    pub books: Books,
+    pub calls: Calls,
+    /// Shipments that the service made, by order: how many, and how many units.
+    pub shipped: BTreeMap<i64, (usize, i64)>,
+    /// Tracking numbers the service took, by shipment.
+    pub tracked: BTreeMap<i64, Vec<String>>,
+    /// Every deed in order: what the same seed must repeat.
+    pub deeds: Vec<String>,
+}
+
+impl Audit {
+    pub fn arrived(&mut self, operation: Operation, at_ms: i64) -> usize {
+        self.calls.arrived(operation.as_str(), at_ms)
+    }
+
+    pub fn left(&mut self, call: usize, at_ms: i64) {
+        self.calls.left(call, at_ms);
+    }
+
+    /// Takes down what the service did.
+    pub fn done(&mut self, request: &Request, answer: &Response) {
+        let body = request.body.as_deref().unwrap_or_default();
+        let text = String::from_utf8_lossy(body);
+        self.deeds.push(format!("{} {} {}: {}", request.operation, request.path, text, answer.status));
+        assert_ne!(answer.status, 400, "the daemon sent what makes no sense: {text}");
+        if answer.status != 200 {
+            return;
+        }
+        let (asked, said) = (json(body), json(&answer.body));
+        match request.operation {
+            Operation::UpdateQuantityOnHand => self.quantities(&asked, &said),
+            Operation::CreateShipments => self.shipments(&said),
+            Operation::SubmitTracking => self.trackings(&said),
+            _ => {}
+        }
+    }
+
+    fn quantities(&mut self, asked: &Value, said: &Value) {
+        assert_eq!(said["status"], "Success", "the shop knows every SKU of these wishes: {said}");
+        for entry in asked.as_array().unwrap() {
+            let cell = (text(&entry["Sku"]), whole(&entry["WarehouseId"]));
+            self.books.written(&cell, whole(&entry["Quantity"]));
+        }
+    }
+
+    fn shipments(&mut self, said: &Value) {
+        for made in said["data"].as_array().unwrap().iter().filter(|made| made["WasSuccessful"] == true) {
+            let items = made["Shipment"]["Items"].as_array().unwrap();
+            let (shipments, units) = self.shipped.entry(whole(&made["Request"]["OrderId"])).or_default();
+            *shipments += 1;
+            *units += items.iter().map(|item| whole(&item["QuantityShipped"])).sum::<i64>();
+        }
+    }
+
+    fn trackings(&mut self, said: &Value) {
+        for made in said["data"].as_array().unwrap().iter().filter(|made| made["WasSuccessful"] == true) {
+            let request = &made["Request"];
+            let own = request["TrackingNumber"].as_str().map(str::to_owned);
+            let lines = request["LineItems"].as_array().into_iter().flatten();
+            let of_lines = lines.filter_map(|line| line["TrackingNumber"].as_str().map(str::to_owned));
+            let numbers = self.tracked.entry(whole(&request["ShipmentId"])).or_default();
+            numbers.extend(own.into_iter().chain(of_lines));
+        }
+    }
+}
+
+fn json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_default()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// A number as the service writes it, `28` or `28.0`.
+pub fn whole(value: &Value) -> i64 {
+    #[allow(clippy::cast_possible_truncation, reason = "ids and quantities of a simulation are small")]
+    let whole = value.as_f64().unwrap() as i64;
+    whole
+}

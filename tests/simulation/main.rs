@@ -1,0 +1,23 @@
+//! The whole daemon and the whole service in one process, on one clock, from one seed; judged by an auditor that keeps
+//! its own books. docs/reliability.md says what is claimed and how to reproduce a failure.
+//!
+//! `TALLYD_SEED` chooses the seed, `TALLYD_DAYS` how long the quiet days last.
+
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a simulation ends at the first thing that is not as said, and is told its seed by the environment"
+)]
+
+mod audit;
+mod books;
+mod calls;
+mod clock;
+mod random;
+mod shop;
+mod storm;
+mod wire;
+mod world;
+
+mod smoke;
