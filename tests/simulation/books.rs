@@ -46,7 +46,10 @@ impl Books {
     /// Books that agree with the service at the beginning.
     pub fn new(stock: impl IntoIterator<Item = (Cell, i64)>) -> Self {
         let real = |units| Real { shelf: units, listed: units, ..Real::default() };
-        Self { cells: stock.into_iter().map(|(cell, units)| (cell, real(units))).collect(), ..Self::default() }
+        Self {
+            cells: stock.into_iter().map(|(cell, units)| (cell, real(units))).collect(),
+            ..Self::default()
+        }
     }
 
     pub fn cell(&self, cell: &Cell) -> &Real {
@@ -69,6 +72,26 @@ impl Books {
         self.sold += units;
         self.sold_beyond += (units - covered).max(0);
         true
+    }
+
+    /// A customer wants so many, wherever they are: the service takes from the warehouses in the order of their ids. What
+    /// was taken where is returned; empty: too little is shown.
+    pub fn ordered(&mut self, sku: &str, units: i64) -> Vec<(Cell, i64)> {
+        let shelves = self.cells.iter().filter(|((of, _), real)| of == sku && real.listed > 0);
+        let (mut missing, mut taken) = (units, Vec::new());
+        for (cell, real) in shelves {
+            let part = missing.min(real.listed);
+            missing -= part;
+            taken.push((cell.clone(), part));
+        }
+        if missing > 0 {
+            return Vec::new();
+        }
+        taken.retain(|(_, part)| *part > 0);
+        for (cell, part) in &taken {
+            self.sale(cell, *part);
+        }
+        taken
     }
 
     /// What was sold leaves the shelf, as far as it is there.

@@ -34,7 +34,12 @@ impl Calls {
         arrivals.sort_unstable();
         for window in arrivals.windows(limit + 1) {
             let (first, last) = (window[0], window[limit]);
-            assert!(last - first >= WINDOW_MS, "{} calls within {} ms, from {first} on", limit + 1, last - first);
+            assert!(
+                last - first >= WINDOW_MS,
+                "{} calls within {} ms, from {first} on",
+                limit + 1,
+                last - first
+            );
         }
         let mut moves: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
         for (arrived, left, operation) in &self.calls {

@@ -14,10 +14,17 @@ mod audit;
 mod books;
 mod calls;
 mod clock;
+mod happen;
+mod judge;
 mod random;
+mod rivals;
 mod shop;
 mod storm;
+mod two_writers;
 mod wire;
 mod world;
 
-mod smoke;
+/// The seed of this run.
+fn seed() -> u64 {
+    std::env::var("TALLYD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
+}

@@ -108,8 +108,12 @@ impl Inner {
         self.clock.sleep(journey.back).await;
         match journey.mishap {
             Some(Mishap::LostAfter) => Err(lost(FailureKind::Cut, Sent::Maybe)),
-            Some(Mishap::Cut) => Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, Sent::Maybe) }),
-            Some(Mishap::FailsAfter) => Ok(instead(500, "application/json", r#"{"Message":"Something went wrong."}"#)),
+            Some(Mishap::Cut) => {
+                Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, Sent::Maybe) })
+            }
+            Some(Mishap::FailsAfter) => {
+                Ok(instead(500, "application/json", r#"{"Message":"Something went wrong."}"#))
+            }
             Some(Mishap::Html) => Ok(instead(200, "text/html", "<html><body>Please wait</body></html>")),
             _ => answer,
         }
@@ -133,7 +137,8 @@ impl Inner {
     }
 
     fn http(&self, request: &Request) -> http::Request<Bytes> {
-        let query: Vec<String> = request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let query: Vec<String> =
+            request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
         http::Request::builder()
             .method(request.operation.method())
             .uri(format!("{}?{}", request.path, query.join("&")))

@@ -16,7 +16,7 @@ use super::wire::Wire;
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tallyd::config::Config;
@@ -72,8 +72,13 @@ pub struct World {
 impl World {
     pub async fn open(plan: Plan) -> Self {
         let clock = SimClock::new();
-        let options =
-            Options { seed: plan.seed, skus: plan.skus, warehouses: plan.warehouses, orders: 0, ..Options::default() };
+        let options = Options {
+            seed: plan.seed,
+            skus: plan.skus,
+            warehouses: plan.warehouses,
+            orders: 0,
+            ..Options::default()
+        };
         let time = clock.clone();
         let source = sandbox::Clock::from_source(move || time.now_ms());
         let core = Arc::new(Core::open(&options, source).await.unwrap());
@@ -93,14 +98,15 @@ impl World {
         world
     }
 
-    /// Tracks every SKU, agrees on the books and reads the shop once.
+    /// Tracks the SKUs, agrees on the books and reads the shop once.
     async fn begin(&mut self) {
         // The hour of a wish is the world's; see the module's words.
         sqlx::query("DROP TRIGGER outbox_unchanging").execute(&mut self.outsider).await.unwrap();
         let stock = self.stock().await;
         self.audit().books = Books::new(stock.clone());
-        for sku in self.core.skus().await.unwrap() {
-            let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku);
+        // Kits hold nothing themselves.
+        for sku in stock.keys().map(|(sku, _)| sku).collect::<BTreeSet<_>>() {
+            let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku.as_str());
             insert.execute(&mut self.outsider).await.unwrap();
         }
         self.start_job(JobKind::Warehouses);
@@ -161,7 +167,8 @@ impl World {
     /// (state, reason) of every wish, by key.
     pub async fn fates(&mut self) -> BTreeMap<String, (String, String)> {
         let sql = "SELECT key, state, coalesce(reason, '') FROM outbox";
-        let rows: Vec<(String, String, String)> = sqlx::query_as(sql).fetch_all(&mut self.outsider).await.unwrap();
+        let rows: Vec<(String, String, String)> =
+            sqlx::query_as(sql).fetch_all(&mut self.outsider).await.unwrap();
         rows.into_iter().map(|(key, state, reason)| (key, (state, reason))).collect()
     }
 
@@ -188,10 +195,22 @@ impl World {
         self.slots.insert(kind, Slot { run, again: false });
     }
 
+    /// Runs a job now, and whatever follows from it.
+    pub async fn run_now(&mut self, kind: JobKind) {
+        self.idle().await;
+        self.start_job(kind);
+        self.idle().await;
+    }
+
+    /// How many wishes were inserted.
+    pub fn wishes(&self) -> u64 {
+        self.wishes
+    }
+
     /// Goes on to a time: everything that is due until then happens, in order.
     pub async fn go_on_to(&mut self, until_ms: i64) {
         while self.step(until_ms).await {}
-        self.clock.advance_to(until_ms);
+        self.clock.advance_to(until_ms.max(self.clock.now_ms()));
     }
 
     /// Goes on until no job runs.

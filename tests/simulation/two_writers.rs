@@ -1,0 +1,74 @@
+//! Two writers, one number: a shop that sells and edits while the warehouse's changes are pushed. Ours is measured against
+//! the two usual ways on the same seed and the same events; docs/reconciliation.md has the figures.
+
+use super::books::{Books, Cell};
+use super::random::Random;
+use super::rivals::{Habit, compete};
+use super::seed;
+use super::shop::{Event, Trade, events};
+use super::world::{Plan, World};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tallyd::model::JobKind;
+
+/// A busy hour: a sale every other second in forty cells, a delivery or a withdrawal every eight.
+const BUSY: Trade = Trade {
+    lasts_ms: 3_600_000,
+    sale_ms: 2_000,
+    moved_ms: 8_000,
+    colleague_ms: 60_000,
+    count_ms: 90_000,
+    pick_ms: 10_000,
+    delivery: 12,
+    open_hours: (0, 24),
+};
+/// The better rival oversells at least so many times as much.
+const TIMES_BETTER: i64 = 20;
+
+#[tokio::test]
+async fn a_push_oversells_a_twentieth_of_what_the_usual_ways_do() {
+    let (mut ours, mut blind, mut last_sent) = (0, 0, 0);
+    for seed in seed()..seed() + 3 {
+        let outcome = contest(seed, &BUSY, &std::env::var("CONF").unwrap_or_default()).await;
+        outcome.print(seed);
+        ours += outcome.ours.undone;
+        blind += outcome.blind.undone;
+        last_sent += outcome.last_sent.undone;
+    }
+    assert!(
+        ours * TIMES_BETTER <= blind.min(last_sent),
+        "seeds from {}: ours {ours}, blind {blind}, last sent {last_sent}",
+        seed()
+    );
+}
+
+struct Outcome {
+    ours: Books,
+    blind: Books,
+    last_sent: Books,
+}
+
+impl Outcome {
+    fn print(&self, seed: u64) {
+        for (name, books) in [("ours", &self.ours), ("blind", &self.blind), ("last sent", &self.last_sent)] {
+            let Books { undone, sold_beyond, writes, sold, .. } = books;
+            println!(
+                "seed {seed}: {name}: {undone} units oversold by {writes} writes, {sold_beyond} of {sold} sold beyond the shelf"
+            );
+        }
+    }
+}
+
+async fn contest(seed: u64, trade: &Trade, config: &str) -> Outcome {
+    let polls = vec![(JobKind::Balances, Duration::from_secs(300))];
+    let mut world = World::open(Plan { seed, skus: 22, warehouses: 2, config: config.into(), polls }).await;
+    let stock: BTreeMap<Cell, i64> = world.stock().await;
+    let cells: Vec<Cell> = stock.keys().cloned().collect();
+    let events: Vec<(i64, Event)> = events(trade, &cells, &mut Random::new(seed, "shop"));
+    world.live(&events).await;
+    world.settled(120_000).await;
+    world.agrees().await;
+    let rival = |habit| compete(habit, &stock, &events, Random::new(seed, "rival"));
+    let ours = world.audit().books.clone();
+    Outcome { ours, blind: rival(Habit::Blind), last_sent: rival(Habit::LastSent) }
+}
