@@ -6,6 +6,7 @@ use super::books::Books;
 use super::calls::Calls;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use tallyd::client::{Request, Response};
 use tallyd::model::Operation;
 
@@ -14,12 +15,12 @@ use tallyd::model::Operation;
 pub struct Audit {
     pub books: Books,
     pub calls: Calls,
-    /// Shipments that the service made, by order: how many, and how many units.
-    pub shipped: BTreeMap<i64, (usize, i64)>,
+    /// Shipments that the service made, by order: their ids and units.
+    pub shipped: BTreeMap<i64, Vec<(i64, i64)>>,
     /// Tracking numbers the service took, by shipment.
     pub tracked: BTreeMap<i64, Vec<String>>,
-    /// Every deed in order: what the same seed must repeat.
-    pub deeds: Vec<String>,
+    /// Stands for every deed in its order: what the same seed must repeat.
+    pub fingerprint: u64,
 }
 
 impl Audit {
@@ -35,7 +36,9 @@ impl Audit {
     pub fn done(&mut self, request: &Request, answer: &Response) {
         let body = request.body.as_deref().unwrap_or_default();
         let text = String::from_utf8_lossy(body);
-        self.deeds.push(format!("{} {} {}: {}", request.operation, request.path, text, answer.status));
+        let mut hasher = DefaultHasher::new();
+        (self.fingerprint, request.operation, &request.path, body, answer.status).hash(&mut hasher);
+        self.fingerprint = hasher.finish();
         assert_ne!(answer.status, 400, "the daemon sent what makes no sense: {text}");
         if answer.status != 200 {
             return;
@@ -60,9 +63,9 @@ impl Audit {
     fn shipments(&mut self, said: &Value) {
         for made in said["data"].as_array().unwrap().iter().filter(|made| made["WasSuccessful"] == true) {
             let items = made["Shipment"]["Items"].as_array().unwrap();
-            let (shipments, units) = self.shipped.entry(whole(&made["Request"]["OrderId"])).or_default();
-            *shipments += 1;
-            *units += items.iter().map(|item| whole(&item["QuantityShipped"])).sum::<i64>();
+            let units = items.iter().map(|item| whole(&item["QuantityShipped"])).sum();
+            let of_order = self.shipped.entry(whole(&made["Request"]["OrderId"])).or_default();
+            of_order.push((whole(&made["Shipment"]["Id"]), units));
         }
     }
 

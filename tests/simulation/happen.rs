@@ -7,7 +7,7 @@ use super::shop::Event;
 use super::world::World;
 use axum::body::Bytes;
 use axum::http::Request;
-use serde_json::json;
+use serde_json::{Value, json};
 use tallyd::sandbox::Answer;
 
 impl World {
@@ -62,13 +62,19 @@ impl World {
 
     /// Somebody else sets a number at the service.
     pub async fn enter(&self, (sku, warehouse): &Cell, quantity: i64) {
-        let body = json!([{"Sku": sku, "WarehouseId": warehouse, "Quantity": quantity}]).to_string();
-        let request = Request::post("/api/inventory/updateQuantityOnHand")
+        let body = json!([{"Sku": sku, "WarehouseId": warehouse, "Quantity": quantity}]);
+        self.ask("/api/inventory/updateQuantityOnHand", &body).await;
+    }
+
+    /// Somebody else's call; its answer.
+    pub async fn ask(&self, path: &str, body: &Value) -> Value {
+        let request = Request::post(path)
             .header("svc-subscription-key", self.core.integration_key())
             .header("gateway-subscription-key", self.core.gateway_key())
-            .body(Bytes::from(body))
+            .body(Bytes::from(body.to_string()))
             .unwrap();
         let Answer::Full(answer) = self.core.handle(request).await else { panic!("no fault is on") };
         assert_eq!(answer.status(), 200, "{answer:?}");
+        serde_json::from_slice(answer.body()).unwrap()
     }
 }

@@ -21,10 +21,7 @@ impl World {
         let books: BTreeMap<_, _> =
             self.audit().books.cells.iter().map(|(cell, real)| (cell.clone(), real.listed)).collect();
         let odd = differs(&books, &service);
-        assert!(
-            odd.is_empty(),
-            "seed {seed}: the service holds what no write it took explains: {odd:?}"
-        );
+        assert!(odd.is_empty(), "seed {seed}: the service holds what no write it took explains: {odd:?}");
         let fates = self.fates().await;
         assert_eq!(fates.len() as u64, self.wishes(), "seed {seed}: a wish is lost");
         for (key, (state, reason)) in fates {

@@ -14,8 +14,10 @@ mod audit;
 mod books;
 mod calls;
 mod clock;
+mod faults;
 mod happen;
 mod judge;
+mod quiet;
 mod random;
 mod rivals;
 mod shop;
@@ -27,4 +29,9 @@ mod world;
 /// The seed of this run.
 fn seed() -> u64 {
     std::env::var("TALLYD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
+}
+
+/// How many days the quiet days last.
+fn days() -> i64 {
+    std::env::var("TALLYD_DAYS").ok().and_then(|days| days.parse().ok()).unwrap_or(3)
 }
