@@ -4,11 +4,12 @@
 
 use super::books::Books;
 use super::calls::Calls;
+use super::storm::Mishap;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use tallyd::client::{Request, Response};
-use tallyd::model::Operation;
+use tallyd::model::{Effect, Operation};
 
 /// What the auditor has seen.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub struct Audit {
     pub shipped: BTreeMap<i64, Vec<(i64, i64)>>,
     /// Tracking numbers the service took, by shipment.
     pub tracked: BTreeMap<i64, Vec<String>>,
+    /// What befell calls that change something, and how often.
+    pub mishaps: BTreeMap<Mishap, usize>,
     /// Stands for every deed in its order: what the same seed must repeat.
     pub fingerprint: u64,
 }
@@ -26,6 +29,12 @@ pub struct Audit {
 impl Audit {
     pub fn arrived(&mut self, operation: Operation, at_ms: i64) -> usize {
         self.calls.arrived(operation.as_str(), at_ms)
+    }
+
+    pub fn befell(&mut self, operation: Operation, mishap: Option<Mishap>) {
+        if let Some(mishap) = mishap.filter(|_| operation.effect() == Effect::Write) {
+            *self.mishaps.entry(mishap).or_default() += 1;
+        }
     }
 
     pub fn left(&mut self, call: usize, at_ms: i64) {

@@ -6,7 +6,7 @@ use super::random::Random;
 use tallyd::model::{Effect, Operation};
 
 /// What befalls one call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mishap {
     /// It is lost before it arrives.
     LostBefore,
@@ -43,18 +43,6 @@ impl Mishap {
         Mishap::Swallowed,
         Mishap::NoConnection,
     ];
-
-    /// Whether the service carries the call out.
-    pub fn is_done(self) -> bool {
-        match self {
-            Mishap::LostAfter | Mishap::FailsAfter | Mishap::Cut | Mishap::Html | Mishap::Late => true,
-            Mishap::LostBefore
-            | Mishap::NoSlot
-            | Mishap::NoPlace
-            | Mishap::Swallowed
-            | Mishap::NoConnection => false,
-        }
-    }
 }
 
 /// How much goes wrong, in percent of the calls.

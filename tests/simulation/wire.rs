@@ -21,6 +21,8 @@ pub const TIMEOUT: Duration = Duration::from_secs(30);
 const WAY_MS: (i64, i64) = (20, 200);
 /// The service's work before the deed and after it, ms.
 const WORK_MS: (i64, i64) = (5, 50);
+/// How much later than the time-out a late call is done, ms: up to the end of the quiet time that settle keeps.
+const LATE_MS: (i64, i64) = (0, 29_000);
 
 /// The transport of a world; clones are handles to the same one.
 #[derive(Clone)]
@@ -42,6 +44,8 @@ struct Journey {
     before: Duration,
     after: Duration,
     back: Duration,
+    /// How much later than the time-out a late call is done.
+    late: Duration,
     mishap: Option<Mishap>,
 }
 
@@ -81,8 +85,10 @@ impl Inner {
         let mut random = self.random.lock().unwrap();
         let mut ms = |(from, to)| Duration::from_millis(random.between(from, to).unsigned_abs());
         let (there, before, after, back) = (ms(WAY_MS), ms(WORK_MS), ms(WORK_MS), ms(WAY_MS));
+        let late = TIMEOUT + ms(LATE_MS);
         let mishap = self.storm.lock().unwrap().draw(request.operation, &mut random);
-        Journey { there, before, after, back, mishap }
+        self.audit.lock().unwrap().befell(request.operation, mishap);
+        Journey { there, before, after, back, late, mishap }
     }
 
     async fn travel(self: Arc<Self>, request: Request, journey: Journey) -> Result<Response, TransportError> {
@@ -94,7 +100,7 @@ impl Inner {
                 self.clock.sleep(TIMEOUT * 2).await;
                 return Err(lost(FailureKind::Timeout, Sent::Maybe));
             }
-            Some(Mishap::Late) => self.clock.sleep(TIMEOUT + journey.there).await,
+            Some(Mishap::Late) => self.clock.sleep(journey.late).await,
             _ => {}
         }
         let call = self.audit.lock().unwrap().arrived(request.operation, self.clock.now_ms());

@@ -320,11 +320,26 @@ impl World {
         }
     }
 
+    /// Kills it in the middle of something: so many steps from now, and so many rounds of the runtime after the last.
+    /// Where SQLite's threads stand then is chance: what holds afterwards must hold wherever it was.
+    pub async fn kill_amid(&mut self, steps: i64, rounds: i64) {
+        for _ in 0..steps {
+            self.step(i64::MAX).await;
+        }
+        if self.clock.next_ms().is_some() {
+            self.clock.wake_next();
+        }
+        for _ in 0..rounds {
+            tokio::task::yield_now().await;
+        }
+        self.kill().await;
+    }
+
     /// Ends the daemon as a kill would, wherever its jobs stand, and starts the next. Calls on their way go on.
     pub async fn kill(&mut self) {
         for (_, slot) in std::mem::take(&mut self.slots) {
             slot.run.abort();
-            assert!(slot.run.await.is_err_and(|error| error.is_cancelled()));
+            assert!(slot.run.await.err().is_none_or(|error| error.is_cancelled()), "a job has no bugs");
         }
         drop(self.daemon.take());
         self.daemon = Some(start(&self.plan, &self.dir, &self.clock, &self.wire).await);
