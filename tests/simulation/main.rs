@@ -6,8 +6,11 @@
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "a simulation ends at the first thing that is not as said, and is told its seed by the environment"
+    reason = "a simulation ends at the first thing that is not as said, tells its figures, and has its seed from the \
+              environment"
 )]
 
 mod audit;
