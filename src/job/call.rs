@@ -208,7 +208,7 @@ impl Context {
     /// Waits, unless the daemon stops meanwhile.
     pub(super) async fn pause(&self, delay: std::time::Duration) -> Result<(), JobError> {
         tokio::select! {
-            () = tokio::time::sleep(delay) => Ok(()),
+            () = self.clock.sleep(delay) => Ok(()),
             () = self.stopped() => Err(JobError::Stopped),
         }
     }

@@ -225,7 +225,11 @@ impl Ticket<'_> {
             Wait::Until(due) => {
                 let nap = due.since(now).clamp(Duration::from_millis(1), LONGEST_NAP);
                 // Bell or time: the next look tells.
-                let _ = tokio::time::timeout(nap, bell).await;
+                tokio::select! {
+                    biased;
+                    () = bell => {}
+                    () = self.office.clock.sleep(nap) => {}
+                }
             }
         }
     }

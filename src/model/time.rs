@@ -7,6 +7,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::pin::Pin;
 use std::time::Duration;
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
@@ -83,7 +84,15 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
     /// Time since boot.
     fn moment(&self) -> Moment;
+    /// Waits by this clock. The default is the host's timer; a simulation, whose time passes by being told so, waits
+    /// by its own.
+    fn sleep(&self, duration: Duration) -> Sleep {
+        Box::pin(tokio::time::sleep(duration))
+    }
 }
+
+/// The future of a wait.
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A duration in whole milliseconds, the longest ones clamped.
 pub fn millis(duration: Duration) -> i64 {

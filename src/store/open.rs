@@ -112,6 +112,12 @@ impl Store {
         &self.path
     }
 
+    /// Whether no statement is under way and no transaction is open: every connection is back in its place. A clock
+    /// that is moved by hand may only be moved then.
+    pub fn is_at_rest(&self) -> bool {
+        [&self.full, &self.normal, &self.read].iter().all(|pool| pool.num_idle() == pool.size() as usize)
+    }
+
     /// Waits for its turn and begins a write transaction. Never hold one over a call to the service.
     pub async fn begin(&self, durability: Durability) -> Result<Write, StoreError> {
         let turn = Arc::clone(&self.turn).lock_owned().await;

@@ -1,0 +1,106 @@
+//! The auditor: sees every call at the service's door, keeps the books of the goods, and judges at the end.
+//!
+//! It reads requests and answers as the document writes them, with a JSON reader and nothing of the daemon's own.
+
+use super::books::Books;
+use super::calls::Calls;
+use super::storm::Mishap;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use tallyd::client::{Request, Response};
+use tallyd::model::{Effect, Operation};
+
+/// What the auditor has seen.
+#[derive(Debug, Default)]
+pub struct Audit {
+    pub books: Books,
+    pub calls: Calls,
+    /// Shipments that the service made, by order: their ids and units.
+    pub shipped: BTreeMap<i64, Vec<(i64, i64)>>,
+    /// Tracking numbers the service took, by shipment.
+    pub tracked: BTreeMap<i64, Vec<String>>,
+    /// What befell calls that change something, and how often.
+    pub mishaps: BTreeMap<Mishap, usize>,
+    /// Stands for every deed in its order: what the same seed must repeat.
+    pub fingerprint: u64,
+}
+
+impl Audit {
+    pub fn arrived(&mut self, operation: Operation, at_ms: i64) -> usize {
+        self.calls.arrived(operation.as_str(), at_ms)
+    }
+
+    pub fn befell(&mut self, operation: Operation, mishap: Option<Mishap>) {
+        if let Some(mishap) = mishap.filter(|_| operation.effect() == Effect::Write) {
+            *self.mishaps.entry(mishap).or_default() += 1;
+        }
+    }
+
+    pub fn left(&mut self, call: usize, at_ms: i64) {
+        self.calls.left(call, at_ms);
+    }
+
+    /// Takes down what the service did.
+    pub fn done(&mut self, request: &Request, answer: &Response) {
+        let body = request.body.as_deref().unwrap_or_default();
+        let text = String::from_utf8_lossy(body);
+        let mut hasher = DefaultHasher::new();
+        (self.fingerprint, request.operation, &request.path, body, answer.status).hash(&mut hasher);
+        self.fingerprint = hasher.finish();
+        assert_ne!(answer.status, 400, "the daemon sent what makes no sense: {text}");
+        if answer.status != 200 {
+            return;
+        }
+        let (asked, said) = (json(body), json(&answer.body));
+        match request.operation {
+            Operation::UpdateQuantityOnHand => self.quantities(&asked, &said),
+            Operation::CreateShipments => self.shipments(&said),
+            Operation::SubmitTracking => self.trackings(&said),
+            _ => {}
+        }
+    }
+
+    fn quantities(&mut self, asked: &Value, said: &Value) {
+        assert_eq!(said["status"], "Success", "the shop knows every SKU of these wishes: {said}");
+        for entry in asked.as_array().unwrap() {
+            let cell = (text(&entry["Sku"]), whole(&entry["WarehouseId"]));
+            self.books.written(&cell, whole(&entry["Quantity"]));
+        }
+    }
+
+    fn shipments(&mut self, said: &Value) {
+        for made in said["data"].as_array().unwrap().iter().filter(|made| made["WasSuccessful"] == true) {
+            let items = made["Shipment"]["Items"].as_array().unwrap();
+            let units = items.iter().map(|item| whole(&item["QuantityShipped"])).sum();
+            let of_order = self.shipped.entry(whole(&made["Request"]["OrderId"])).or_default();
+            of_order.push((whole(&made["Shipment"]["Id"]), units));
+        }
+    }
+
+    fn trackings(&mut self, said: &Value) {
+        for made in said["data"].as_array().unwrap().iter().filter(|made| made["WasSuccessful"] == true) {
+            let request = &made["Request"];
+            let own = request["TrackingNumber"].as_str().map(str::to_owned);
+            let lines = request["LineItems"].as_array().into_iter().flatten();
+            let of_lines = lines.filter_map(|line| line["TrackingNumber"].as_str().map(str::to_owned));
+            let numbers = self.tracked.entry(whole(&request["ShipmentId"])).or_default();
+            numbers.extend(own.into_iter().chain(of_lines));
+        }
+    }
+}
+
+fn json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_default()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// A number as the service writes it, `28` or `28.0`.
+pub fn whole(value: &Value) -> i64 {
+    #[allow(clippy::cast_possible_truncation, reason = "ids and quantities of a simulation are small")]
+    let whole = value.as_f64().unwrap() as i64;
+    whole
+}

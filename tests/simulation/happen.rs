@@ -1,0 +1,80 @@
+//! The events of a shop, as they happen in a world: to the goods (the auditor's books), at the service, and as wishes.
+//!
+//! At each sale the auditor says first whether the service will sell, from its own books; the service must agree.
+
+use super::books::Cell;
+use super::shop::Event;
+use super::world::World;
+use axum::body::Bytes;
+use axum::http::Request;
+use serde_json::{Value, json};
+use tallyd::sandbox::Answer;
+
+impl World {
+    /// Lets the events happen, each at its time.
+    pub async fn live(&mut self, events: &[(i64, Event)]) {
+        for (at, event) in events {
+            self.go_on_to(*at).await;
+            self.happen(event).await;
+        }
+    }
+
+    async fn happen(&mut self, event: &Event) {
+        match event {
+            Event::Sale(cell, units) => {
+                let sells = self.audit().books.sale(cell, *units);
+                let sold = self.core.sale(&cell.0, cell.1, *units).await;
+                assert_eq!(sold.is_ok(), sells, "{cell:?} × {units}: {sold:?}");
+            }
+            Event::Order(sku, units) => {
+                let sells = !self.audit().books.ordered(sku, *units).is_empty();
+                let sold = self.core.place_order(&[(sku, *units)]).await;
+                assert_eq!(sold.is_ok(), sells, "{sku} × {units}: {sold:?}");
+            }
+            Event::Moved(cell, units) => {
+                let moved = self.audit().books.moved(cell, *units);
+                if moved != 0 {
+                    self.wish_cell("quantity.adjust", cell, "delta", moved).await;
+                }
+            }
+            Event::Colleague(cell, units) => {
+                let listed = self.audit().books.colleague(cell, *units);
+                self.enter(cell, listed).await;
+            }
+            Event::Count(cell) => self.count(cell).await,
+            Event::Pick(cell) => {
+                self.audit().books.pick(cell);
+            }
+        }
+    }
+
+    /// A clerk counts. He takes off what was sold, as far as he can know it: what the stock view shows as gone. A cell
+    /// whose goods are just being moved is not counted.
+    async fn count(&mut self, cell: &Cell) {
+        if self.is_moving(cell).await {
+            return;
+        }
+        let shown = self.mirror().await[cell];
+        let real = self.audit().books.cell(cell).clone();
+        let unseen = shown - real.listed;
+        self.wish_cell("quantity.set", cell, "quantity", (real.sellable() + unseen).max(0)).await;
+    }
+
+    /// Somebody else sets a number at the service.
+    pub async fn enter(&self, (sku, warehouse): &Cell, quantity: i64) {
+        let body = json!([{"Sku": sku, "WarehouseId": warehouse, "Quantity": quantity}]);
+        self.ask("/api/inventory/updateQuantityOnHand", &body).await;
+    }
+
+    /// Somebody else's call; its answer.
+    pub async fn ask(&self, path: &str, body: &Value) -> Value {
+        let request = Request::post(path)
+            .header("svc-subscription-key", self.core.integration_key())
+            .header("gateway-subscription-key", self.core.gateway_key())
+            .body(Bytes::from(body.to_string()))
+            .unwrap();
+        let Answer::Full(answer) = self.core.handle(request).await else { panic!("no fault is on") };
+        assert_eq!(answer.status(), 200, "{answer:?}");
+        serde_json::from_slice(answer.body()).unwrap()
+    }
+}

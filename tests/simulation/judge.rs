@@ -1,0 +1,48 @@
+//! The auditor's judgement of a world whose writes have stopped.
+
+use super::books::Cell;
+use super::world::World;
+use std::collections::{BTreeMap, BTreeSet};
+use tallyd::model::JobKind;
+
+/// What the account allows.
+const CALLS_PER_MINUTE: usize = 120;
+
+impl World {
+    /// What holds in every world: the quota was kept, no wish was lost, and after one more poll the mirror, the service
+    /// and the auditor's books show the same.
+    pub async fn agrees(&mut self) {
+        self.poll().await;
+        let seed = self.plan.seed;
+        self.audit().calls.judge(CALLS_PER_MINUTE);
+        let service = self.stock().await;
+        let odd = differs(&self.mirror().await, &service);
+        assert!(odd.is_empty(), "seed {seed}: the mirror is not what the service shows: {odd:?}");
+        let books: BTreeMap<_, _> =
+            self.audit().books.cells.iter().map(|(cell, real)| (cell.clone(), real.listed)).collect();
+        let odd = differs(&books, &service);
+        assert!(odd.is_empty(), "seed {seed}: the service holds what no write it took explains: {odd:?}");
+        let fates = self.fates().await;
+        assert_eq!(fates.len() as u64, self.wishes(), "seed {seed}: a wish is lost");
+        for (key, (state, reason)) in fates {
+            let is_told = match state.as_str() {
+                "applied" => true,
+                "held" | "rejected" | "cancelled" | "in_doubt" => !reason.is_empty(),
+                _ => false,
+            };
+            assert!(is_told, "seed {seed}: {key} ended {state} ({reason})");
+        }
+    }
+
+    /// One run of balances, now.
+    pub async fn poll(&mut self) {
+        self.run_now(JobKind::Balances).await;
+    }
+}
+
+/// Cells of which the two say different things, with both.
+fn differs(left: &BTreeMap<Cell, i64>, right: &BTreeMap<Cell, i64>) -> Vec<(Cell, Option<i64>, Option<i64>)> {
+    let cells: BTreeSet<&Cell> = left.keys().chain(right.keys()).collect();
+    let said = |cell: &Cell| (cell.clone(), left.get(cell).copied(), right.get(cell).copied());
+    cells.into_iter().map(said).filter(|(_, one, other)| one != other).collect()
+}

@@ -1,0 +1,40 @@
+//! The whole daemon and the whole service in one process, on one clock, from one seed; judged by an auditor that keeps
+//! its own books. docs/reliability.md says what is claimed and how to reproduce a failure.
+//!
+//! `TALLYD_SEED` chooses the seed, `TALLYD_DAYS` how long the quiet days last.
+
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a simulation ends at the first thing that is not as said, tells its figures, and has its seed from the \
+              environment"
+)]
+
+mod audit;
+mod books;
+mod calls;
+mod clock;
+mod faults;
+mod happen;
+mod judge;
+mod quiet;
+mod random;
+mod rivals;
+mod shop;
+mod storm;
+mod two_writers;
+mod wire;
+mod world;
+
+/// The seed of this run.
+fn seed() -> u64 {
+    std::env::var("TALLYD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
+}
+
+/// How many days the quiet days last.
+fn days() -> i64 {
+    std::env::var("TALLYD_DAYS").ok().and_then(|days| days.parse().ok()).unwrap_or(3)
+}

@@ -1,0 +1,80 @@
+//! A thousand quiet days, and one feed gone wrong: a brake must never trip in ordinary trade, and always in a flood.
+
+use super::books::Cell;
+use super::clock::START_MS;
+use super::random::Random;
+use super::shop::{Trade, events};
+use super::world::{Plan, World};
+use super::{days, seed};
+use std::time::Duration;
+use tallyd::model::{Clock, JobKind};
+use tallyd::store::Durability;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Ordinary trade: sixty sales a day, goods that come and go, counts that agree, cells that sell out one by one.
+const QUIET: Trade = Trade {
+    lasts_ms: DAY_MS,
+    sale_ms: 600_000,
+    moved_ms: 2_400_000,
+    colleague_ms: 36_000_000,
+    count_ms: 7_200_000,
+    pick_ms: 1_800_000,
+    delivery: 12,
+    open_hours: (7, 18),
+};
+
+#[tokio::test]
+async fn no_brake_trips_in_quiet_days() {
+    let polls = vec![(JobKind::Balances, Duration::from_secs(600))];
+    let plan = Plan { seed: seed(), skus: 40, warehouses: 2, config: String::new(), polls };
+    let mut world = World::open(plan).await;
+    let cells: Vec<Cell> = world.stock().await.into_keys().collect();
+    let trade = Trade { lasts_ms: days() * DAY_MS, ..QUIET };
+    let events = events(&trade, &cells, &mut Random::new(seed(), "quiet"));
+    world.live(&events).await;
+    world.go_on_to(START_MS + trade.lasts_ms).await;
+    world.settled(120_000).await;
+    world.agrees().await;
+    assert_eq!(world.number("SELECT count(*) FROM brake_trip").await, 0, "seed {}", seed());
+    assert_eq!(world.number("SELECT count(*) FROM outbox WHERE state = 'held'").await, 0, "seed {}", seed());
+    let (wishes, audit) = (world.wishes(), world.audit());
+    let sold_out = audit.books.cells.values().filter(|real| real.listed == 0).count();
+    println!(
+        "{} days, seed {}: {} events, {} units sold, {wishes} wishes, {} writes, {} calls, {sold_out} of {} cells \
+         sold out, {} units oversold by writes, no trip",
+        days(),
+        seed(),
+        events.len(),
+        audit.books.sold,
+        audit.books.writes,
+        audit.calls.len(),
+        cells.len(),
+        audit.books.undone
+    );
+}
+
+#[tokio::test]
+async fn a_feed_that_zeroes_the_shop_is_held_whole_and_released_once() {
+    let plan = Plan { seed: seed(), skus: 211, warehouses: 2, config: String::new(), polls: Vec::new() };
+    let mut world = World::open(plan).await;
+    let before = world.stock().await;
+    for cell in before.keys() {
+        world.wish_cell("quantity.set", cell, "quantity", 0).await;
+    }
+    world.settled(600_000).await;
+    assert_eq!(world.stock().await, before, "nothing is zeroed");
+    let full = before.values().filter(|quantity| **quantity > 0).count() as i64;
+    let held = "SELECT count(*) FROM outbox WHERE state = 'held' AND reason = 'brake'";
+    assert_eq!(world.number(held).await, full, "each wish that would empty a cell is held");
+
+    let mut write = world.store().begin(Durability::Full).await.unwrap();
+    let released = write.brake_release(&[], world.clock.now()).await.unwrap();
+    write.commit().await.unwrap();
+    assert_eq!(i64::try_from(released).unwrap(), full);
+    world.run_now(JobKind::Push).await;
+    world.settled(600_000).await;
+    assert!(world.stock().await.values().all(|quantity| *quantity == 0), "one release is enough");
+    assert_eq!(world.number("SELECT count(*) FROM brake_trip").await, 1, "and no brake trips again");
+    world.agrees().await;
+}

@@ -1,0 +1,164 @@
+//! The two ways in which such software is usually written, on the same events: what we are measured against.
+//!
+//! Both are given more than they have in life: their writes never fail, wait for no quota, and each sale at the service is
+//! in their book at the latest with the next import.
+
+use super::books::{Books, Cell};
+use super::clock::START_MS;
+use super::random::Random;
+use super::shop::Event;
+use std::collections::BTreeMap;
+
+/// Sales are imported so often: as often as the daemon reads balances.
+const IMPORT_MS: i64 = 5 * 60_000;
+/// Changed numbers are exported as often, by a schedule of its own that knows nothing of the imports.
+const EXPORT_AFTER_MS: i64 = 150_000;
+/// The blind one sends everything so often.
+const EVERYTHING_MS: i64 = 15 * 60_000;
+/// From a decision to its arrival at the service, ms.
+const WAY_MS: (i64, i64) = (25, 250);
+
+/// When a rival writes its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Habit {
+    /// Whenever its number changes, and all of them at each interval.
+    Blind,
+    /// At each export, where its number differs from the one it sent last.
+    LastSent,
+}
+
+enum Thing {
+    Event(Event),
+    Import,
+    Export,
+    Everything,
+    Arrives(Cell, i64),
+}
+
+struct Rival {
+    habit: Habit,
+    books: Books,
+    /// The warehouse's own number.
+    own: BTreeMap<Cell, i64>,
+    /// Sold at the service since the last import.
+    unknown: BTreeMap<Cell, i64>,
+    sent: BTreeMap<Cell, i64>,
+    agenda: BTreeMap<(i64, u64), Thing>,
+    numbers: u64,
+    random: Random,
+    now: i64,
+}
+
+/// Lets a rival live through the events; the books afterwards.
+pub fn compete(habit: Habit, stock: &BTreeMap<Cell, i64>, events: &[(i64, Event)], random: Random) -> Books {
+    let mut rival = Rival {
+        habit,
+        books: Books::new(stock.clone()),
+        own: stock.clone(),
+        unknown: BTreeMap::new(),
+        sent: stock.clone(),
+        agenda: BTreeMap::new(),
+        numbers: 0,
+        random,
+        now: START_MS,
+    };
+    for (at, event) in events {
+        rival.plan(*at, Thing::Event(event.clone()));
+    }
+    let end = events.last().map_or(START_MS, |(at, _)| *at);
+    rival.plan(START_MS + IMPORT_MS, Thing::Import);
+    rival.plan(START_MS + EXPORT_AFTER_MS, Thing::Export);
+    rival.plan(START_MS + EVERYTHING_MS, Thing::Everything);
+    while let Some(((at, _), thing)) = rival.agenda.pop_first().filter(|((at, _), _)| *at <= end) {
+        rival.now = at;
+        rival.live(thing);
+    }
+    rival.books
+}
+
+impl Rival {
+    fn plan(&mut self, at: i64, thing: Thing) {
+        self.numbers += 1;
+        self.agenda.insert((at, self.numbers), thing);
+    }
+
+    fn live(&mut self, thing: Thing) {
+        match thing {
+            Thing::Event(event) => self.happen(&event),
+            Thing::Import => {
+                for (cell, units) in std::mem::take(&mut self.unknown) {
+                    self.change(&cell, |own| own - units);
+                }
+                self.plan(self.now + IMPORT_MS, Thing::Import);
+            }
+            Thing::Export => {
+                if self.habit == Habit::LastSent {
+                    self.send_all(|own, sent| own != sent);
+                }
+                self.plan(self.now + IMPORT_MS, Thing::Export);
+            }
+            Thing::Everything => {
+                if self.habit == Habit::Blind {
+                    self.send_all(|_, _| true);
+                }
+                self.plan(self.now + EVERYTHING_MS, Thing::Everything);
+            }
+            Thing::Arrives(cell, quantity) => self.books.written(&cell, quantity),
+        }
+    }
+
+    fn happen(&mut self, event: &Event) {
+        match event {
+            Event::Sale(cell, units) => {
+                if self.books.sale(cell, *units) {
+                    *self.unknown.entry(cell.clone()).or_default() += units;
+                }
+            }
+            Event::Order(sku, units) => {
+                for (cell, part) in self.books.ordered(sku, *units) {
+                    *self.unknown.entry(cell).or_default() += part;
+                }
+            }
+            Event::Moved(cell, units) => {
+                let moved = self.books.moved(cell, *units);
+                self.change(cell, |own| own + moved);
+            }
+            // What colleagues enter at the service is seen there alone.
+            Event::Colleague(cell, units) => {
+                self.books.colleague(cell, *units);
+            }
+            Event::Count(cell) => {
+                let counted = self.books.cell(cell).sellable();
+                self.unknown.remove(cell);
+                self.change(cell, |_| counted);
+            }
+            Event::Pick(cell) => {
+                self.books.pick(cell);
+            }
+        }
+    }
+
+    fn change(&mut self, cell: &Cell, change: impl FnOnce(i64) -> i64) {
+        let own = self.own.get_mut(cell).expect("a cell of the shop");
+        let before = *own;
+        *own = change(before);
+        if *own != before && self.habit == Habit::Blind {
+            self.send(cell);
+        }
+    }
+
+    fn send_all(&mut self, wanted: impl Fn(i64, i64) -> bool) {
+        let cells: Vec<Cell> = self.own.keys().cloned().collect();
+        for cell in cells.iter().filter(|cell| wanted(self.own[*cell], self.sent[*cell])).collect::<Vec<_>>()
+        {
+            self.send(cell);
+        }
+    }
+
+    fn send(&mut self, cell: &Cell) {
+        let own = self.own[cell];
+        self.sent.insert(cell.clone(), own);
+        let way = self.random.between(WAY_MS.0, WAY_MS.1);
+        self.plan(self.now + way, Thing::Arrives(cell.clone(), own.max(0)));
+    }
+}

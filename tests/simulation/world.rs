@@ -1,0 +1,360 @@
+//! A world: the whole daemon, the whole service and a warehouse in one process, on one clock, from one seed.
+//!
+//! The world's loop stands in for the daemon's supervisor, because that waits for the host's timers: it starts the real
+//! jobs when they are due or woken, lets everything come to rest, and only then moves the clock to what is next: an event
+//! of the shop, a poll, or somebody who sleeps (a call on its way, a wait for a place in the quota, a pause).
+//!
+//! Limits: the loop's own rules (when a push follows a wish, when settle is due) are the supervisor's written a second
+//! time, in short; tests/supervision.rs tests the real ones. SQLite's `now` is the host's, so the hour at which a wish
+//! was created is set by the world behind the insertion.
+
+use super::audit::Audit;
+use super::books::{Books, Cell};
+use super::clock::SimClock;
+use super::random::Random;
+use super::wire::Wire;
+use serde_json::{Value, json};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tallyd::config::Config;
+use tallyd::daemon::Daemon;
+use tallyd::job::{self, Finished};
+use tallyd::journal::RunOutcome;
+use tallyd::model::{Clock, JobKind, Trigger};
+use tallyd::sandbox::{self, Core, Options};
+use tallyd::store::Store;
+use tokio::task::JoinHandle;
+
+/// Wishes that come within this time of each other share their calls, as in the daemon.
+const GATHER_MS: i64 = 40;
+/// A job that failed is tried again after this time.
+const AGAIN_MS: i64 = 5_000;
+/// Looks of settle are so far apart.
+const SETTLE_APART_MS: i64 = 1_000;
+/// So many rounds of the runtime without anybody moving are rest.
+const QUIET_ROUNDS: u32 = 3;
+
+/// The size of a world.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub skus: u32,
+    pub warehouses: u32,
+    /// Lines of the configuration beside the usual ones.
+    pub config: String,
+    /// The polls, and how long from one to the next.
+    pub polls: Vec<(JobKind, Duration)>,
+}
+
+/// One job's place in the loop.
+struct Slot {
+    run: JoinHandle<Finished>,
+    again: bool,
+}
+
+pub struct World {
+    pub clock: SimClock,
+    pub core: Arc<Core>,
+    pub wire: Wire,
+    pub plan: Plan,
+    audit: Arc<Mutex<Audit>>,
+    daemon: Option<Daemon>,
+    slots: BTreeMap<JobKind, Slot>,
+    due: BTreeMap<JobKind, i64>,
+    wishes: u64,
+    outsider: SqliteConnection,
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    pub async fn open(plan: Plan) -> Self {
+        let clock = SimClock::new();
+        let options = Options {
+            seed: plan.seed,
+            skus: plan.skus,
+            warehouses: plan.warehouses,
+            orders: 0,
+            ..Options::default()
+        };
+        let time = clock.clone();
+        let source = sandbox::Clock::from_source(move || time.now_ms());
+        let core = Arc::new(Core::open(&options, source).await.unwrap());
+        let audit = Arc::new(Mutex::new(Audit::default()));
+        let random = Random::new(plan.seed, "network");
+        let wire = Wire::new(Arc::clone(&core), clock.clone(), random, Arc::clone(&audit));
+        // Where the host has a file system in memory, syncing costs nothing, and here nobody pulls the plug.
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let daemon = start(&plan, &dir, &clock, &wire).await;
+        let path = dir.path().join("tallyd.db");
+        let beside = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(10));
+        let outsider = beside.pragma("wal_autocheckpoint", "0").connect().await.unwrap();
+        let due = plan.polls.iter().map(|(kind, _)| (*kind, clock.now_ms())).collect();
+        let (daemon, slots) = (Some(daemon), BTreeMap::new());
+        let mut world = Self { clock, core, wire, plan, audit, daemon, slots, due, wishes: 0, outsider, dir };
+        world.begin().await;
+        world
+    }
+
+    /// Tracks the SKUs, agrees on the books and reads the shop once.
+    async fn begin(&mut self) {
+        // The hour of a wish is the world's; see the module's words.
+        sqlx::query("DROP TRIGGER outbox_unchanging").execute(&mut self.outsider).await.unwrap();
+        let stock = self.stock().await;
+        self.audit().books = Books::new(stock.clone());
+        // Kits hold nothing themselves.
+        for sku in stock.keys().map(|(sku, _)| sku).collect::<BTreeSet<_>>() {
+            let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku.as_str());
+            insert.execute(&mut self.outsider).await.unwrap();
+        }
+        self.start_job(JobKind::Warehouses);
+        self.start_job(JobKind::Balances);
+        self.idle().await;
+    }
+
+    /// What the auditor has seen so far.
+    pub fn audit(&self) -> MutexGuard<'_, Audit> {
+        self.audit.lock().unwrap()
+    }
+
+    pub fn daemon(&self) -> &Daemon {
+        self.daemon.as_ref().expect("the daemon runs")
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.daemon().context().store
+    }
+
+    /// The service's own books.
+    pub async fn stock(&self) -> BTreeMap<Cell, i64> {
+        let rows = self.core.stock().await.unwrap();
+        rows.into_iter().map(|row| ((row.sku, row.warehouse_id), row.quantity)).collect()
+    }
+
+    /// The mirror, as a program beside the daemon sees it.
+    pub async fn mirror(&mut self) -> BTreeMap<Cell, i64> {
+        let sql = "SELECT sku, warehouse_id, quantity FROM stock";
+        let rows: Vec<(String, i64, i64)> = sqlx::query_as(sql).fetch_all(&mut self.outsider).await.unwrap();
+        rows.into_iter().map(|(sku, warehouse, quantity)| ((sku, warehouse), quantity)).collect()
+    }
+
+    /// A number the database holds.
+    pub async fn number(&mut self, sql: &'static str) -> i64 {
+        sqlx::query_scalar(sql).fetch_one(&mut self.outsider).await.unwrap()
+    }
+
+    /// Pairs of numbers the database holds.
+    pub async fn pairs(&mut self, sql: &'static str) -> BTreeMap<i64, i64> {
+        let rows: Vec<(i64, i64)> = sqlx::query_as(sql).fetch_all(&mut self.outsider).await.unwrap();
+        rows.into_iter().collect()
+    }
+
+    /// A person says which shipment a wish in doubt made.
+    pub async fn adopt(&mut self, wish: i64, shipment: i64) {
+        let insert = sqlx::query("INSERT INTO adoption (wish_id, shipment_id) VALUES (?1, ?2)");
+        insert.bind(wish).bind(shipment).execute(&mut self.outsider).await.unwrap();
+    }
+
+    /// Inserts a wish as a program beside the daemon would; its key is returned.
+    pub async fn wish(&mut self, kind: &str, body: &Value) -> String {
+        self.wishes += 1;
+        let key = format!("{kind} {}", self.wishes);
+        let mut insertion = self.outsider.begin().await.unwrap();
+        let insert = sqlx::query("INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)");
+        insert.bind(&key).bind(kind).bind(body.to_string()).execute(&mut *insertion).await.unwrap();
+        let dated = sqlx::query("UPDATE outbox SET created_at = ?2 WHERE key = ?1");
+        dated.bind(&key).bind(self.clock.now().rfc3339()).execute(&mut *insertion).await.unwrap();
+        insertion.commit().await.unwrap();
+        self.plan_job(JobKind::Push, self.clock.now_ms() + GATHER_MS);
+        key
+    }
+
+    /// A wish for a cell.
+    pub async fn wish_cell(&mut self, kind: &str, (sku, warehouse): &Cell, name: &str, units: i64) -> String {
+        self.wish(kind, &json!({"sku": sku, "warehouse_id": warehouse, name: units})).await
+    }
+
+    /// (state, reason) of every wish, by key.
+    pub async fn fates(&mut self) -> BTreeMap<String, (String, String)> {
+        let sql = "SELECT key, state, coalesce(reason, '') FROM outbox";
+        let rows: Vec<(String, String, String)> =
+            sqlx::query_as(sql).fetch_all(&mut self.outsider).await.unwrap();
+        rows.into_iter().map(|(key, state, reason)| (key, (state, reason))).collect()
+    }
+
+    /// Whether wishes of the cell are on their way, so that its number moves without a sale.
+    pub async fn is_moving(&mut self, (sku, warehouse): &Cell) -> bool {
+        let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE sku = ?1 AND warehouse_id = ?2 \
+                   AND state IN ('pending', 'sending', 'in_doubt'))";
+        sqlx::query_scalar(sql).bind(sku).bind(warehouse).fetch_one(&mut self.outsider).await.unwrap()
+    }
+
+    /// Runs a job as soon as the time has come, unless it is due earlier anyway.
+    fn plan_job(&mut self, kind: JobKind, at_ms: i64) {
+        let due = self.due.entry(kind).or_insert(at_ms);
+        *due = (*due).min(at_ms);
+    }
+
+    fn start_job(&mut self, kind: JobKind) {
+        if let Some(slot) = self.slots.get_mut(&kind) {
+            slot.again = true;
+            return;
+        }
+        let context = self.daemon().context().clone();
+        let run = tokio::spawn(async move { job::run(&context, kind, Trigger::Schedule).await.unwrap() });
+        self.slots.insert(kind, Slot { run, again: false });
+    }
+
+    /// Runs a job now, and whatever follows from it.
+    pub async fn run_now(&mut self, kind: JobKind) {
+        self.idle().await;
+        self.start_job(kind);
+        self.idle().await;
+    }
+
+    /// How many wishes were inserted.
+    pub fn wishes(&self) -> u64 {
+        self.wishes
+    }
+
+    /// Goes on to a time: everything that is due until then happens, in order.
+    pub async fn go_on_to(&mut self, until_ms: i64) {
+        while self.step(until_ms).await {}
+        self.clock.advance_to(until_ms.max(self.clock.now_ms()));
+    }
+
+    /// Goes on until no job runs.
+    pub async fn idle(&mut self) {
+        loop {
+            self.rest().await;
+            if self.slots.is_empty() {
+                return;
+            }
+            self.step(i64::MAX).await;
+        }
+    }
+
+    /// Goes on until no wish is on its way, for so many simulated milliseconds at most.
+    pub async fn settled(&mut self, within_ms: i64) {
+        const OPEN: &str = "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending') \
+                            OR (state = 'in_doubt' AND reason <> 'landed_or_another')";
+        let until = self.clock.now_ms() + within_ms;
+        self.rest().await;
+        while self.number(OPEN).await > 0 {
+            if !self.step(until).await {
+                let mut fates = self.fates().await;
+                fates.retain(|_, (state, _)| ["pending", "sending", "in_doubt"].contains(&state.as_str()));
+                panic!("seed {}: wishes are still open: {fates:?}", self.plan.seed);
+            }
+            self.rest().await;
+        }
+        self.idle().await;
+    }
+
+    /// The next thing, if it is due by then.
+    async fn step(&mut self, until_ms: i64) -> bool {
+        self.rest().await;
+        let job = self.due.iter().map(|(kind, at)| (*at, *kind)).min();
+        let sleeper = self.clock.next_ms();
+        match (job, sleeper) {
+            (Some((at, kind)), _) if at <= until_ms && sleeper.is_none_or(|other| at <= other) => {
+                self.clock.advance_to(at.max(self.clock.now_ms()));
+                self.fire(kind);
+            }
+            (_, Some(at)) if at <= until_ms => self.clock.wake_next(),
+            _ => return false,
+        }
+        true
+    }
+
+    fn fire(&mut self, kind: JobKind) {
+        self.due.remove(&kind);
+        if let Some((_, period)) = self.plan.polls.iter().find(|(polled, _)| *polled == kind) {
+            self.due.insert(kind, self.clock.now_ms() + i64::try_from(period.as_millis()).unwrap());
+        }
+        self.start_job(kind);
+    }
+
+    /// Lets everybody go on until all sleep or are done, and takes in what jobs ended.
+    async fn rest(&mut self) {
+        loop {
+            let mut quiet = 0;
+            while quiet < QUIET_ROUNDS {
+                tokio::task::yield_now().await;
+                let rests = self.wire.is_at_rest() && self.store().is_at_rest();
+                quiet = if rests { quiet + 1 } else { 0 };
+                if !rests {
+                    // SQLite works in threads of its own, and may want this one's core.
+                    std::thread::yield_now();
+                }
+            }
+            let ended = self.slots.iter().find(|(_, slot)| slot.run.is_finished()).map(|(kind, _)| *kind);
+            match ended {
+                Some(kind) => self.ended(kind).await,
+                None => return,
+            }
+        }
+    }
+
+    /// What follows a run: the next one, settle, another try.
+    async fn ended(&mut self, kind: JobKind) {
+        let slot = self.slots.remove(&kind).expect("it ran");
+        let finished = slot.run.await.expect("a job has no bugs");
+        let now = self.clock.now_ms();
+        if slot.again {
+            self.start_job(kind);
+        }
+        if let Some(kind) = finished.wakes {
+            self.start_job(kind);
+        }
+        if matches!(finished.outcome, RunOutcome::Partial | RunOutcome::Failed) {
+            self.plan_job(kind, now + AGAIN_MS);
+        }
+        if matches!(kind, JobKind::Push | JobKind::Settle) {
+            let pause = if kind == JobKind::Settle { SETTLE_APART_MS } else { 0 };
+            if let Some(due) = job::settle_due(self.daemon().context()).await.unwrap() {
+                self.plan_job(JobKind::Settle, due.0.max(now + pause));
+            }
+        }
+    }
+
+    /// Kills it in the middle of something: so many steps from now, and so many rounds of the runtime after the last.
+    /// Where SQLite's threads stand then is chance: what holds afterwards must hold wherever it was.
+    pub async fn kill_amid(&mut self, steps: i64, rounds: i64) {
+        for _ in 0..steps {
+            self.step(i64::MAX).await;
+        }
+        if self.clock.next_ms().is_some() {
+            self.clock.wake_next();
+        }
+        for _ in 0..rounds {
+            tokio::task::yield_now().await;
+        }
+        self.kill().await;
+    }
+
+    /// Ends the daemon as a kill would, wherever its jobs stand, and starts the next. Calls on their way go on.
+    pub async fn kill(&mut self) {
+        for (_, slot) in std::mem::take(&mut self.slots) {
+            slot.run.abort();
+            assert!(slot.run.await.err().is_none_or(|error| error.is_cancelled()), "a job has no bugs");
+        }
+        drop(self.daemon.take());
+        self.daemon = Some(start(&self.plan, &self.dir, &self.clock, &self.wire).await);
+        self.plan_job(JobKind::Push, self.clock.now_ms());
+        self.plan_job(JobKind::Settle, self.clock.now_ms());
+    }
+}
+
+async fn start(plan: &Plan, dir: &tempfile::TempDir, clock: &SimClock, wire: &Wire) -> Daemon {
+    let text = format!(
+        "[service]\nbase_url = \"http://127.0.0.1:1\"\ntimeout = \"{}s\"\n[database]\npath = {:?}\n{}",
+        super::wire::TIMEOUT.as_secs(),
+        dir.path().join("tallyd.db"),
+        plan.config
+    );
+    let config = Config::from_toml(&text).unwrap();
+    Daemon::start_over(config, Arc::new(clock.clone()), Arc::new(wire.clone()), None).await.unwrap()
+}
