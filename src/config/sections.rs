@@ -196,7 +196,7 @@ impl Quantities {
         Self {
             policy,
             by_warehouse: table.section("warehouse", |ids| policies(ids, policy)),
-            max_fact_age: table.duration("max_fact_age", "60s", Duration::ZERO..=DAY),
+            max_fact_age: table.duration("max_fact_age", "10s", Duration::ZERO..=DAY),
             hold_zeroing_over: table.fraction("hold_zeroing_over", 0.2, 0.0..=1.0),
             hold_jump_over: Some(table.integer("hold_jump_over", 0, 0..=1_000_000_000))
                 .filter(|most| *most > 0),

@@ -9,10 +9,11 @@ use tallyd::model::JobKind;
 const CALLS_PER_MINUTE: usize = 120;
 
 impl World {
-    /// What holds in every world: the quota was kept, no wish was lost, and after one more poll the mirror, the service
-    /// and the auditor's books show the same.
+    /// What holds in every world: the quota was kept, no wish was lost, and after one more poll, and second looks where
+    /// it showed what was there before a write, the mirror, the service and the auditor's books show the same.
     pub async fn agrees(&mut self) {
         self.poll().await;
+        self.looked_twice().await;
         let seed = self.plan.seed;
         self.audit().calls.judge(CALLS_PER_MINUTE);
         let service = self.stock().await;

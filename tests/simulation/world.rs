@@ -34,6 +34,8 @@ const GATHER_MS: i64 = 40;
 const AGAIN_MS: i64 = 5_000;
 /// Looks of settle are so far apart.
 const SETTLE_APART_MS: i64 = 1_000;
+/// A second look comes so long after the first at the latest: 5 s, a place in the quota, and the call.
+const SECOND_LOOK_MS: i64 = 30_000;
 /// So many rounds of the runtime without anybody moving are rest.
 const QUIET_ROUNDS: u32 = 3;
 
@@ -164,7 +166,7 @@ impl World {
         let mut insertion = self.outsider.begin().await.unwrap();
         let insert = sqlx::query("INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)");
         insert.bind(&key).bind(kind).bind(body.to_string()).execute(&mut *insertion).await.unwrap();
-        let dated = sqlx::query("UPDATE outbox SET created_at = ?2 WHERE key = ?1");
+        let dated = sqlx::query("UPDATE outbox SET moves = moves + 1, created_at = ?2 WHERE key = ?1");
         dated.bind(&key).bind(self.clock.now().rfc3339()).execute(&mut *insertion).await.unwrap();
         insertion.commit().await.unwrap();
         self.plan_job(JobKind::Push, self.clock.now_ms() + GATHER_MS);
@@ -253,6 +255,17 @@ impl World {
         self.idle().await;
     }
 
+    /// Goes on until no cell waits for a second look: a read that shows what was there before our last write decides
+    /// nothing alone.
+    pub async fn looked_twice(&mut self) {
+        const DOUBTED: &str = "SELECT count(*) FROM cell_write WHERE doubted_ms IS NOT NULL";
+        let until = self.clock.now_ms() + SECOND_LOOK_MS;
+        while self.number(DOUBTED).await > 0 && self.step(until).await {
+            self.rest().await;
+        }
+        self.idle().await;
+    }
+
     /// The next thing, if it is due by then.
     async fn step(&mut self, until_ms: i64) -> bool {
         self.rest().await;
@@ -312,7 +325,7 @@ impl World {
         if matches!(finished.outcome, RunOutcome::Partial | RunOutcome::Failed) {
             self.plan_job(kind, now + AGAIN_MS);
         }
-        if matches!(kind, JobKind::Push | JobKind::Settle) {
+        if matches!(kind, JobKind::Push | JobKind::Balances | JobKind::Settle) {
             let pause = if kind == JobKind::Settle { SETTLE_APART_MS } else { 0 };
             if let Some(due) = job::settle_due(self.daemon().context()).await.unwrap() {
                 self.plan_job(JobKind::Settle, due.0.max(now + pause));
