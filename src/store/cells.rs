@@ -57,7 +57,7 @@ pub struct CellRow {
 }
 
 /// A write of one cell: from the fact it was decided on to the quantity it sets.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CellWrite {
     /// The product's row.
     pub product: i64,

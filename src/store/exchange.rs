@@ -121,6 +121,12 @@ impl Write {
         Ok(position)
     }
 
+    /// Notes that an accepted answer was not taken for fact, so that a replay does not take it either.
+    pub async fn exchange_set_aside(&mut self, id: ExchangeId) -> Result<(), StoreError> {
+        let done = sqlx::query("UPDATE exchange SET set_aside = 1 WHERE id = ?1").bind(id.0);
+        done.execute(&mut *self.tx).await.map(drop).doing("set an answer aside")
+    }
+
     /// Ends the exchanges that a crash left open: their answers will never be known.
     pub(super) async fn exchange_interrupt_all(
         &mut self,

@@ -242,7 +242,7 @@ impl Write {
         let query = sqlx::query(sql).bind(key).bind(at.0).bind(at.rfc3339());
         let cancelled = query.execute(&mut *self.tx).await.doing("cancel a wish")?.rows_affected() > 0;
         // Nobody will decide any more what became of its write: the cell's later wishes must not wait for that.
-        self.cells_free().await?;
+        self.cells_free(at).await?;
         Ok(cancelled)
     }
 

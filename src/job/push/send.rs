@@ -3,9 +3,10 @@
 //! Only the wishes of the call's own claim are concluded; one that was inserted meanwhile waits for the next.
 
 use super::work::{Look, Work, gather};
-use crate::client::wire::{self, UpdateStatus};
+use crate::client::wire;
 use crate::job::call::Answer;
 use crate::job::carry::{self, Load, Went};
+use crate::job::record::{self, Told};
 use crate::job::{Context, JobError, key_works};
 use crate::limiter::Pace;
 use crate::model::{Cell, ExchangeId, Lane, Operation, Quantity, RunId, Sku, WishId};
@@ -181,34 +182,24 @@ async fn refused_whole(
 /// Settles each entry alone by the answer's status and messages.
 async fn accepted(context: &Context, lines: Vec<Line>, answer: &Answer) -> Result<Sent, JobError> {
     let skus: Vec<Sku> = lines.iter().map(|line| line.work.sku.clone()).collect();
-    let (refused, unclear) = match wire::decode_update(&answer.reply.body) {
-        Ok(update) if update.status == UpdateStatus::Success => (Vec::new(), false),
-        Ok(update) => {
-            let attribution = wire::attribute(&update, &skus);
-            (attribution.refused, attribution.read_back)
-        }
-        Err(_) => (Vec::new(), true),
-    };
-    let (mut moves, mut applied) = (Vec::new(), Vec::new());
+    let told = Told::read(&answer.reply.body, &skus);
+    let mut moves = Vec::new();
     for (index, line) in lines.iter().enumerate() {
-        match refused.iter().find(|(refused, _)| *refused == index) {
-            _ if unclear => moves.extend(line.all(
+        match (&told, told.refused(index)) {
+            (Told::Unclear, _) => moves.extend(line.all(
                 State::InDoubt,
                 Reason::Unmatched,
                 "the answer does not say which entries it means",
             )),
-            Some((_, why)) => {
+            (Told::Refused(_), Some(why)) => {
                 let detail = format!("the service refused it: {why}");
                 moves.extend(line.all(State::Rejected, Reason::ServiceRefused, &detail));
             }
-            None => {
-                moves.extend(line.applied());
-                applied.push(line.write.clone());
-            }
+            (Told::Refused(_), None) => moves.extend(line.applied()),
         }
     }
-    let ending = if unclear { Ending::Open } else { Ending::Applied(&applied) };
-    finish(context, answer, &moves, ending).await?;
+    let written: Vec<CellWrite> = lines.iter().map(|line| line.write.clone()).collect();
+    finish(context, answer, &moves, &written, &told).await?;
     tell(context, &lines, &moves, answer);
     let tally = |state: State| moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64;
     Ok(Sent::Concluded {
@@ -219,27 +210,18 @@ async fn accepted(context: &Context, lines: Vec<Line>, answer: &Answer) -> Resul
     })
 }
 
-/// What becomes of the cells of a call.
-enum Ending<'a> {
-    /// Nobody knows: the cells stay claimed until a look at the service.
-    Open,
-    /// These hold what was written; the others hold what they held.
-    Applied(&'a [CellWrite]),
-}
-
 /// Commits what came of the call: the exchange, the wishes' states, the cells.
 async fn finish(
     context: &Context,
     answer: &Answer,
     moves: &[Verdict],
-    ending: Ending<'_>,
+    written: &[CellWrite],
+    told: &Told,
 ) -> Result<(), JobError> {
     let mut write = context.store.begin(Durability::Full).await?;
     let position = context.exchange_end(&mut write, answer).await?;
     write.outbox_move(State::Sending, moves, context.now()).await?;
-    if let Ending::Applied(applied) = ending {
-        write.cell_conclude(answer.id, position, answer.sent_at, applied).await?;
-    }
+    record::quantities_answered(&mut write, answer.id, (position, answer.sent_at), written, told).await?;
     write.commit().await?;
     Ok(())
 }

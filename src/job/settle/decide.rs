@@ -41,9 +41,9 @@ async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<(),
     };
     let mut write = context.store.begin(Durability::Full).await?;
     let told = json!({"landed": true, "exchange": case.exchange, "made": made});
-    let position = write.event_decided(SETTLED, &case.key, &told, now).await?;
+    write.event_decided(SETTLED, &case.key, &told, now).await?;
     if let What::Cell { write: cell, .. } = &case.what {
-        write.cell_landed(case.exchange, case.sent_at, cell, position).await?;
+        write.cell_landed(case.exchange, case.sent_at, cell, now).await?;
     }
     if let (Some(id), Some(wish)) = (made, case.wishes.first()) {
         write.delivery_made(*wish, id).await?;
@@ -64,13 +64,13 @@ async fn not_landed(context: &Context, case: &Case) -> Result<(), JobError> {
     };
     let mut write = context.store.begin(Durability::Full).await?;
     let told = json!({"landed": false, "exchange": case.exchange});
-    let position = write.event_decided(SETTLED, &case.key, &told, now).await?;
+    write.event_decided(SETTLED, &case.key, &told, now).await?;
     if let What::Cell { write: cell, .. } = &case.what {
-        write.cell_not_landed(case.exchange, cell, position).await?;
+        write.cell_not_landed(case.exchange, cell, now).await?;
     }
     let moves = case.moves(State::Pending, Some(Reason::NotLanded), detail);
     write.outbox_move(State::InDoubt, &moves, now).await?;
-    write.cells_free().await?;
+    write.cells_free(now).await?;
     write.commit().await?;
     tell(case, "did not land", detail);
     Ok(())
