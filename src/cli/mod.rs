@@ -16,7 +16,9 @@ mod place;
 mod plan;
 mod print;
 mod product;
+mod progress;
 mod quantity;
+mod replay;
 mod report;
 mod run;
 mod sandbox;
@@ -99,6 +101,8 @@ enum Command {
     /// The journal of runs
     #[command(subcommand)]
     Job(job::Command),
+    /// Folds the journal into a fresh mirror, offline, and compares it with the live one
+    Replay(replay::Replay),
     /// Serves the sandbox: a complete implementation of the service
     Sandbox(sandbox::Serve),
     /// Prints completions for a shell
@@ -202,6 +206,7 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Plan(reading) => plan::plan(&place, reading).await,
         Command::Outbox(command) => outbox::outbox(&place, command).await,
         Command::Job(command) => job::job(&place, command).await,
+        Command::Replay(args) => replay::replay(&place, args).await,
         Command::Sandbox(serve) => sandbox::serve(serve).await,
         Command::Completions(shell) => Ok(packaging::completions(&shell).into()),
         Command::Man => packaging::man(),

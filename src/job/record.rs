@@ -18,7 +18,7 @@ mod delivered;
 pub(super) use delivered::{
     product_made, products_found, shipment_of, shipment_record, shipments_made, warehouse_made,
 };
-pub(super) use written::{Told, claimed, product_updated, quantities_answered};
+pub(super) use written::{Told, claimed, in_order, product_updated, quantities_answered};
 
 use super::call::Answer;
 use super::{Context, JobError};

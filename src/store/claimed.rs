@@ -94,10 +94,8 @@ impl Write {
                              SELECT 1 FROM product p JOIN product q ON q.sku_fold = p.sku_fold \
                              WHERE p.id = cell_write.product AND q.sku = o.sku)))) \
                    ORDER BY exchange_id, product, warehouse_id";
-        let free: Vec<(i64, i64, i64, Option<i64>, i64)> = sqlx::query_as(sql)
-            .fetch_all(&mut *self.tx)
-            .await
-            .doing("find the cells a person decided on")?;
+        let free: Vec<(i64, i64, i64, Option<i64>, i64)> =
+            sqlx::query_as(sql).fetch_all(&mut *self.tx).await.doing("find the cells a person decided on")?;
         for (exchange, product, warehouse, before, written) in free {
             for write in writes(vec![(product, warehouse, before, written)]) {
                 self.cell_not_landed(ExchangeId(exchange), &write, at).await?;

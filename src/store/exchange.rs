@@ -72,6 +72,12 @@ impl Write {
         next.map(Position).doing("take the next position")
     }
 
+    /// Takes over a position of the journal that is folded again.
+    pub async fn position_set(&mut self, position: Position) -> Result<(), StoreError> {
+        let done = sqlx::query("UPDATE counter SET position = ?1").bind(position.0);
+        done.execute(&mut *self.tx).await.map(drop).doing("take over a position")
+    }
+
     /// Writes an exchange down before it is sent. Its place in the quota is held from this commit on.
     pub async fn exchange_begin(
         &mut self,

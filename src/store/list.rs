@@ -53,7 +53,10 @@ impl ListOf {
             Some((table, owner)) => (table, owner.parse().ok()),
             None => (subject, None),
         };
-        let owned = [Self::Templates(StorefrontId(owner.unwrap_or(0))), Self::ShipmentItems(ShipmentId(owner.unwrap_or(0)))];
+        let owned = [
+            Self::Templates(StorefrontId(owner.unwrap_or(0))),
+            Self::ShipmentItems(ShipmentId(owner.unwrap_or(0))),
+        ];
         let whole = [Self::Warehouses, Self::Suppliers, Self::Storefronts];
         let lists = if owner.is_some() { &owned[..] } else { &whole[..] };
         lists.iter().copied().find(|list| list.shelf().table == table)

@@ -16,6 +16,9 @@ use tallyd::model::{Clock, JobKind, Moment, Timestamp, Trigger};
 use tallyd::sandbox::{self, Options, Sandbox};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+#[path = "../support/replayed.rs"]
+mod replayed;
+
 pub const SHIP: &str = "POST /api/Shipments/Create";
 pub const TRACK: &str = "POST /api/Shipments/submitTrackingInfo";
 pub const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
@@ -53,6 +56,13 @@ pub struct Dock {
     daemon: Option<Daemon>,
     path: PathBuf,
     dir: tempfile::TempDir,
+}
+
+impl Drop for Dock {
+    /// Whatever a test did, replaying its journal makes the same mirror.
+    fn drop(&mut self) {
+        replayed::assert_replayed_on_drop(&self.path);
+    }
 }
 
 impl Dock {

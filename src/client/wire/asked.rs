@@ -6,9 +6,7 @@
 
 use super::envelope::Malformed;
 use super::{QuantityUpdate, lenient};
-use crate::model::{
-    LineItemId, Month, Operation, OrderId, ProductId, ShipmentId, Sku, StorefrontId,
-};
+use crate::model::{LineItemId, Month, Operation, OrderId, ProductId, ShipmentId, Sku, StorefrontId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -150,7 +148,8 @@ mod tests {
     use crate::model::{Quantity, WarehouseId};
 
     fn again(request: &Request) -> Asked {
-        let query: Vec<String> = request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let query: Vec<String> =
+            request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let target = format!("{}?{}", request.path, query.join("&"));
         Asked::read(request.operation, &target, request.body.as_deref().unwrap_or_default()).unwrap()
     }

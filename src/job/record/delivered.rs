@@ -1,7 +1,7 @@
 //! Folding in what deliveries bring: shipments and their items, products and warehouses that were made.
 
-use super::lists::warehouse;
 use super::balances;
+use super::lists::warehouse;
 use crate::client::wire::{
     self, CreatedShipment, Decoded, Outcome, ProductWarehouse, Shipment, ShipmentStatus, Warehouse,
 };
@@ -9,7 +9,10 @@ use crate::model::{ExchangeId, OrderId, Quantity, Sku, Timestamp};
 use crate::store::{BalanceFact, BalancePage, CellBalance, ShipmentFact, ShipmentItem, StoreError, Write};
 
 /// The one record of an answer to *Create shipments* that is about this order; one that stands twice settles nothing.
-pub(in crate::job) fn shipment_record(records: &[CreatedShipment], order: OrderId) -> Option<&CreatedShipment> {
+pub(in crate::job) fn shipment_record(
+    records: &[CreatedShipment],
+    order: OrderId,
+) -> Option<&CreatedShipment> {
     let mut ours = records.iter().filter(|record| record.order_id() == Some(order));
     ours.next().filter(|_| ours.next().is_none())
 }

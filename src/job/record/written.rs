@@ -4,7 +4,7 @@
 //! from the journal alone. A plan made on other facts is not sent.
 
 use super::delivered::product_made;
-use crate::client::wire::{self, Asked, Outcome, Product, UpdateStatus, WriteAnswer};
+use crate::client::wire::{self, Asked, Outcome, Product, QuantityUpdate, UpdateStatus, WriteAnswer};
 use crate::model::{ExchangeId, Position, Sku, Timestamp};
 use crate::store::{CellWrite, StoreError, Write};
 
@@ -101,4 +101,18 @@ pub(in crate::job) async fn product_updated(
         product_made(write, exchange, sent_at, product).await?;
     }
     write.cell_conclude(exchange, ended, sent_at, cells).await
+}
+
+/// The cells of a call in the order of its entries, as an answer counts them.
+pub(in crate::job) async fn in_order(
+    write: &mut Write,
+    entries: &[QuantityUpdate],
+    open: &[CellWrite],
+) -> Result<Vec<CellWrite>, StoreError> {
+    let entries: Vec<_> = entries.iter().map(|e| (&e.sku, e.warehouse_id, e.quantity)).collect();
+    let now = write.cell_writes(&entries).await?;
+    let claimed = |now: &CellWrite| {
+        open.iter().find(|open| (open.product, open.warehouse_id) == (now.product, now.warehouse_id)).cloned()
+    };
+    Ok(now.iter().filter_map(claimed).collect())
 }

@@ -1,0 +1,91 @@
+//! Replay: the journal of a database folded into a fresh mirror, offline, and compared with the live one.
+//!
+//! The live database is only read, as of one moment; no lock is taken and no call made.
+
+use super::{JobError, fold};
+use crate::model::{Position, Timestamp};
+use crate::store::{Compared, Durability, FACTS, Journal, Store};
+use std::path::Path;
+
+/// Positions folded in one transaction: many enough that commits do not count, few enough that their bodies are held.
+const STEP: i64 = 200;
+
+/// A mirror on its way through a journal.
+#[derive(Debug)]
+pub struct Replay {
+    journal: Journal,
+    mirror: Store,
+    at: Position,
+}
+
+/// What a replay came to.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// The position up to which the journal was folded.
+    pub position: Position,
+    /// The tables of facts, live and replayed.
+    pub tables: Vec<Compared>,
+}
+
+impl Replay {
+    /// Begins a fresh mirror in `into`, which must not be there yet, over the journal of `live`.
+    pub async fn begin(live: &Path, into: &Path) -> Result<Self, JobError> {
+        let journal = Journal::open(live).await?;
+        let mirror = Store::create(into).await?;
+        Ok(Self { journal, mirror, at: Position(0) })
+    }
+
+    /// The position up to which there is something to fold, at the latest as of `until`.
+    pub async fn end(&mut self, until: Option<Timestamp>) -> Result<Position, JobError> {
+        Ok(match until {
+            Some(until) => self.journal.position_at(until).await?,
+            None => self.journal.last().await?,
+        })
+    }
+
+    /// Folds on up to `to`, telling each step's position.
+    pub async fn fold(
+        &mut self,
+        to: Position,
+        told: &mut (dyn FnMut(Position) + Send),
+    ) -> Result<(), JobError> {
+        while self.at < to {
+            let step = Position(self.at.0.saturating_add(STEP).min(to.0));
+            let entries = self.journal.entries(self.at, step).await?;
+            let mut write = self.mirror.begin(Durability::Normal).await?;
+            for entry in &entries {
+                fold::entry(&mut write, entry).await?;
+            }
+            write.position_set(step).await?;
+            write.commit().await?;
+            self.at = step;
+            told(step);
+        }
+        Ok(())
+    }
+
+    /// Closes the mirror, whose file is whole from then on.
+    pub async fn close(self) -> Result<(), JobError> {
+        Ok(self.mirror.close().await?)
+    }
+
+    /// Compares all facts of the live mirror with the fold, and closes.
+    pub async fn compare(self, into: &Path) -> Result<Replayed, JobError> {
+        let Self { mut journal, mirror, at } = self;
+        mirror.close().await?;
+        let mut replayed = Journal::open(into).await?;
+        let mut tables = Vec::with_capacity(FACTS.len());
+        for table in FACTS {
+            let live = journal.facts(table, &[]).await?;
+            tables.push(Compared::of(table.name, &live, &replayed.facts(table, &[]).await?));
+        }
+        Ok(Replayed { position: at, tables })
+    }
+}
+
+impl Replayed {
+    /// Whether the fold of the journal is the live mirror.
+    pub fn is_equal(&self) -> bool {
+        self.tables.iter().all(Compared::is_equal)
+    }
+}
