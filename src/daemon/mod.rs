@@ -16,7 +16,7 @@ mod settings;
 mod start;
 mod supervise;
 
-pub use ask::{AskError, find_products, prove_keys, read_components};
+pub use ask::{AskError, find_products, prove_keys, read_components, run_job};
 pub use clock::{SystemClock, boot_id};
 pub use once::Once;
 pub use start::{Daemon, StartError};

@@ -17,6 +17,7 @@ mod context;
 mod deliver;
 mod find;
 mod fold;
+mod input;
 mod kit_components;
 mod listing_templates;
 mod order_lines;
@@ -38,10 +39,11 @@ mod work_queue;
 
 pub use context::{Context, QuantitySettings, Settings};
 pub use find::{find_products, read_components};
+pub use input::{Input, InputError};
 pub use plan::{Preview, preview};
 pub use probe::key_works;
 pub use replay::{Replay, Replayed};
-pub use runner::{Finished, is_built, run};
+pub use runner::{Finished, is_built, run, run_on};
 pub use settle::due as settle_due;
 
 use crate::journal::RunOutcome;

@@ -1,6 +1,6 @@
 //! The runner: opens a run in the journal, does the job, closes the run and says so in one log line.
 
-use super::{Context, JobError, Report};
+use super::{Context, Input, JobError, Report};
 use super::{
     balances, business_health, kit_components, listing_templates, order_lines, push, settle, shipments,
 };
@@ -9,6 +9,7 @@ use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, Trigger};
 use crate::store::{Durability, StoreError};
 use crate::telemetry::event;
+use serde_json::json;
 
 /// A run that is over.
 #[derive(Clone, Debug)]
@@ -48,12 +49,25 @@ pub fn is_built(kind: JobKind) -> bool {
 /// Runs a job once. Whatever goes wrong in it is in what is returned; only a database that cannot even note the run
 /// is an error.
 pub async fn run(context: &Context, kind: JobKind, trigger: Trigger) -> Result<Finished, StoreError> {
+    run_on(context, kind, trigger, &Input::default()).await
+}
+
+/// The same on what a person named, which is kept with the run.
+pub async fn run_on(
+    context: &Context,
+    kind: JobKind,
+    trigger: Trigger,
+    input: &Input,
+) -> Result<Finished, StoreError> {
     let started = context.now();
     let mut write = context.store.begin(Durability::Normal).await?;
     let run = write.run_begin(context.session_id, kind, trigger, started).await?;
+    if !input.is_empty() {
+        write.run_input(run, &json!(input)).await?;
+    }
     write.commit().await?;
 
-    let result = work(context, kind, run).await;
+    let result = work(context, kind, run, input).await;
     let refused = matches!(result, Err(JobError::Refused(_)));
     let report = result.unwrap_or_else(|error| failed(&error));
 
@@ -66,10 +80,10 @@ pub async fn run(context: &Context, kind: JobKind, trigger: Trigger) -> Result<F
     Ok(Finished { kind, outcome, summary, refused, wakes })
 }
 
-async fn work(context: &Context, kind: JobKind, run: RunId) -> Result<Report, JobError> {
+async fn work(context: &Context, kind: JobKind, run: RunId, input: &Input) -> Result<Report, JobError> {
     match kind {
-        JobKind::Balances => balances::run(context, run).await,
-        JobKind::OrderLines => order_lines::run(context, run).await,
+        JobKind::Balances => balances::run(context, run, &input.skus).await,
+        JobKind::OrderLines => order_lines::run(context, run, &input.orders).await,
         JobKind::Shipments => shipments::run(context, run).await,
         JobKind::Warehouses => warehouses::run(context, run).await,
         JobKind::Suppliers => suppliers::run(context, run).await,

@@ -1,0 +1,15 @@
+//! Replay: whatever a daemon lived through, the fold of its journal is its mirror; and the commands on the journal.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test ends at the first thing that is not as said, and takes from the support what it needs"
+)]
+
+mod commands;
+mod life;
+#[path = "../support/replayed.rs"]
+mod replayed;
+mod shop;
