@@ -9,6 +9,7 @@ mod create;
 mod csv;
 mod demo;
 mod job;
+mod journal;
 mod order;
 mod outbox;
 mod packaging;
@@ -101,6 +102,9 @@ enum Command {
     /// The journal of runs
     #[command(subcommand)]
     Job(job::Command),
+    /// The record of exchanges and events
+    #[command(subcommand)]
+    Journal(journal::Command),
     /// Folds the journal into a fresh mirror, offline, and compares it with the live one
     Replay(replay::Replay),
     /// Serves the sandbox: a complete implementation of the service
@@ -206,6 +210,7 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Plan(reading) => plan::plan(&place, reading).await,
         Command::Outbox(command) => outbox::outbox(&place, command).await,
         Command::Job(command) => job::job(&place, command).await,
+        Command::Journal(command) => journal::journal(&place, command).await,
         Command::Replay(args) => replay::replay(&place, args).await,
         Command::Sandbox(serve) => sandbox::serve(serve).await,
         Command::Completions(shell) => Ok(packaging::completions(&shell).into()),

@@ -46,7 +46,8 @@ impl Input {
         };
         let unreadable = |why: String| InputError::Unreadable { kind, why, example };
         let input: Self = serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?;
-        let names_others = if kind == JobKind::Balances { !input.orders.is_empty() } else { !input.skus.is_empty() };
+        let names_others =
+            if kind == JobKind::Balances { !input.orders.is_empty() } else { !input.skus.is_empty() };
         match names_others || input.is_empty() {
             true => Err(unreadable("it names nothing the job reads".into())),
             false => Ok(input),

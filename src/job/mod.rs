@@ -42,7 +42,7 @@ pub use find::{find_products, read_components};
 pub use input::{Input, InputError};
 pub use plan::{Preview, preview};
 pub use probe::key_works;
-pub use replay::{Replay, Replayed};
+pub use replay::{Facts, Replay, Replayed};
 pub use runner::{Finished, is_built, run, run_on};
 pub use settle::due as settle_due;
 

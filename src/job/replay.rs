@@ -4,11 +4,18 @@
 
 use super::{JobError, fold};
 use crate::model::{Position, Timestamp};
-use crate::store::{Compared, Durability, FACTS, Journal, Store};
+use crate::store::{Compared, Durability, FACTS, FactRow, Journal, Store};
 use std::path::Path;
 
 /// Positions folded in one transaction: many enough that commits do not count, few enough that their bodies are held.
 const STEP: i64 = 200;
+
+/// Columns that say by which exchange and when a fact was last read: they move with every read.
+const READ_BY: &[&str] =
+    &["exchange_id", "observed_ms", "reading_id", "fact_exchange_id", "fact_ms", "changed_ms"];
+
+/// All facts of a mirror, table by table in the order of [`FACTS`].
+pub type Facts = Vec<Vec<FactRow>>;
 
 /// A mirror on its way through a journal.
 #[derive(Debug)]
@@ -62,6 +69,23 @@ impl Replay {
             told(step);
         }
         Ok(())
+    }
+
+    /// The facts as folded so far, without by which exchange and when they were last read.
+    pub async fn facts(&self, into: &Path) -> Result<Facts, JobError> {
+        let mut mirror = Journal::open(into).await?;
+        let mut facts = Vec::with_capacity(FACTS.len());
+        for table in FACTS {
+            facts.push(mirror.facts(table, READ_BY).await?);
+        }
+        Ok(facts)
+    }
+
+    /// What differs between the facts at two positions.
+    pub fn changes(before: &Facts, after: &Facts) -> Vec<Compared> {
+        let pairs = FACTS.iter().zip(before.iter().zip(after));
+        let compared = pairs.map(|(table, (before, after))| Compared::of(table.name, before, after));
+        compared.filter(|compared| !compared.is_equal()).collect()
     }
 
     /// Closes the mirror, whose file is whole from then on.

@@ -190,7 +190,7 @@ impl ExchangeRow {
     }
 }
 
-fn unpacked(packed: Option<&[u8]>, size: Option<i64>) -> Result<Vec<u8>, StoreError> {
+pub(super) fn unpacked(packed: Option<&[u8]>, size: Option<i64>) -> Result<Vec<u8>, StoreError> {
     match packed {
         Some(packed) => {
             Ok(Body::unpack(packed, size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))?)
