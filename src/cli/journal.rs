@@ -6,9 +6,9 @@ use super::place::Place;
 use super::print::{self, Table, dash, json};
 use super::replay::fold;
 use super::{Answer, Failure, Reading};
-use crate::job::Replay;
-use crate::model::{Position, Timestamp};
-use crate::store::{Compared, Decided, Difference, Store, ToldExchange};
+use crate::job::{self, Meant, Replay, Retention};
+use crate::model::{Clock, Position, Timestamp};
+use crate::store::{Compared, Decided, Difference, Lock, Store, ToldExchange};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json as value};
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ pub(super) enum Command {
     Show(Show),
     /// Print the journal as JSON Lines, one exchange or event a line, in order
     Export(Export),
+    /// Let old bodies go now, over a snapshot; takes the database's lock, so not beside a running daemon
+    Prune(Prune),
     /// Say what changed in the facts between two positions
     Diff(Diff),
 }
@@ -48,6 +50,14 @@ pub(super) struct Export {
     after: i64,
 }
 
+/// How to prune.
+#[derive(Debug, Args)]
+pub(super) struct Prune {
+    /// Only say what would go
+    #[arg(long)]
+    dry_run: bool,
+}
+
 /// Between which positions.
 #[derive(Debug, Args)]
 pub(super) struct Diff {
@@ -63,6 +73,7 @@ pub(super) async fn journal(place: &Place, command: Command) -> Result<Answer, F
     match command {
         Command::Show(args) => show(place, &args).await,
         Command::Export(args) => export(place, &args).await,
+        Command::Prune(args) => prune(place, &args).await,
         Command::Diff(args) => diff(place, &args).await,
     }
 }
@@ -163,6 +174,19 @@ fn event(told: &Decided) -> Value {
 /// JSON as JSON, anything else as text.
 fn body(text: Option<&str>) -> Value {
     text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or_else(|_| text.into()))
+}
+
+/// What a person asks for is done by age too, whatever the clock did: they have looked at it.
+async fn prune(place: &Place, args: &Prune) -> Result<Answer, Failure> {
+    let config = place.config()?;
+    let lock = Lock::take(&config.database.path)?;
+    let store = Store::open(&config.database.path, &lock).await?;
+    let retention = Retention { keep_bodies: config.journal.keep_bodies, max_size: config.journal.max_size };
+    let meant = Meant { by_hand: true, dry: args.dry_run };
+    let pruned = job::prune(&store, retention, meant, place.clock().now()).await;
+    store.close().await?;
+    let would = if args.dry_run { "nothing was changed; a pruning now would come to: " } else { "" };
+    Ok(format!("{would}{}\n", pruned?).into())
 }
 
 /// A mirror for the time of one command, in the folder for temporary files.

@@ -56,6 +56,9 @@ impl Replay {
         to: Position,
         told: &mut (dyn FnMut(Position) + Send),
     ) -> Result<(), JobError> {
+        if self.at == Position(0) {
+            self.restore(to).await?;
+        }
         while self.at < to {
             let step = Position(self.at.0.saturating_add(STEP).min(to.0));
             let entries = self.journal.entries(self.at, step).await?;
@@ -69,6 +72,25 @@ impl Replay {
             told(step);
         }
         Ok(())
+    }
+
+    /// Begins with the newest snapshot that helps, if the journal before it was pruned.
+    async fn restore(&mut self, to: Position) -> Result<(), JobError> {
+        let Some(snapshot) = self.journal.snapshot_before(to).await? else { return Ok(()) };
+        let at = Position(snapshot.position);
+        let mut write = self.mirror.begin(Durability::Normal).await?;
+        for (table, rows) in self.journal.snapshot_tables(at).await? {
+            write.snapshot_restore(&table, &rows).await?;
+        }
+        write.position_set(at).await?;
+        write.commit().await?;
+        self.at = at;
+        Ok(())
+    }
+
+    /// The same fold over the journal as it is by now.
+    pub(super) async fn reopen(self, live: &Path) -> Result<Self, JobError> {
+        Ok(Self { journal: Journal::open(live).await?, ..self })
     }
 
     /// The facts as folded so far, without by which exchange and when they were last read.

@@ -2,7 +2,7 @@
 
 use super::{Context, Input, JobError, Report};
 use super::{
-    balances, business_health, kit_components, listing_templates, order_lines, push, settle, shipments,
+    balances, business_health, kit_components, listing_templates, order_lines, prune, push, settle, shipments,
 };
 use super::{storefronts, suppliers, top_selling, warehouses, work_queue};
 use crate::journal::RunOutcome;
@@ -41,8 +41,9 @@ pub fn is_built(kind: JobKind) -> bool {
         | JobKind::BusinessHealth
         | JobKind::WorkQueue
         | JobKind::Push
-        | JobKind::Settle => true,
-        JobKind::Prune | JobKind::Backup => false,
+        | JobKind::Settle
+        | JobKind::Prune => true,
+        JobKind::Backup => false,
     }
 }
 
@@ -67,7 +68,7 @@ pub async fn run_on(
     }
     write.commit().await?;
 
-    let result = work(context, kind, run, input).await;
+    let result = work(context, kind, run, trigger, input).await;
     let refused = matches!(result, Err(JobError::Refused(_)));
     let report = result.unwrap_or_else(|error| failed(&error));
 
@@ -80,7 +81,13 @@ pub async fn run_on(
     Ok(Finished { kind, outcome, summary, refused, wakes })
 }
 
-async fn work(context: &Context, kind: JobKind, run: RunId, input: &Input) -> Result<Report, JobError> {
+async fn work(
+    context: &Context,
+    kind: JobKind,
+    run: RunId,
+    trigger: Trigger,
+    input: &Input,
+) -> Result<Report, JobError> {
     match kind {
         JobKind::Balances => balances::run(context, run, &input.skus).await,
         JobKind::OrderLines => order_lines::run(context, run, &input.orders).await,
@@ -95,7 +102,8 @@ async fn work(context: &Context, kind: JobKind, run: RunId, input: &Input) -> Re
         JobKind::WorkQueue => work_queue::run(context, run).await,
         JobKind::Push => push::run(context, run).await,
         JobKind::Settle => settle::run(context, run).await,
-        JobKind::Prune | JobKind::Backup => Ok(Report::partial("this version does not do this job yet")),
+        JobKind::Prune => prune::run(context, trigger == Trigger::Operator).await,
+        JobKind::Backup => Ok(Report::partial("this version does not do this job yet")),
     }
 }
 

@@ -90,6 +90,8 @@ pub const REST: &[(&str, &str)] = &[
     ("body", "the journal"),
     ("exchange", "the journal"),
     ("event", "the journal"),
+    ("snapshot", "the journal"),
+    ("snapshot_table", "the journal"),
     ("limiter_memory", "the account's budget"),
     ("job_state", "due times"),
     ("tracked_sku", "what people want tracked, and what was learnt"),
@@ -203,12 +205,7 @@ fn difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<Difference
 impl Journal {
     /// The rows of a table of facts, in the order of their keys, without the columns in `without`.
     pub async fn facts(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>, StoreError> {
-        let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
-        let columns: Vec<String> = sqlx::query_scalar(sql)
-            .bind(table.name)
-            .fetch_all(&mut self.reader)
-            .await
-            .doing("read the columns of a table")?;
+        let columns = self.columns(table.name).await?;
         let pairs = columns.iter().filter(|column| !without.contains(&column.as_str()));
         let pairs = pairs.map(|column| (column, table.compared(column))).filter(|(_, what)| !what.is_empty());
         let pairs: Vec<String> = pairs.map(|(column, what)| format!("'{column}', {what}")).collect();

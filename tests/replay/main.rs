@@ -12,4 +12,5 @@ mod commands;
 mod life;
 #[path = "../support/replayed.rs"]
 mod replayed;
+mod retention;
 mod shop;

@@ -15,12 +15,13 @@ use tallyd::job;
 use tallyd::model::{Clock, Effect, JobKind, Moment, Timestamp, Trigger};
 use tallyd::sandbox::{self, Options, Sandbox};
 
+/// Time that passes, and by how much the calendar alone was set forward.
 #[derive(Default)]
-struct Moved(AtomicI64);
+struct Moved(AtomicI64, AtomicI64);
 
 impl Clock for Moved {
     fn now(&self) -> Timestamp {
-        Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst))
+        Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst) + self.1.load(Ordering::SeqCst))
     }
 
     fn moment(&self) -> Moment {
@@ -121,6 +122,24 @@ impl Shop {
 
     pub fn later(&self, by: Duration) {
         self.clock.0.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// The calendar is set forward; no time passes.
+    pub fn jump(&self, by: Duration) {
+        self.clock.1.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    pub fn context(&self) -> &job::Context {
+        self.daemon.as_ref().unwrap().context()
+    }
+
+    pub async fn track_all(&self) {
+        for sku in self.sandbox.skus().await.unwrap() {
+            self.track(&sku).await;
+        }
+        for order in self.sandbox.orders().await.unwrap() {
+            self.sql(&format!("INSERT INTO tracked_order (order_id) VALUES ({order})")).await;
+        }
     }
 
     pub async fn run(&self, kind: JobKind) {
