@@ -6,8 +6,9 @@
 
 use super::replay::Replay;
 use super::{Context, JobError, Report};
-use crate::model::{Position, Timestamp};
+use crate::model::{Position, Timestamp, time};
 use crate::store::{Compared, Durability, Gone, Journal, Store};
+use crate::telemetry::event;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,13 +44,21 @@ pub struct Pruned {
     pub by_size: bool,
     /// Bytes of the database in use afterwards.
     pub used: u64,
+    /// Bytes that are free for other things now.
+    pub freed: u64,
     /// The calendar jumped by so much, so nothing went by age.
     pub jump: Option<Duration>,
 }
 
 pub(super) async fn run(context: &Context, by_hand: bool) -> Result<Report, JobError> {
     let meant = Meant { by_hand, dry: false };
-    let pruned = prune(&context.store, context.settings().retention, meant, context.now()).await?;
+    let started = context.now();
+    let pruned = prune(&context.store, context.settings().retention, meant, started).await?;
+    if pruned.to.is_some() {
+        let elapsed_ms = time::millis(context.now().since(started));
+        let (bodies, freed_bytes) = (pruned.gone.bodies, pruned.freed);
+        tracing::info!(event = event::JOURNAL_PRUNED, bodies, freed_bytes, elapsed_ms, "{pruned}");
+    }
     let summary = pruned.to_string();
     Ok(if pruned.jump.is_some() { Report::partial(summary) } else { Report::ok(summary) })
 }
@@ -73,10 +82,10 @@ pub async fn prune(
     let done = store.snapshot_last().await?.map_or(0, |last| last.pruned_to);
     let is_old = store.has_bodies(Position(done), by_age).await?;
     if !is_old && used <= retention.max_size {
-        return Ok(Pruned { gone: Gone::default(), to: None, by_size: false, used, jump });
+        return Ok(Pruned { gone: Gone::default(), to: None, by_size: false, used, freed: 0, jump });
     }
     let pruned = over_a_fold(store, retention, by_age.max(Position(done)), meant, now).await?;
-    Ok(Pruned { jump, ..pruned })
+    Ok(Pruned { freed: used.saturating_sub(pruned.used), jump, ..pruned })
 }
 
 async fn over_a_fold(
@@ -116,7 +125,7 @@ async fn over_a_fold(
     if !meant.dry {
         write.commit().await?;
     }
-    Ok(Pruned { gone, to: Some(to), by_size, used, jump: None })
+    Ok(Pruned { gone, to: Some(to), by_size, used, freed: 0, jump: None })
 }
 
 fn unequal(differs: &Compared) -> JobError {

@@ -2,6 +2,8 @@
 
 use crate::shop::Shop;
 use serde_json::Value;
+use tallyd::daemon::SystemClock;
+use tallyd::model::Clock;
 
 #[tokio::test]
 async fn replay_works_beside_the_daemon_and_says_equal_or_exits_3() {
@@ -35,7 +37,7 @@ async fn replay_works_beside_the_daemon_and_says_equal_or_exits_3() {
 async fn until_gives_the_mirror_of_that_time() {
     let shop = Shop::open(6).await;
     shop.read_all().await;
-    let then = chrono::Utc::now().to_rfc3339();
+    let then = Clock::now(&SystemClock).rfc3339();
     let before = shop.number("SELECT count(*) FROM work_queue").await;
     let sku = shop.sandbox.skus().await.unwrap().remove(0);
     shop.sandbox.place_order(&[(&sku, 1)]).await.unwrap();

@@ -5,7 +5,9 @@
     unreachable_pub,
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test ends at the first thing that is not as said, and takes from the support what it needs"
+    clippy::disallowed_methods,
+    reason = "a test ends at the first thing that is not as said, takes from the support what it needs, and a longer \
+              run is asked for in the environment"
 )]
 
 mod commands;
