@@ -4,7 +4,7 @@
 
 use super::place::Place;
 use super::print::{self, Table, dash, json};
-use super::replay::fold;
+use super::replay::{fold, remove};
 use super::{Answer, Failure, Reading};
 use crate::job::{self, Meant, Replay, Retention};
 use crate::model::{Clock, Position, Timestamp};
@@ -204,12 +204,8 @@ impl Passing {
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        for end in ["", "-wal", "-shm"] {
-            let mut name = self.0.clone().into_os_string();
-            name.push(end);
-            // What cannot be removed from the folder for temporary files is removed by the host.
-            drop(std::fs::remove_file(name));
-        }
+        // What cannot be removed from the folder for temporary files is removed by the host.
+        remove(&self.0);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::model::{Position, Timestamp};
 use crate::store::{Compared, Difference};
 use clap::Args;
 use serde_json::{Value, json as value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// So many rows that differ are shown of each table.
 const SHOWN: usize = 5;
@@ -41,7 +41,25 @@ pub(super) async fn replay(place: &Place, args: Replay) -> Result<Answer, Failur
             "{file} is there already: name a new file, nothing is overwritten"
         )));
     }
-    let mut folding = Folding::begin(&place.config()?.database.path, &args.into).await?;
+    let folding = Folding::begin(&place.config()?.database.path, &args.into).await?;
+    let done = finish(folding, &args, until).await;
+    if done.is_err() {
+        // What is not whole must not be taken for a mirror.
+        remove(&args.into);
+    }
+    done
+}
+
+/// Removes a mirror of ours with what SQLite keeps beside it; what is not there is none.
+pub(super) fn remove(file: &Path) {
+    for end in ["", "-wal", "-shm"] {
+        let mut name = file.as_os_str().to_owned();
+        name.push(end);
+        drop(std::fs::remove_file(PathBuf::from(name)));
+    }
+}
+
+async fn finish(mut folding: Folding, args: &Replay, until: Option<Timestamp>) -> Result<Answer, Failure> {
     let end = folding.end(until).await?;
     fold(&mut folding, end).await?;
     let file = args.into.display().to_string();

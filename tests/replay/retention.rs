@@ -40,8 +40,10 @@ async fn old_bodies_go_and_the_snapshot_and_what_follows_still_make_the_mirror()
     assert!(pruned.gone.bodies > 0 && !pruned.by_size, "{pruned:?}");
     assert_eq!(pruned.gone.exchanges, 0, "exchanges stay until the last snapshot but one is behind them");
     assert_replayed(&shop.database()).await;
-    let refused = shop.cli(&["replay", "--into", "never.db", "--until", "2020-01-01"]).await;
+    let never = shop.path("never.db");
+    let refused = shop.cli(&["replay", "--into", never.to_str().unwrap(), "--until", "2020-01-01"]).await;
     assert_eq!(refused.status.code(), Some(1));
+    assert!(!never.exists(), "what failed leaves no file that looks like a mirror");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("was pruned"), "{refused:?}");
 
     shop.later(15 * DAY);
