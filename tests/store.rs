@@ -458,6 +458,9 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "warehouse_contact",
             "INSERT INTO warehouse (id, name, contact, exchange_id) VALUES (1, 'n', '{', 1)",
         ),
+        ("exchange_set_aside", EXCHANGE_SET_ASIDE),
+        ("snapshot_pruned_to", "INSERT INTO snapshot VALUES (1, 1, 2, 0)"),
+        ("snapshot_by_size", "INSERT INTO snapshot VALUES (1, 1, 1, 2)"),
         ("sales_order_is_complete", "INSERT INTO sales_order VALUES (1, 1, 1, 1, 2, NULL)"),
         (
             "shipment_is_complete",
@@ -547,6 +550,8 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
     }
 }
 
+const EXCHANGE_SET_ASIDE: &str = "INSERT INTO exchange (id, run_id, session_id, operation, target, lane, sent_ms, \
+    sent_moment, set_aside) VALUES (9, 1, 1, 'o', 't', 'poll', 1, 1, 2)";
 const EXCHANGE_LANE: &str = "INSERT INTO exchange (id, run_id, session_id, operation, target, lane, sent_ms, \
     sent_moment) VALUES (9, 1, 1, 'o', 't', 'x', 1, 1)";
 const EXCHANGE_VERDICT: &str = "INSERT INTO exchange (id, run_id, session_id, operation, target, lane, sent_ms, \

@@ -3,18 +3,24 @@
 use super::place::Place;
 use super::print::{Table, dash, json};
 use super::{Answer, Failure, Reading};
+use crate::daemon::run_job;
+use crate::job::{Input, is_built};
+use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, Timestamp};
-use crate::store::{ExchangeRow, RunRow};
+use crate::store::{Decided, ExchangeRow, RunRow, ToldWish};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json as value};
+use std::sync::Arc;
 
 /// The journal of runs.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// List runs, newest first
     List(List),
-    /// Show one run with its exchanges
+    /// Show one run: trigger, input, exchanges, decisions, outcome
     Show(Show),
+    /// Run a job once, now; takes the database's lock, so not beside a running daemon
+    Run(Run),
 }
 
 /// Which runs.
@@ -39,18 +45,27 @@ pub(super) struct Show {
     reading: Reading,
 }
 
+/// Which job, on what.
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// The job's name
+    #[arg(value_name = "JOB")]
+    kind: String,
+    /// What to work on instead of what is due, as JSON: {"skus":["SKU-1"]} for balances, {"orders":[1]} for order_lines
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+}
+
 pub(super) async fn job(place: &Place, command: Command) -> Result<Answer, Failure> {
     match command {
         Command::List(args) => list(place, &args).await,
         Command::Show(args) => show(place, &args).await,
+        Command::Run(args) => run_now(place, &args).await,
     }
 }
 
 async fn list(place: &Place, args: &List) -> Result<Answer, Failure> {
-    let kind: Option<JobKind> = args.kind.as_deref().map(str::parse).transpose().map_err(|error| {
-        let names: Vec<&str> = JobKind::ALL.iter().map(|kind| kind.as_str()).collect();
-        Failure::usage(format!("{error}; jobs are {}", names.join(", ")))
-    })?;
+    let kind = args.kind.as_deref().map(kind_of).transpose()?;
     let rows = place.store().await?.run_list(kind, args.limit).await?;
     if args.reading.json {
         return Ok(json(&rows.iter().map(run).collect::<Vec<_>>()).into());
@@ -73,24 +88,47 @@ async fn list(place: &Place, args: &List) -> Result<Answer, Failure> {
     Ok(table.render("no job ran yet").into())
 }
 
+fn kind_of(name: &str) -> Result<JobKind, Failure> {
+    name.parse().map_err(|error| {
+        let names: Vec<&str> = JobKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        Failure::usage(format!("{error}; jobs are {}", names.join(", ")))
+    })
+}
+
+async fn run_now(place: &Place, args: &Run) -> Result<Answer, Failure> {
+    let kind = kind_of(&args.kind)?;
+    if !is_built(kind) {
+        return Err(Failure::usage(format!("this version does not do the job {kind} yet")));
+    }
+    let input = args.input.as_deref().map(|text| Input::read(kind, text)).transpose();
+    let input = input.map_err(|error| Failure::usage(error.to_string()))?.unwrap_or_default();
+    let done = run_job(place.config()?, Arc::new(place.clock()), kind, &input).await?;
+    let code = u8::from(!matches!(done.outcome, RunOutcome::Ok));
+    Ok(Answer { text: format!("{kind}: {}: {}\n", done.outcome.as_str(), done.summary), code })
+}
+
 async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
     let store = place.store().await?;
     let row = store.run_show(RunId(args.id)).await?;
     let row = row.ok_or_else(|| Failure::failed(format!("there is no run {}", args.id)))?;
     let exchanges = store.run_exchanges(RunId(args.id)).await?;
+    let (wishes, events) = (store.run_wishes(RunId(args.id)).await?, store.run_events(RunId(args.id)).await?);
     if args.reading.json {
         let mut all = run(&row);
         all["exchanges"] = exchanges.iter().map(exchange).collect();
+        all["wishes"] = wishes.iter().map(wish).collect();
+        all["events"] = events.iter().map(event).collect();
         return Ok(json(&all).into());
     }
     let mut text = format!(
-        "run {} of {}, by {}, {}\nstarted {}, ended {}\n{}\n\n",
+        "run {} of {}, by {}, {}\nstarted {}, ended {}\n{}{}\n\n",
         row.id,
         row.job,
         row.trigger,
         row.outcome,
         Timestamp(row.started_ms),
         dash(row.ended_ms.map(Timestamp)),
+        row.input.as_ref().map_or_else(String::new, |input| format!("on {input}\n")),
         row.summary.as_deref().unwrap_or("no summary"),
     );
     let mut table =
@@ -110,7 +148,53 @@ async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
         table.row(cells);
     }
     text.push_str(&table.render("it made no call"));
+    text.push_str(&decisions(wishes, &events));
     Ok(text.into())
+}
+
+/// What the run's calls meant for wishes, and what was decided meanwhile.
+fn decisions(wishes: Vec<ToldWish>, events: &[Decided]) -> String {
+    let mut text = String::new();
+    if !wishes.is_empty() {
+        let mut table = Table::new(&["exchange", "wish", "kind", "written", "state", "reason", "detail"]);
+        for row in wishes {
+            let cells = [
+                row.exchange_id.to_string(),
+                row.key,
+                row.kind,
+                dash(row.written),
+                row.state,
+                dash(row.reason),
+                dash(row.detail),
+            ];
+            table.row(cells);
+        }
+        text.push_str(&format!("\n{}", table.render("")));
+    }
+    if !events.is_empty() {
+        let mut table = Table::new(&["position", "event meanwhile", "on", "detail"]);
+        for row in events {
+            let cells =
+                [row.position.to_string(), row.kind.clone(), row.subject.clone(), dash(row.detail.clone())];
+            table.row(cells);
+        }
+        text.push_str(&format!("\n{}", table.render("")));
+    }
+    text
+}
+
+fn wish(row: &ToldWish) -> Value {
+    value!({
+        "exchange": row.exchange_id, "key": row.key, "kind": row.kind, "written": row.written, "state": row.state,
+        "reason": row.reason, "detail": row.detail,
+    })
+}
+
+fn event(row: &Decided) -> Value {
+    value!({
+        "position": row.position, "at": Timestamp(row.at_ms).rfc3339(), "kind": row.kind, "subject": row.subject,
+        "detail": row.detail.as_deref().and_then(|detail| serde_json::from_str::<Value>(detail).ok()),
+    })
 }
 
 fn run(row: &RunRow) -> Value {

@@ -12,6 +12,7 @@ mod demo;
 mod examples;
 mod explain;
 mod job;
+mod journal;
 mod logging;
 mod order;
 mod outbox;
@@ -20,7 +21,9 @@ mod place;
 mod plan;
 mod print;
 mod product;
+mod progress;
 mod quantity;
+mod replay;
 mod report;
 mod run;
 mod sandbox;
@@ -108,6 +111,11 @@ enum Command {
     /// The journal of runs
     #[command(subcommand)]
     Job(job::Command),
+    /// The record of exchanges and events
+    #[command(subcommand)]
+    Journal(journal::Command),
+    /// Folds the journal into a fresh mirror, offline, and compares it with the live one
+    Replay(replay::Replay),
     /// Serves the sandbox: a complete implementation of the service
     Sandbox(sandbox::Serve),
     /// Prints completions for a shell
@@ -215,6 +223,8 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Verify(args) => verify::verify(&place, args).await,
         Command::Outbox(command) => outbox::outbox(&place, command).await,
         Command::Job(command) => job::job(&place, command).await,
+        Command::Journal(command) => journal::journal(&place, command).await,
+        Command::Replay(args) => replay::replay(&place, args).await,
         Command::Sandbox(serve) => sandbox::serve(serve).await,
         Command::Completions(shell) => Ok(packaging::completions(&shell).into()),
         Command::Man(args) => packaging::man(&args),

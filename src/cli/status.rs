@@ -3,8 +3,8 @@
 use super::place::Place;
 use super::print::{Table, age, dash, json};
 use super::{Answer, Failure, Reading};
-use crate::model::Clock;
-use crate::store::{HealthRow, MismatchRow, StateCount};
+use crate::model::{Clock, Timestamp};
+use crate::store::{HealthRow, MismatchRow, SnapshotRow, StateCount};
 use serde_json::json as value;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ struct Status {
     limit: u32,
     is_refused: bool,
     mismatches: Vec<MismatchRow>,
+    snapshot: Option<SnapshotRow>,
 }
 
 impl Status {
@@ -32,6 +33,7 @@ impl Status {
             limit: config.limits.ours_per_minute(),
             is_refused: store.key_is_refused().await?,
             mismatches: store.mismatch_list().await?,
+            snapshot: store.snapshot_last().await?,
         })
     }
 
@@ -85,7 +87,11 @@ impl Status {
         let states: Vec<String> =
             self.wishes.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
-        text.push_str(&format!("outbox  {states}\n\n"));
+        text.push_str(&format!("outbox  {states}\n"));
+        if self.snapshot.is_some_and(|snapshot| snapshot.by_size) {
+            text.push_str("journal bodies went before their time: journal.max_size is reached\n");
+        }
+        text.push('\n');
         let mut table = Table::new(&["job", "last good run", "age", "next due", "last outcome"]);
         for row in &self.health {
             let cells = [
@@ -102,6 +108,13 @@ impl Status {
     }
 }
 
+fn journal(snapshot: SnapshotRow) -> serde_json::Value {
+    value!({
+        "snapshot_at": Timestamp(snapshot.taken_ms).rfc3339(), "snapshot_position": snapshot.position,
+        "pruned_to": snapshot.pruned_to, "pruned_by_size": snapshot.by_size,
+    })
+}
+
 pub(super) async fn status(place: &Place, reading: Reading) -> Result<Answer, Failure> {
     let status = Status::read(place).await?;
     let troubles = status.troubles();
@@ -114,7 +127,7 @@ pub(super) async fn status(place: &Place, reading: Reading) -> Result<Answer, Fa
     let lane = |(lane, calls, throttled): &(String, i64, i64)| value!({"lane": lane, "calls": calls, "throttled": throttled});
     let all = value!({
         "well": troubles.is_empty(), "troubles": troubles, "jobs": status.health, "outbox": wishes,
-        "mirror": status.counts,
+        "mirror": status.counts, "journal": status.snapshot.map(journal),
         "budget": {"limit": status.limit, "last_60_s": status.used.iter().map(lane).collect::<Vec<_>>()},
     });
     Ok(Answer { text: json(&all), code })

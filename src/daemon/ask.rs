@@ -7,7 +7,7 @@
 use super::start::{Daemon, StartError};
 use crate::client::wire::ProductKey;
 use crate::config::Config;
-use crate::job::{self, Context, JobError, Verified};
+use crate::job::{self, Context, Finished, Input, JobError, Verified};
 use crate::journal::RunOutcome;
 use crate::model::{Clock, JobKind, ProductId, RunId, Trigger};
 use crate::store::{Durability, LockError, StoreError};
@@ -79,6 +79,19 @@ pub async fn verify(config: Config, clock: Arc<dyn Clock>, calls: usize) -> Resu
     let verified = job::verify(asked.context(), asked.run, calls).await;
     asked.end(&verified).await?;
     Ok(verified?)
+}
+
+/// Runs a job once, on what is due or on what is named. Takes the lock for its time.
+pub async fn run_job(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    kind: JobKind,
+    input: &Input,
+) -> Result<Finished, StartError> {
+    let daemon = Daemon::start(config, clock).await?;
+    let finished = job::run_on(&daemon.context, kind, Trigger::Operator, input).await?;
+    daemon.close().await?;
+    Ok(finished)
 }
 
 /// A daemon that was started to ask one thing.

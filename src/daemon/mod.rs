@@ -17,7 +17,7 @@ mod settings;
 mod start;
 mod supervise;
 
-pub use ask::{AskError, find_products, prove_keys, read_components, verify};
+pub use ask::{AskError, find_products, prove_keys, read_components, run_job, verify};
 pub use clock::{SystemClock, boot_id};
 pub use notify::reload_refused;
 pub use once::Once;

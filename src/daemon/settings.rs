@@ -2,7 +2,7 @@
 
 use crate::client::{HeaderNames, HttpSettings};
 use crate::config::{self, Config};
-use crate::job::{QuantitySettings, Settings, is_built};
+use crate::job::{QuantitySettings, Retention, Settings, is_built};
 use crate::limiter;
 use crate::model::{JobKind, Timestamp};
 use crate::reconcile::{Policy, brake};
@@ -79,9 +79,15 @@ pub(super) fn jobs(config: &Config) -> Settings {
             },
             max_base_age: quantities.max_base_age,
         },
+        retention: retention(config),
         calls_in_flight: usize::try_from(config.limits.concurrent_calls_per_operation).unwrap_or(1),
         timeout: config.service.timeout,
     }
+}
+
+/// How long and how large the journal is kept.
+pub(super) fn retention(config: &Config) -> Retention {
+    Retention { keep_bodies: config.journal.keep_bodies, max_size: config.journal.max_size }
 }
 
 fn policy(policy: config::Policy) -> Policy {

@@ -18,8 +18,10 @@ const PAGE_MIN: usize = 25;
 /// Failed attempts in a row after which the run ends; the next run goes on where this one stopped.
 const FAILURES_MAX: usize = 24;
 
-pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
+/// Reads these SKUs, or all that are due where none is named.
+pub(super) async fn run(context: &Context, run: RunId, only: &[Sku]) -> Result<Report, JobError> {
     let mut reading = Reading::begin(context, run).await?;
+    reading.only = (!only.is_empty()).then(|| only.to_vec());
     while let Some(page) = reading.next_page().await? {
         if let Some(gave_up) = reading.read(&page).await? {
             return reading.report(Some(gave_up));
@@ -32,6 +34,8 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
 struct Reading<'a> {
     context: &'a Context,
     run: RunId,
+    /// The SKUs a person named that are still to be read; none: what is due is read.
+    only: Option<Vec<Sku>>,
     /// What was read before this is due.
     before: Position,
     /// The last SKU taken among those never read.
@@ -53,6 +57,7 @@ impl<'a> Reading<'a> {
         Ok(Self {
             context,
             run,
+            only: None,
             before: context.store.position().await?,
             after: String::new(),
             size: context.settings().skus_per_call,
@@ -68,8 +73,11 @@ impl<'a> Reading<'a> {
 
     async fn next_page(&mut self) -> Result<Option<Vec<Sku>>, JobError> {
         let limit = u32::try_from(self.size).unwrap_or(u32::MAX);
-        let mut page: Vec<Sku>;
-        loop {
+        let mut page: Vec<Sku> = Vec::new();
+        if let Some(only) = &mut self.only {
+            page.extend(only.drain(..self.size.min(only.len())));
+        }
+        while self.only.is_none() {
             let texts = self.context.store.tracked_sku_stalest(self.before, &self.after, limit).await?;
             page = texts.iter().filter_map(|text| Sku::new(text.as_str()).ok()).collect();
             // A page of texts that are no SKUs must not end the run: those behind it are read all the same.
@@ -110,6 +118,8 @@ impl<'a> Reading<'a> {
         self.context.end_alone(&answer).await?;
         if self.rereads {
             self.unsure.extend_from_slice(page);
+        } else if let Some(only) = &mut self.only {
+            only.extend_from_slice(page);
         }
         self.failed(&answer).await
     }

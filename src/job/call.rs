@@ -198,10 +198,13 @@ impl Context {
         }
     }
 
-    /// Writes down an answer that brings no facts.
+    /// Writes down an answer that brings no facts, here and in a replay.
     pub(super) async fn end_alone(&self, answer: &Answer) -> Result<(), StoreError> {
         let mut write = self.store.begin(Durability::Normal).await?;
         self.exchange_end(&mut write, answer).await?;
+        if answer.reply.verdict == Verdict::Accepted {
+            write.exchange_set_aside(answer.id).await?;
+        }
         write.commit().await
     }
 

@@ -5,7 +5,8 @@
 //! same for all of them and is written down here (rules.md 16, 17).
 
 use super::call::{Answer, words};
-use super::{Context, JobError, key_works};
+use super::{Context, JobError, key_works, record};
+use crate::client::wire::Asked;
 use crate::client::{Request, Verdict as Answered};
 use crate::model::{ExchangeId, Lane, RunId, Timestamp, WishId};
 use crate::outbox::{Reason, State};
@@ -44,7 +45,8 @@ pub(super) enum Went {
     },
 }
 
-/// Commits the claim. None where a wish was moved by somebody else meanwhile: then nothing is to be sent.
+/// Commits the claim. None where a wish was moved by somebody else or a cell moved since the plan: then nothing is to be
+/// sent, and the next look plans anew.
 pub(super) async fn claim(
     context: &Context,
     load: &Load<'_>,
@@ -55,7 +57,12 @@ pub(super) async fn claim(
     if claimed != load.wishes.len() as u64 {
         return Ok(None);
     }
-    write.cell_claim(begun.0, load.cells).await?;
+    let body = load.request.body.as_deref().unwrap_or_default();
+    let asked = Asked::read(load.request.operation, &load.request.path, body);
+    let asked = asked.map_err(|why| JobError::Implausible(why.to_string()))?;
+    if record::claimed(&mut write, begun.0, &asked).await? != load.cells {
+        return Ok(None);
+    }
     write.delivery_claim(load.kept).await?;
     write.commit().await?;
     Ok(Some(begun))

@@ -34,6 +34,8 @@ pub struct Settings {
     pub skus_per_call: usize,
     /// The rules for quantities.
     pub quantities: QuantitySettings,
+    /// How long and how large the journal is kept.
+    pub retention: super::Retention,
     /// Calls of one operation in flight at a time.
     pub calls_in_flight: usize,
     /// The longest a call may take: what became of it may still change for as long again.

@@ -15,9 +15,14 @@ use crate::store::Durability;
 /// on with the rest.
 const ALLOCATIONS_MAX: usize = 200;
 
-pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
+/// Reads these orders, or those that are due where none is named.
+pub(super) async fn run(context: &Context, run: RunId, only: &[OrderId]) -> Result<Report, JobError> {
     let mut tally = Tally::default();
-    for order in context.store.tracked_order_due(context.now()).await? {
+    let due = match only {
+        [] => context.store.tracked_order_due(context.now()).await?,
+        named => named.to_vec(),
+    };
+    for order in due {
         tally.count(order, one(context, run, order).await)?;
     }
     let report = tally.report("order(s)", "line(s)");

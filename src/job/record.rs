@@ -7,6 +7,7 @@ mod kits;
 mod lists;
 mod orders;
 mod reports;
+mod written;
 
 pub(super) use kits::kit_components;
 pub(super) use lists::{listing_templates, storefronts, suppliers, warehouses};
@@ -14,7 +15,10 @@ pub(super) use orders::{allocations, order_lines, shipment_items};
 pub(super) use reports::{business_health, top_selling};
 mod delivered;
 
-pub(super) use delivered::{product_made, products_found, shipment_looked_at, shipment_made, warehouse_made};
+pub(super) use delivered::{
+    product_made, products_found, shipment_of, shipment_record, shipments_made, warehouse_made,
+};
+pub(super) use written::{Told, claimed, in_order, product_updated, quantities_answered};
 
 use super::call::Answer;
 use super::{Context, JobError};
@@ -49,10 +53,13 @@ pub(super) async fn balances_page(
     balances_keep(context, answer, asked, &decoded).await
 }
 
-/// Records the products of a lookup, which are balances too. None counts as missing: people mistype.
+/// Records the products of a lookup, which are balances too.
 pub(super) async fn products_page(context: &Context, answer: &Answer) -> Result<Vec<BalanceFact>, JobError> {
     let decoded = context.decoded(answer, wire::decode_products(&answer.reply.body)).await?;
-    balances_keep(context, answer, &[], &decoded).await?;
+    let mut write = context.store.begin(Durability::Normal).await?;
+    context.exchange_end(&mut write, answer).await?;
+    products_found(&mut write, answer.id, answer.sent_at, &decoded).await?;
+    fix_bases_and_commit(context, answer, write).await?;
     Ok(decoded.records.iter().map(product).collect())
 }
 
@@ -62,17 +69,15 @@ async fn balances_keep(
     asked: &[Sku],
     decoded: &Decoded<ProductBalance<'_>>,
 ) -> Result<BalancesRecorded, JobError> {
-    let max_base_age = time::millis(context.settings().quantities.max_base_age);
     let mut write = context.store.begin(Durability::Normal).await?;
     context.exchange_end(&mut write, answer).await?;
     let recorded = balances(&mut write, answer.id, answer.sent_at, asked, decoded).await?;
-    write.outbox_fix_bases(answer.id, answer.sent_at, max_base_age).await?;
     for row in &recorded.mismatched {
         let subject = format!("{} in warehouse {}", row.sku, row.warehouse_id);
         let told = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});
         write.event_append(context.now(), event::CONFLICT_OPENED, &subject, Some(&told.to_string())).await?;
     }
-    write.commit().await?;
+    fix_bases_and_commit(context, answer, write).await?;
     tell(&recorded);
     Ok(recorded)
 }
@@ -98,6 +103,12 @@ fn tell(recorded: &BalancesRecorded) {
             "{conflicts} conflict(s) closed: the service shows what was written"
         );
     }
+}
+
+async fn fix_bases_and_commit(context: &Context, answer: &Answer, mut write: Write) -> Result<(), JobError> {
+    let max_base_age = time::millis(context.settings().quantities.max_base_age);
+    write.outbox_fix_bases(answer.id, answer.sent_at, max_base_age).await?;
+    Ok(write.commit().await?)
 }
 
 /// *Get product balances* and *Get products by SKU or UPC*.

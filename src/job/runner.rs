@@ -1,14 +1,15 @@
 //! The runner: opens a run in the journal, does the job, closes the run and says so in one log line.
 
-use super::{Context, JobError, Report};
+use super::{Context, Input, JobError, Report};
 use super::{
-    balances, business_health, kit_components, listing_templates, order_lines, push, settle, shipments,
+    balances, business_health, kit_components, listing_templates, order_lines, prune, push, settle, shipments,
 };
 use super::{storefronts, suppliers, top_selling, warehouses, work_queue};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, Trigger};
 use crate::store::{Durability, StoreError};
 use crate::telemetry::event;
+use serde_json::json;
 
 /// A run that is over.
 #[derive(Clone, Debug)]
@@ -40,20 +41,34 @@ pub fn is_built(kind: JobKind) -> bool {
         | JobKind::BusinessHealth
         | JobKind::WorkQueue
         | JobKind::Push
-        | JobKind::Settle => true,
-        JobKind::Prune | JobKind::Backup => false,
+        | JobKind::Settle
+        | JobKind::Prune => true,
+        JobKind::Backup => false,
     }
 }
 
 /// Runs a job once. Whatever goes wrong in it is in what is returned; only a database that cannot even note the run
 /// is an error.
 pub async fn run(context: &Context, kind: JobKind, trigger: Trigger) -> Result<Finished, StoreError> {
+    run_on(context, kind, trigger, &Input::default()).await
+}
+
+/// The same on what a person named, which is kept with the run.
+pub async fn run_on(
+    context: &Context,
+    kind: JobKind,
+    trigger: Trigger,
+    input: &Input,
+) -> Result<Finished, StoreError> {
     let started = context.now();
     let mut write = context.store.begin(Durability::Normal).await?;
     let run = write.run_begin(context.session_id, kind, trigger, started).await?;
+    if !input.is_empty() {
+        write.run_input(run, &json!(input)).await?;
+    }
     write.commit().await?;
 
-    let result = work(context, kind, run).await;
+    let result = work(context, kind, run, trigger, input).await;
     let refused = matches!(result, Err(JobError::Refused(_)));
     let report = result.unwrap_or_else(|error| failed(&error));
 
@@ -66,10 +81,16 @@ pub async fn run(context: &Context, kind: JobKind, trigger: Trigger) -> Result<F
     Ok(Finished { kind, outcome, summary, refused, wakes })
 }
 
-async fn work(context: &Context, kind: JobKind, run: RunId) -> Result<Report, JobError> {
+async fn work(
+    context: &Context,
+    kind: JobKind,
+    run: RunId,
+    trigger: Trigger,
+    input: &Input,
+) -> Result<Report, JobError> {
     match kind {
-        JobKind::Balances => balances::run(context, run).await,
-        JobKind::OrderLines => order_lines::run(context, run).await,
+        JobKind::Balances => balances::run(context, run, &input.skus).await,
+        JobKind::OrderLines => order_lines::run(context, run, &input.orders).await,
         JobKind::Shipments => shipments::run(context, run).await,
         JobKind::Warehouses => warehouses::run(context, run).await,
         JobKind::Suppliers => suppliers::run(context, run).await,
@@ -81,7 +102,8 @@ async fn work(context: &Context, kind: JobKind, run: RunId) -> Result<Report, Jo
         JobKind::WorkQueue => work_queue::run(context, run).await,
         JobKind::Push => push::run(context, run).await,
         JobKind::Settle => settle::run(context, run).await,
-        JobKind::Prune | JobKind::Backup => Ok(Report::partial("this version does not do this job yet")),
+        JobKind::Prune => prune::run(context, trigger == Trigger::Operator).await,
+        JobKind::Backup => Ok(Report::partial("this version does not do this job yet")),
     }
 }
 

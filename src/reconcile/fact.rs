@@ -88,8 +88,6 @@ impl LastWrite {
 pub struct AcceptedWrite {
     /// The exchange that carried it.
     pub exchange: ExchangeId,
-    /// The product's row.
-    pub product: i64,
     /// The warehouse.
     pub warehouse_id: i64,
     /// The fact used.
@@ -102,12 +100,12 @@ pub struct AcceptedWrite {
 
 /// Whether an accepted write is looked for at the service: every zero, every cell of which none was ever seen to
 /// take effect (the first, and a kit nobody knows to be one), and a sample of the rest. The same after a replay: the
-/// sample is drawn from ids alone.
+/// sample is drawn from what the journal tells.
 pub fn is_looked_for(write: &AcceptedWrite) -> bool {
     if write.before == Some(write.target) {
         return false;
     }
-    let drawn = write.exchange.0.wrapping_mul(31) ^ write.product.wrapping_mul(17) ^ write.warehouse_id;
+    let drawn = write.exchange.0.wrapping_mul(31) ^ write.target.0.wrapping_mul(17) ^ write.warehouse_id;
     write.target == Quantity(0) || !write.is_proven || drawn.rem_euclid(SAMPLE_ONE_IN) == 0
 }
 
@@ -165,7 +163,6 @@ mod tests {
 
     const ACCEPTED: AcceptedWrite = AcceptedWrite {
         exchange: ExchangeId(1),
-        product: 1,
         warehouse_id: 1,
         before: Some(Quantity(50)),
         target: Quantity(47),
@@ -184,7 +181,11 @@ mod tests {
     #[test]
     fn of_the_rest_about_one_in_fifty_is_looked_for_and_always_the_same() {
         let writes = (1..=200).flat_map(|exchange| {
-            let write = move |product| AcceptedWrite { exchange: ExchangeId(exchange), product, ..ACCEPTED };
+            let write = move |target| AcceptedWrite {
+                exchange: ExchangeId(exchange),
+                target: Quantity(target),
+                ..ACCEPTED
+            };
             (1..=25).map(write)
         });
         let drawn = writes.filter(is_looked_for).count();

@@ -64,7 +64,7 @@ pub struct CellRow {
 }
 
 /// A write of one cell: from the fact it was decided on to the quantity it sets.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CellWrite {
     /// The product's row.
     pub product: i64,
@@ -170,7 +170,7 @@ impl Write {
         applied: &[CellWrite],
     ) -> Result<(), StoreError> {
         self.cells_written(exchange, sent_at, applied).await?;
-        self.writes_accepted(exchange, applied).await?;
+        self.writes_accepted(exchange, sent_at, applied).await?;
         let sql = "UPDATE cell_write SET ended = ?2 WHERE exchange_id = ?1 AND ended IS NULL";
         let done = sqlx::query(sql).bind(exchange.0).bind(ended.0).execute(&mut *self.tx).await;
         done.map(drop).doing("end the writes of cells")

@@ -1,10 +1,10 @@
 //! Wishes in doubt: what was sent, what the service showed since, and the end of the doubt.
 
-use super::cells::{CellWrite, json};
+use super::cells::json;
 use super::error::Doing;
 use super::text::Text;
 use super::{Store, StoreError, Write};
-use crate::model::{ExchangeId, Position, Timestamp, WishId};
+use crate::model::{ExchangeId, Timestamp, WishId};
 use serde_json::Value;
 use sqlx::FromRow;
 
@@ -126,44 +126,5 @@ impl Write {
                    SELECT value->>0, ?2, ?3, json(value->1) FROM json_each(?1)";
         let query = sqlx::query(sql).bind(json(shown)).bind(exchange.0).bind(sent_at.0);
         query.execute(&mut *self.tx).await.map(drop).doing("keep what a look showed")
-    }
-
-    /// Ends a write in doubt that landed: its quantity is ours, and the cell's fact as of the send.
-    pub async fn cell_landed(
-        &mut self,
-        exchange: ExchangeId,
-        sent_at: Timestamp,
-        write: &CellWrite,
-        ended: Position,
-    ) -> Result<(), StoreError> {
-        self.cells_written(exchange, sent_at, std::slice::from_ref(write)).await?;
-        self.cell_not_landed(exchange, write, ended).await
-    }
-
-    /// Ends a write in doubt that did not land: the cell holds what it held.
-    pub async fn cell_not_landed(
-        &mut self,
-        exchange: ExchangeId,
-        write: &CellWrite,
-        ended: Position,
-    ) -> Result<(), StoreError> {
-        let sql = "UPDATE cell_write SET ended = ?4 \
-                   WHERE exchange_id = ?1 AND product = ?2 AND warehouse_id = ?3 AND ended IS NULL";
-        let query = sqlx::query(sql).bind(exchange.0).bind(write.product).bind(write.warehouse_id);
-        let done = query.bind(ended.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("end the write of a cell")
-    }
-
-    /// Ends the writes of cells that no undecided wish stands behind any more: a person cancelled it or sent it anew.
-    pub async fn cells_free(&mut self) -> Result<(), StoreError> {
-        let sql = "UPDATE cell_write SET ended = (SELECT position FROM counter) \
-                   WHERE ended IS NULL AND NOT EXISTS ( \
-                       SELECT 1 FROM outbox o WHERE o.exchange_id = cell_write.exchange_id \
-                         AND (o.state IN ('sending', 'in_doubt') OR (o.state = 'held' AND o.reason = 'undecided')) \
-                         AND (o.sku IS NULL OR (o.warehouse_id = cell_write.warehouse_id AND EXISTS ( \
-                             SELECT 1 FROM product p JOIN product q ON q.sku_fold = p.sku_fold \
-                             WHERE p.id = cell_write.product AND q.sku = o.sku))))";
-        let done = sqlx::query(sql).execute(&mut *self.tx).await;
-        done.map(drop).doing("free the cells a person decided on")
     }
 }

@@ -54,6 +54,17 @@ pub enum StoreError {
         /// The value.
         value: String,
     },
+    /// The journal before a position is gone.
+    #[error(
+        "the journal before position {first} was pruned, so there is nothing to fold up to position {asked}: \
+         name a later time, or restore a backup of that time"
+    )]
+    Pruned {
+        /// Up to where it was asked for.
+        asked: crate::model::Position,
+        /// The first position that can be had.
+        first: crate::model::Position,
+    },
     /// A stored body cannot be read.
     #[error(transparent)]
     Body(#[from] crate::journal::BodyError),

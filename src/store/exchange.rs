@@ -72,6 +72,12 @@ impl Write {
         next.map(Position).doing("take the next position")
     }
 
+    /// Takes over a position of the journal that is folded again.
+    pub async fn position_set(&mut self, position: Position) -> Result<(), StoreError> {
+        let done = sqlx::query("UPDATE counter SET position = ?1").bind(position.0);
+        done.execute(&mut *self.tx).await.map(drop).doing("take over a position")
+    }
+
     /// Writes an exchange down before it is sent. Its place in the quota is held from this commit on.
     pub async fn exchange_begin(
         &mut self,
@@ -119,6 +125,12 @@ impl Write {
         .await
         .doing("write down an answer")?;
         Ok(position)
+    }
+
+    /// Notes that an accepted answer was not taken for fact, so that a replay does not take it either.
+    pub async fn exchange_set_aside(&mut self, id: ExchangeId) -> Result<(), StoreError> {
+        let done = sqlx::query("UPDATE exchange SET set_aside = 1 WHERE id = ?1").bind(id.0);
+        done.execute(&mut *self.tx).await.map(drop).doing("set an answer aside")
     }
 
     /// Ends the exchanges that a crash left open: their answers will never be known.

@@ -9,6 +9,11 @@ use super::{Store, StoreError, Write};
 use crate::model::{ShipmentId, StorefrontId, Timestamp};
 use sqlx::AssertSqlSafe;
 
+/// The event of records that a complete list no longer has.
+pub const LIST_MISSING: &str = "missing";
+/// The event of a shipment whose items are all known.
+pub const LIST_COMPLETE: &str = "complete";
+
 /// A list the service gives page by page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListOf {
@@ -40,6 +45,21 @@ impl ListOf {
     fn subject(self) -> String {
         let shelf = self.shelf();
         shelf.owner.map_or_else(|| shelf.table.to_owned(), |owner| format!("{}/{owner}", shelf.table))
+    }
+
+    /// The list with this name in the journal; of business health nothing is ever missing.
+    fn named(subject: &str) -> Option<Self> {
+        let (table, owner) = match subject.split_once('/') {
+            Some((table, owner)) => (table, owner.parse().ok()),
+            None => (subject, None),
+        };
+        let owned = [
+            Self::Templates(StorefrontId(owner.unwrap_or(0))),
+            Self::ShipmentItems(ShipmentId(owner.unwrap_or(0))),
+        ];
+        let whole = [Self::Warehouses, Self::Suppliers, Self::Storefronts];
+        let lists = if owner.is_some() { &owned[..] } else { &whole[..] };
+        lists.iter().copied().find(|list| list.shelf().table == table)
     }
 
     fn shelf(self) -> Shelf {
@@ -99,18 +119,38 @@ impl Write {
         let gone: Vec<i64> =
             query.fetch_all(&mut *self.tx).await.doing("find what a complete list no longer has")?;
         if !gone.is_empty() {
-            self.event_append(at, "missing", &list.subject(), Some(&json(&gone))).await?;
-            let sql = format!(
-                "UPDATE {table} SET missing_since_ms = ?3 \
-                 WHERE {scope} AND {id} IN (SELECT value FROM json_each(?2))"
-            );
-            let query = sqlx::query(AssertSqlSafe(sql)).bind(owner).bind(json(&gone)).bind(at.0);
-            query.execute(&mut *self.tx).await.doing("mark what a complete list no longer has")?;
+            self.event_append(at, LIST_MISSING, &list.subject(), Some(&json(&gone))).await?;
+            self.list_missing(list, &json(&gone), at).await?;
         }
         if let ListOf::ShipmentItems(shipment) = list {
             self.shipment_complete(shipment, at).await?;
         }
         Ok(gone.len() as u64)
+    }
+
+    /// Folds the event of a list in again.
+    pub async fn list_refold(
+        &mut self,
+        kind: &str,
+        subject: &str,
+        detail: &str,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        match (ListOf::named(subject), kind) {
+            (Some(list), LIST_MISSING) => self.list_missing(list, detail, at).await,
+            (Some(ListOf::ShipmentItems(shipment)), _) => self.shipment_is_complete(shipment).await,
+            _ => Err(StoreError::Foreign { what: "an event of a list", value: subject.to_owned() }),
+        }
+    }
+
+    async fn list_missing(&mut self, list: ListOf, gone: &str, at: Timestamp) -> Result<(), StoreError> {
+        let Shelf { table, id, scope, owner } = list.shelf();
+        let sql = format!(
+            "UPDATE {table} SET missing_since_ms = ?3 \
+             WHERE {scope} AND {id} IN (SELECT value FROM json_each(?2))"
+        );
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(owner).bind(gone).bind(at.0);
+        query.execute(&mut *self.tx).await.map(drop).doing("mark what a complete list no longer has")
     }
 
     /// All items of the shipment are known from now on.
@@ -124,7 +164,11 @@ impl Write {
         if known != Some(false) {
             return Ok(());
         }
-        self.event_append(at, "complete", &format!("shipment/{shipment}"), None).await?;
+        self.event_append(at, LIST_COMPLETE, &ListOf::ShipmentItems(shipment).subject(), None).await?;
+        self.shipment_is_complete(shipment).await
+    }
+
+    async fn shipment_is_complete(&mut self, shipment: ShipmentId) -> Result<(), StoreError> {
         let sql = "UPDATE shipment SET is_complete = 1 WHERE id = ?1";
         let done = sqlx::query(sql).bind(shipment.0).execute(&mut *self.tx).await;
         done.map(drop).doing("note that all items of a shipment are known")

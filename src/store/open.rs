@@ -3,7 +3,8 @@
 use super::error::Doing;
 use super::{Lock, StoreError};
 use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+    SqliteConnectOptions, SqliteConnection, SqliteExecutor, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteSynchronous,
 };
 use sqlx::{ConnectOptions, Sqlite, Transaction};
 use std::path::{Path, PathBuf};
@@ -49,8 +50,7 @@ impl Store {
         let made = super::files::create_for_group(path);
         made.map_err(|error| StoreError::Open { path: path.to_owned(), source: error.into() })?;
         let store = Self::connect(path, true).await?;
-        let migrated = sqlx::migrate!("migrations/mirror").run(&store.full).await;
-        migrated.map_err(|source| StoreError::Migrate { path: path.to_owned(), source })?;
+        store.migrate().await?;
         Ok(store)
     }
 
@@ -60,21 +60,31 @@ impl Store {
             return Err(StoreError::Missing { path: path.to_owned() });
         }
         let store = Self::connect(path, false).await?;
-        store.refuse_other_schema().await?;
+        refuse_other_schema(&store.read, path).await?;
         Ok(store)
     }
 
     async fn connect(path: &Path, holder: bool) -> Result<Self, StoreError> {
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(holder)
-            .journal_mode(SqliteJournalMode::Wal)
-            .busy_timeout(BUSY)
-            .foreign_keys(true)
-            .pragma("cache_size", format!("-{CACHE_KIB}"))
-            .pragma("wal_autocheckpoint", if holder { "1000" } else { "0" })
-            .log_statements(tracing::log::LevelFilter::Trace)
-            .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(1));
+        Self::over(path, options(path, holder)).await
+    }
+
+    /// Makes a mirror in a file that is not there yet, to fold the journal into. Nobody else knows the file, so it needs
+    /// no lock; it holds no exchanges, so what points to them is not checked.
+    pub async fn create(path: &Path) -> Result<Self, StoreError> {
+        let made = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+        let doing = "make the new file";
+        made.map_err(|source| StoreError::File { doing, path: path.to_owned(), source })?;
+        let store = Self::over(path, options(path, true).foreign_keys(false)).await?;
+        store.migrate().await?;
+        Ok(store)
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        let migrated = sqlx::migrate!("migrations/mirror").run(&self.full).await;
+        migrated.map_err(|source| StoreError::Migrate { path: self.path.clone(), source })
+    }
+
+    async fn over(path: &Path, options: SqliteConnectOptions) -> Result<Self, StoreError> {
         let failed = |source| StoreError::Open { path: path.to_owned(), source };
         let full = writer(options.clone().synchronous(SqliteSynchronous::Full)).await.map_err(failed)?;
         let normal = SqlitePoolOptions::new()
@@ -89,22 +99,6 @@ impl Store {
             .test_before_acquire(false)
             .connect_lazy_with(options.read_only(true).create_if_missing(false));
         Ok(Self { full, normal, read, turn: Arc::default(), path: path.to_owned() })
-    }
-
-    async fn refuse_other_schema(&self) -> Result<(), StoreError> {
-        let migrator = sqlx::migrate!("migrations/mirror");
-        let newest = migrator.iter().map(|m| m.version).max();
-        let applied: Option<i64> =
-            sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
-                .fetch_one(&self.read)
-                .await
-                .map_err(|source| StoreError::Open { path: self.path.clone(), source })?;
-        if applied == newest {
-            return Ok(());
-        }
-        let value =
-            format!("{applied:?}, this program works with {newest:?}; run the tallyd that matches it");
-        Err(StoreError::Foreign { what: "a schema version", value })
     }
 
     /// The database file.
@@ -144,6 +138,51 @@ impl Write {
     pub async fn commit(self) -> Result<(), StoreError> {
         self.tx.commit().await.doing("commit")
     }
+}
+
+/// How every connection works; the holder of the lock makes the file and checkpoints.
+fn options(path: &Path, holder: bool) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(holder)
+        .journal_mode(SqliteJournalMode::Wal)
+        .busy_timeout(BUSY)
+        .foreign_keys(true)
+        .pragma("cache_size", format!("-{CACHE_KIB}"))
+        .pragma("wal_autocheckpoint", if holder { "1000" } else { "0" })
+        .log_statements(tracing::log::LevelFilter::Trace)
+        .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(1))
+}
+
+/// A connection that only reads, beside whoever holds the lock.
+pub(super) async fn reader(path: &Path) -> Result<SqliteConnection, StoreError> {
+    if !path.exists() {
+        return Err(StoreError::Missing { path: path.to_owned() });
+    }
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .read_only(true)
+        .busy_timeout(BUSY)
+        .log_statements(tracing::log::LevelFilter::Trace)
+        .log_slow_statements(tracing::log::LevelFilter::Debug, Duration::from_secs(1));
+    let opened = options.connect().await;
+    let mut reader = opened.map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+    refuse_other_schema(&mut reader, path).await?;
+    Ok(reader)
+}
+
+async fn refuse_other_schema<'e>(read: impl SqliteExecutor<'e>, path: &Path) -> Result<(), StoreError> {
+    let migrator = sqlx::migrate!("migrations/mirror");
+    let newest = migrator.iter().map(|m| m.version).max();
+    let applied: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
+        .fetch_one(read)
+        .await
+        .map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+    if applied == newest {
+        return Ok(());
+    }
+    let value = format!("{applied:?}, this program works with {newest:?}; run the tallyd that matches it");
+    Err(StoreError::Foreign { what: "a schema version", value })
 }
 
 async fn writer(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> {

@@ -53,6 +53,7 @@ struct WriteRow {
     is_unseen: bool,
     is_proven: bool,
     doubted_ms: Option<i64>,
+    look_ms: Option<i64>,
 }
 
 impl WriteRow {
@@ -69,7 +70,6 @@ impl WriteRow {
     fn accepted(&self) -> AcceptedWrite {
         AcceptedWrite {
             exchange: ExchangeId(self.exchange_id),
-            product: self.product,
             warehouse_id: self.warehouse_id,
             before: self.before.map(Quantity),
             target: Quantity(self.written),
@@ -145,8 +145,13 @@ impl Write {
             let proven = row.is_proven || read.quantity == Some(last.target);
             match (admit(&read, &last), quantity) {
                 (Admission::Evidence, _) => judged.no_fact.push((row.product, row.warehouse_id)),
-                // The answer says nothing of the cell.
-                (Admission::Fact | Admission::Contradiction | Admission::LookAgain { .. }, None) => {}
+                // The answer says nothing of the cell: a look that was due has told nothing, and any later read judges it.
+                (Admission::Fact | Admission::Contradiction | Admission::LookAgain { .. }, None) => {
+                    let was_due = row.look_ms.is_some_and(|at| at <= page.observed_at.0);
+                    if was_due && page.asked.iter().any(|sku| sku.as_str() == row.sku) {
+                        kept.push(row.after(row.is_unseen, row.is_proven, None, None));
+                    }
+                }
                 (Admission::Fact, Some(_)) => kept.push(row.after(false, proven, None, None)),
                 (Admission::LookAgain { not_before }, Some(_)) => {
                     judged.no_fact.push((row.product, row.warehouse_id));
@@ -169,7 +174,7 @@ impl Write {
     async fn writes_to_judge(&mut self, page: &BalancePage<'_>) -> Result<Vec<WriteRow>, StoreError> {
         let skus: BTreeSet<&Sku> = page.asked.iter().chain(page.products.iter().map(|p| &p.sku)).collect();
         let sql = "SELECT w.product, w.warehouse_id, p.sku, w.exchange_id, w.before, w.written, w.ended, \
-                          w.is_unseen, w.is_proven, w.doubted_ms \
+                          w.is_unseen, w.is_proven, w.doubted_ms, w.look_ms \
                    FROM cell_write w JOIN product p ON p.id = w.product \
                    WHERE p.sku IN (SELECT value FROM json_each(?1)) \
                      AND (w.ended IS NULL OR w.ended > ?2 OR w.is_unseen)";
@@ -225,6 +230,7 @@ impl Write {
     pub(super) async fn writes_accepted(
         &mut self,
         exchange: ExchangeId,
+        sent_at: Timestamp,
         applied: &[CellWrite],
     ) -> Result<(), StoreError> {
         let changing: Vec<&CellWrite> =
@@ -241,23 +247,15 @@ impl Write {
             let (product, warehouse_id) = (write.product, write.warehouse_id);
             let is_proven = proven.contains(&(product, warehouse_id));
             let (before, target) = (write.before, write.written);
-            let accepted = AcceptedWrite { exchange, product, warehouse_id, before, target, is_proven };
+            let accepted = AcceptedWrite { exchange, warehouse_id, before, target, is_proven };
             value!([product, warehouse_id, i64::from(is_looked_for(&accepted))])
         };
         let rows: Vec<Value> = changing.iter().map(row).collect();
-        let sql = "UPDATE cell_write SET is_unseen = 1, look_ms = iif(m.value->>2, \
-                       (SELECT answered_ms FROM exchange WHERE id = ?2) + ?3, NULL) FROM json_each(?1) m \
+        // From the send: a replay knows it too, and what decides is two looks, so far apart.
+        let sql = "UPDATE cell_write SET is_unseen = 1, look_ms = iif(m.value->>2, ?3, NULL) FROM json_each(?1) m \
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1 AND exchange_id = ?2";
-        let query = sqlx::query(sql).bind(json(&rows)).bind(exchange.0).bind(time::millis(LOOKS_APART));
+        let query = sqlx::query(sql).bind(json(&rows)).bind(exchange.0).bind(sent_at.plus(LOOKS_APART).0);
         query.execute(&mut *self.tx).await.map(drop).doing("note which writes are to be looked for")
-    }
-
-    /// Ends the looks at these SKUs that were due by `asked_at` and told nothing: any later read still judges them.
-    pub async fn readback_end(&mut self, skus: &[Sku], asked_at: Timestamp) -> Result<(), StoreError> {
-        let sql = "UPDATE cell_write SET look_ms = NULL, doubted_ms = NULL WHERE look_ms <= ?2 \
-                   AND product IN (SELECT id FROM product WHERE sku IN (SELECT value FROM json_each(?1)))";
-        let done = sqlx::query(sql).bind(json(skus)).bind(asked_at.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("end looks that told nothing")
     }
 }
 

@@ -93,7 +93,7 @@ impl Write {
         let verdict = Verdict::new(WishId(wish.id), State::Cancelled, reason, "cancelled by the operator");
         self.outbox_move(from, &[verdict], at).await?;
         // Nobody will decide any more what became of its write: the cell's later wishes must not wait for that.
-        self.cells_free().await?;
+        self.cells_free(at).await?;
         Ok(true)
     }
 
@@ -112,17 +112,17 @@ impl Write {
             json!({"exchange": row.exchange_id, "sent_ms": row.sent_ms, "sku": row.cell_sku, "cell": cell})
         });
         let said = if end.landed { "landed" } else { "not landed" };
-        let position = self.say(&wish.key, &json!({"said": said, "keys": keys, "write": write}), at).await?;
+        self.say(&wish.key, &json!({"said": said, "keys": keys, "write": write}), at).await?;
         if let (true, Some((row, cell))) = (end.landed, &cell) {
             let exchange = ExchangeId(row.exchange_id);
-            self.cell_landed(exchange, Timestamp(row.sent_ms), cell, position).await?;
+            self.cell_landed(exchange, Timestamp(row.sent_ms), cell, at).await?;
         }
         let reason = end.reason.map(Reason::as_str);
         let verdict = |row: &DoubtRow| Verdict::new(WishId(row.id), end.to, reason, end.detail);
         let moves: Vec<Verdict> = entry.iter().map(verdict).collect();
         self.outbox_move(from, &moves, at).await?;
         self.adoption_end(WishId(wish.id)).await?;
-        self.cells_free().await?;
+        self.cells_free(at).await?;
         Ok(Resolved { keys, state: end.to, next: end.detail.into() })
     }
 

@@ -225,6 +225,13 @@ impl Write {
         query.fetch_one(&mut *self.tx).await.map(RunId).doing("begin a run")
     }
 
+    /// Keeps what a person gave a run to work on.
+    pub async fn run_input(&mut self, run: RunId, input: &serde_json::Value) -> Result<(), StoreError> {
+        let query =
+            sqlx::query("UPDATE run SET input = ?2 WHERE id = ?1").bind(run.0).bind(input.to_string());
+        query.execute(&mut *self.tx).await.map(drop).doing("keep the input of a run")
+    }
+
     /// Ends a run that says nothing about its job's data: somebody asked for one thing.
     pub async fn run_close(
         &mut self,

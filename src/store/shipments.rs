@@ -106,7 +106,8 @@ impl Store {
 }
 
 impl Write {
-    /// Records a page of a shipment's items; how many are new or changed is returned. Which order a shipment belongs
+    /// Records a page of a shipment's items; how many are new or changed is returned. A page without items makes no
+    /// shipment known: the service may answer so for an id that is none. Which order a shipment belongs
     /// to is seen from its lines, where nothing else said it.
     pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64, StoreError> {
         let rows = json(page.items);
@@ -114,7 +115,8 @@ impl Write {
         let sql = "INSERT INTO shipment (id, order_id, exchange_id, observed_ms, changed_ms, is_complete) \
                    SELECT ?2, (SELECT order_id FROM order_line_item \
                                WHERE line_item_id IN (SELECT value->>'line_item_id' FROM json_each(?1)) LIMIT 1), \
-                          ?3, ?4, ?4, 0 WHERE true \
+                          ?3, ?4, ?4, 0 \
+                   WHERE json_array_length(?1) > 0 OR EXISTS (SELECT 1 FROM shipment WHERE id = ?2) \
                    ON CONFLICT (id) DO UPDATE SET order_id = coalesce(order_id, excluded.order_id), \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
                        changed_ms = iif(?5, excluded.changed_ms, coalesce(changed_ms, observed_ms))";

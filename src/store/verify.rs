@@ -2,9 +2,8 @@
 
 use super::cells::json;
 use super::error::Doing;
-use super::{Store, StoreError, Write};
-use crate::model::{ExchangeId, RunId, Sku, Timestamp};
-use serde_json::Value;
+use super::{Store, StoreError};
+use crate::model::{ExchangeId, Sku, Timestamp};
 use sqlx::FromRow;
 
 /// A cell as the mirror has it.
@@ -85,15 +84,6 @@ impl Store {
                           (SELECT at FROM fact ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 2 FROM fact)) AS median_ms \
                    FROM fact";
         sqlx::query_as(sql).fetch_one(&self.read).await.doing("read the age of the mirror")
-    }
-}
-
-impl Write {
-    /// Notes what a run was told to do, as JSON.
-    pub async fn run_input(&mut self, run: RunId, input: &Value) -> Result<(), StoreError> {
-        let query =
-            sqlx::query("UPDATE run SET input = ?2 WHERE id = ?1").bind(run.0).bind(input.to_string());
-        query.execute(&mut *self.tx).await.map(drop).doing("note what a run was told to do")
     }
 }
 

@@ -264,6 +264,10 @@ async fn a_number_is_refused_where_nobody_knows_what_it_is_measured_against() {
     let refused = dock.refused(&["outbox", "resolve", "count", "--use", "7"]).await;
     assert!(refused.contains("long ago") && refused.contains("insert a new count"), "{refused}");
     assert_eq!(dock.state("count").await, "held");
+    // The journal tells the true times: they are put back, for its fold is compared at the end.
+    let sql = "UPDATE reading SET observed_ms = observed_ms + 3600000; \
+               UPDATE balance SET fact_ms = fact_ms + 3600000";
+    sqlx::Executor::execute(&mut dock.outsider().await, sql).await.unwrap();
 }
 
 #[tokio::test]

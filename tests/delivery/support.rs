@@ -18,6 +18,9 @@ use tallyd::sandbox::{self, Options, Sandbox};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
+#[path = "../support/replayed.rs"]
+mod replayed;
+
 pub const SHIP: &str = "POST /api/Shipments/Create";
 pub const TRACK: &str = "POST /api/Shipments/submitTrackingInfo";
 pub const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
@@ -67,6 +70,13 @@ pub struct AtWork(CancellationToken);
 impl Drop for AtWork {
     fn drop(&mut self) {
         self.0.cancel();
+    }
+}
+
+impl Drop for Dock {
+    /// Whatever a test did, replaying its journal makes the same mirror.
+    fn drop(&mut self) {
+        replayed::assert_replayed_on_drop(&self.path);
     }
 }
 

@@ -13,6 +13,8 @@ use tallyd::model::{JobKind, Operation};
 struct Rules {
     /// Cells that balances show otherwise: as so many units, or not at all.
     shown: BTreeMap<(String, i64), Option<i64>>,
+    /// SKUs that balances leave out.
+    left_out: BTreeSet<String>,
     /// SKUs whose entries never reach the service.
     lost: BTreeSet<String>,
     /// The only word said on updates.
@@ -61,6 +63,7 @@ impl Between {
             return;
         }
         let mut products: Vec<Value> = serde_json::from_slice(&response.body).unwrap();
+        products.retain(|product| !rules.left_out.contains(product["Sku"].as_str().unwrap()));
         for product in &mut products {
             let sku = product["Sku"].as_str().unwrap().to_owned();
             let cells = product["Warehouses"].as_array_mut().unwrap();
@@ -146,6 +149,11 @@ impl Scene {
     pub async fn adjust(&self, key: &str, cell: &Cell, delta: i64) {
         let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse, "delta": delta});
         self.wish(key, "quantity.adjust", body).await;
+    }
+
+    /// From now on balances leave the product out.
+    pub fn leave_out(&self, cell: &Cell) {
+        self.between.rules.lock().unwrap().left_out.insert(cell.sku.clone());
     }
 
     /// Balances show the cell as holding `quantity`, or as not there.

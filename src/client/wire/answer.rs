@@ -42,6 +42,11 @@ impl<T> WriteAnswer<T> {
     pub fn outcome(&self) -> Outcome {
         Outcome::of(self.was_successful, self.record.is_some())
     }
+
+    /// The record, where the service says that it was done.
+    pub fn done(&self) -> Option<&T> {
+        self.record.as_ref().filter(|_| self.outcome() == Outcome::Done)
+    }
 }
 
 /// A per-item result: the same two fields in every operation, the record under another name in each.

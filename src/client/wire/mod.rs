@@ -5,6 +5,7 @@
 //! tables keep. Unknown fields are ignored, unknown words of an enumeration kept as they are.
 
 mod answer;
+mod asked;
 mod attribution;
 mod balance;
 mod create_shipment;
@@ -27,6 +28,7 @@ mod work_queue;
 
 pub use crate::model::Month;
 pub use answer::{Outcome, WriteAnswer};
+pub use asked::Asked;
 pub use attribution::{Attribution, attribute};
 pub use balance::{
     ProductBalance, ProductKey, WarehouseBalance, decode_balances, decode_products, get_product_balances,

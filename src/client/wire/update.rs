@@ -3,14 +3,14 @@
 use super::{Envelope, Invalid, Malformed};
 use crate::client::Request;
 use crate::model::{Operation, Quantity, Sku, WarehouseId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// The most entries one call may carry (*Limits*).
 pub const UPDATE_MAX_ENTRIES: usize = 25;
 
 /// One entry of a call: the quantity a cell is to have.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuantityUpdate {
     /// The SKU in the service's spelling.
     #[serde(rename = "Sku")]

@@ -8,7 +8,7 @@ use crate::job::{Context, JobError, record};
 use crate::model::{ExchangeId, Lane, OrderId, OrderLine, RunId, ShipmentId, Sku, StorefrontId, Timestamp};
 use crate::reconcile::shipment::OrderFact;
 use crate::reconcile::tracking::Item;
-use crate::store::Durability;
+use crate::store::{Durability, ListOf};
 
 /// No shipment or list has so many pages; a service that pages for ever is stopped here.
 const PAGES_MAX: u32 = 100;
@@ -65,9 +65,7 @@ pub(in crate::job) async fn order(looker: Looker<'_>, order: OrderId) -> Result<
     let decoded = context.decoded(&answer, wire::decode_order_line_items(&answer.reply.body)).await?;
     let mut write = context.store.begin(Durability::Normal).await?;
     context.exchange_end(&mut write, &answer).await?;
-    if !decoded.records.is_empty() {
-        record::order_lines(&mut write, answer.id, answer.sent_at, order, &decoded).await?;
-    }
+    record::order_lines(&mut write, answer.id, answer.sent_at, order, &decoded).await?;
     write.commit().await?;
     let is_complete = !decoded.has_more() && decoded.parked.is_empty();
     let lines = decoded.records.iter().map(|item| item.line(order)).collect();
@@ -84,10 +82,12 @@ pub(in crate::job) async fn shipment(
     loop {
         let request = wire::shipment_line_items(shipment, pages.paging);
         let (answer, page) = looker.page(&pages.what, &request, wire::decode_shipment_line_items).await?;
-        let is_last = pages.ends_with(&page);
         let mut write = looker.context.store.begin(Durability::Normal).await?;
         looker.context.exchange_end(&mut write, &answer).await?;
-        record::shipment_looked_at(&mut write, answer.id, answer.sent_at, shipment, &page, is_last).await?;
+        record::shipment_items(&mut write, answer.id, answer.sent_at, shipment, &page).await?;
+        if let Some(ids) = pages.whole_with(&page, |item| item.id.0) {
+            write.list_complete(ListOf::ShipmentItems(shipment), &ids, answer.sent_at).await?;
+        }
         write.commit().await?;
         if let Some(seen) = pages.take(&answer, page)? {
             return Ok(seen);
@@ -216,6 +216,13 @@ impl<T> Pages<T> {
     fn ends_with(&self, page: &Decoded<T>) -> bool {
         let is_empty = page.records.is_empty() && page.parked.is_empty();
         !page.has_more() || is_empty || self.paging.number() >= PAGES_MAX
+    }
+
+    /// The ids of the whole list, where this page is its last and each record makes sense; an empty one says nothing.
+    fn whole_with(&self, page: &Decoded<T>, id: impl Fn(&T) -> i64) -> Option<Vec<i64>> {
+        let ids: Vec<i64> = self.listed.iter().chain(&page.records).map(id).collect();
+        let is_whole = self.ends_with(page) && !page.has_more() && page.parked.is_empty();
+        (is_whole && !ids.is_empty()).then_some(ids)
     }
 
     /// Takes a page that is written down; the whole list is returned with its last one.

@@ -124,17 +124,14 @@ async fn conclude(
     let told = wire::decode_product_answer(&answer.reply.body);
     let mut write = deliver.context.store.begin(Durability::Full).await?;
     let position = deliver.context.exchange_end(&mut write, answer).await?;
+    if let Ok(told) = &told {
+        let when = (position, answer.sent_at);
+        record::product_updated(&mut write, answer.id, when, writes, told).await?;
+    }
     let verdict = match told {
-        Ok(told) if told.outcome() == Outcome::Refused => {
-            write.cell_conclude(answer.id, position, answer.sent_at, &[]).await?;
-            refusal(id, &told.messages)
-        }
+        Ok(told) if told.outcome() == Outcome::Refused => refusal(id, &told.messages),
         // A record is not asked for: an update makes nothing whose id would be needed.
         Ok(told) if told.was_successful == Some(true) => {
-            if let Some(product) = &told.record {
-                record::product_made(&mut write, answer.id, answer.sent_at, product).await?;
-            }
-            write.cell_conclude(answer.id, position, answer.sent_at, writes).await?;
             Verdict::new(id, State::Applied, None, "the product was updated; its quantities stayed")
         }
         Ok(_) | Err(_) => unmatched(id),

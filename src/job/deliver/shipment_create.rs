@@ -99,23 +99,19 @@ async fn conclude(
     let records: Vec<CreatedShipment> = records.unwrap_or_default();
     let mut write = deliver.context.store.begin(Durability::Full).await?;
     deliver.context.exchange_end(&mut write, answer).await?;
+    let orders: Vec<OrderId> = loads.iter().map(|load| load.entry.0).collect();
+    record::shipments_made(&mut write, answer.id, answer.sent_at, &orders, &records).await?;
     let mut moves = Vec::new();
     for Parcel { kept, entry: (order_id, _) } in loads {
-        let ours: Vec<&CreatedShipment> =
-            records.iter().filter(|record| record.order_id() == Some(*order_id)).collect();
-        let made = match ours.as_slice() {
-            [only] if only.outcome() == Outcome::Refused => {
-                moves.push(refusal(kept.id, &only.messages));
-                continue;
-            }
-            [only] if only.outcome() == Outcome::Done => only.shipment.as_ref(),
-            _ => None,
-        };
-        let Some(made) = made.filter(|made| made.order_id().is_none_or(|order| order == *order_id)) else {
+        let ours = record::shipment_record(&records, *order_id);
+        if let Some(refused) = ours.filter(|ours| ours.outcome() == Outcome::Refused) {
+            moves.push(refusal(kept.id, &refused.messages));
+            continue;
+        }
+        let Some(made) = ours.and_then(|ours| record::shipment_of(ours, *order_id)) else {
             moves.push(unmatched(kept.id));
             continue;
         };
-        record::shipment_made(&mut write, answer.id, answer.sent_at, *order_id, made).await?;
         write.delivery_made(kept.id, made.id.0).await?;
         moves.push(Verdict::new(kept.id, State::Applied, None, format!("shipment {}", made.id)));
     }

@@ -4,9 +4,10 @@
 
 use super::work::{Look, Work, gather};
 use crate::client::Request;
-use crate::client::wire::{self, UpdateStatus};
+use crate::client::wire;
 use crate::job::call::Answer;
 use crate::job::carry::{self, Load, Went};
+use crate::job::record::{self, Told};
 use crate::job::settle::{self, Tally};
 use crate::job::{Context, JobError, key_works};
 use crate::limiter::Pace;
@@ -188,32 +189,6 @@ async fn refused_whole(
     Ok(Sent::Concluded { cells, applied: 0, rejected, held: 0, in_doubt: 0 })
 }
 
-/// What an answer says of the entries of its call.
-enum Told {
-    /// These entries were refused, for these reasons, and the others applied.
-    Refused(Vec<(usize, String)>),
-    /// Not which entries it means, but this.
-    Unclear(String),
-}
-
-impl Told {
-    fn of(answer: &Answer, lines: &[Line]) -> Self {
-        let skus: Vec<Sku> = lines.iter().map(|line| line.work.sku.clone()).collect();
-        match wire::decode_update(&answer.reply.body) {
-            Ok(update) if update.status == UpdateStatus::Success => Self::Refused(Vec::new()),
-            Ok(update) => {
-                let attribution = wire::attribute(&update, &skus);
-                if attribution.read_back {
-                    Self::Unclear(update.messages.join("; "))
-                } else {
-                    Self::Refused(attribution.refused)
-                }
-            }
-            Err(_) => Self::Unclear(String::new()),
-        }
-    }
-}
-
 /// Settles each entry alone by the answer's status and messages. Where they do not say which entries they mean, the
 /// cells are read back at once; the second look that may need is settle's, and nobody here waits for it.
 async fn accepted(
@@ -222,29 +197,25 @@ async fn accepted(
     lines: Vec<Line>,
     answer: &Answer,
 ) -> Result<Sent, JobError> {
-    let (mut moves, mut applied) = (Vec::new(), Vec::new());
-    let told = Told::of(answer, &lines);
+    let skus: Vec<Sku> = lines.iter().map(|line| line.work.sku.clone()).collect();
+    let told = Told::read(&answer.reply.body, &skus);
+    let mut moves = Vec::new();
     for (index, line) in lines.iter().enumerate() {
-        match &told {
-            Told::Unclear(said) => {
+        match (&told, told.refused(index)) {
+            (Told::Unclear(said), _) => {
                 let detail = format!("the service's answer does not say which entries it means: {said}");
                 moves.extend(line.all(State::InDoubt, Reason::Unmatched, &detail));
             }
-            Told::Refused(refused) => match refused.iter().find(|(refused, _)| *refused == index) {
-                Some((_, why)) => {
-                    let detail = format!("the service refused it: {why}");
-                    moves.extend(line.all(State::Rejected, Reason::ServiceRefused, &detail));
-                }
-                None => {
-                    moves.extend(line.applied());
-                    applied.push(line.write.clone());
-                }
-            },
+            (Told::Refused(_), Some(why)) => {
+                let detail = format!("the service refused it: {why}");
+                moves.extend(line.all(State::Rejected, Reason::ServiceRefused, &detail));
+            }
+            (Told::Refused(_), None) => moves.extend(line.applied()),
         }
     }
     let is_unclear = matches!(told, Told::Unclear(_));
-    let ending = if is_unclear { Ending::Open } else { Ending::Applied(&applied) };
-    finish(context, answer, &moves, ending).await?;
+    let written: Vec<CellWrite> = lines.iter().map(|line| line.write.clone()).collect();
+    finish(context, answer, &moves, &written, &told).await?;
     tell(context, &lines, &moves, answer);
     let looked =
         if is_unclear { settle::look_back(context, run, answer.id).await? } else { Tally::default() };
@@ -258,27 +229,18 @@ async fn accepted(
     })
 }
 
-/// What becomes of the cells of a call.
-enum Ending<'a> {
-    /// Nobody knows: the cells stay claimed until a look at the service.
-    Open,
-    /// These hold what was written; the others hold what they held.
-    Applied(&'a [CellWrite]),
-}
-
 /// Commits what came of the call: the exchange, the wishes' states, the cells.
 async fn finish(
     context: &Context,
     answer: &Answer,
     moves: &[Verdict],
-    ending: Ending<'_>,
+    written: &[CellWrite],
+    told: &Told,
 ) -> Result<(), JobError> {
     let mut write = context.store.begin(Durability::Full).await?;
     let position = context.exchange_end(&mut write, answer).await?;
     write.outbox_move(State::Sending, moves, context.now()).await?;
-    if let Ending::Applied(applied) = ending {
-        write.cell_conclude(answer.id, position, answer.sent_at, applied).await?;
-    }
+    record::quantities_answered(&mut write, answer.id, (position, answer.sent_at), written, told).await?;
     write.commit().await?;
     Ok(())
 }

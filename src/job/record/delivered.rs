@@ -1,13 +1,47 @@
 //! Folding in what deliveries bring: shipments and their items, products and warehouses that were made.
 
+use super::balances;
 use super::lists::warehouse;
-use super::{balances, park};
-use crate::client::wire::{self, Decoded, ProductWarehouse, Shipment, ShipmentStatus, Warehouse};
-use crate::model::{ExchangeId, OrderId, Quantity, ShipmentId, Sku, Timestamp};
+use crate::client::wire::{
+    self, CreatedShipment, Decoded, Outcome, ProductWarehouse, Shipment, ShipmentStatus, Warehouse,
+};
+use crate::model::{ExchangeId, OrderId, Quantity, Sku, Timestamp};
 use crate::store::{BalanceFact, BalancePage, CellBalance, ShipmentFact, ShipmentItem, StoreError, Write};
 
-/// *Create shipments*, one shipment of its answer. The service made it and named all its items.
-pub(in crate::job) async fn shipment_made(
+/// The one record of an answer to *Create shipments* that is about this order; one that stands twice settles nothing.
+pub(in crate::job) fn shipment_record(
+    records: &[CreatedShipment],
+    order: OrderId,
+) -> Option<&CreatedShipment> {
+    let mut ours = records.iter().filter(|record| record.order_id() == Some(order));
+    ours.next().filter(|_| ours.next().is_none())
+}
+
+/// The shipment that an order's record says was made, unless it names another order.
+pub(in crate::job) fn shipment_of(record: &CreatedShipment, order: OrderId) -> Option<&Shipment> {
+    let made = record.shipment.as_ref().filter(|_| record.outcome() == Outcome::Done)?;
+    made.order_id().is_none_or(|named| named == order).then_some(made)
+}
+
+/// *Create shipments*: each of these orders by the request its record echoes.
+pub(in crate::job) async fn shipments_made(
+    write: &mut Write,
+    exchange_id: ExchangeId,
+    observed_at: Timestamp,
+    orders: &[OrderId],
+    records: &[CreatedShipment],
+) -> Result<(), StoreError> {
+    for order in orders {
+        let record = shipment_record(records, *order);
+        if let Some(made) = record.and_then(|record| shipment_of(record, *order)) {
+            shipment_made(write, exchange_id, observed_at, *order, made).await?;
+        }
+    }
+    Ok(())
+}
+
+/// One shipment that the service made, with all its items.
+async fn shipment_made(
     write: &mut Write,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
@@ -22,31 +56,6 @@ pub(in crate::job) async fn shipment_made(
         warehouse_id: made.fulfillment_warehouse_id,
         items: made.items.iter().map(item).collect(),
         is_complete: !made.items.is_empty(),
-    };
-    write.mirror_shipment(exchange_id, observed_at, &fact).await
-}
-
-/// *Get shipment line items*, one page. An answer without items says nothing of a shipment.
-pub(in crate::job) async fn shipment_looked_at(
-    write: &mut Write,
-    exchange_id: ExchangeId,
-    observed_at: Timestamp,
-    shipment: ShipmentId,
-    decoded: &Decoded<wire::ShipmentItem>,
-    is_last: bool,
-) -> Result<(), StoreError> {
-    park(write, exchange_id, decoded).await?;
-    if decoded.records.is_empty() {
-        return Ok(());
-    }
-    let fact = ShipmentFact {
-        id: shipment,
-        order_id: None,
-        number: None,
-        status: None,
-        warehouse_id: None,
-        items: decoded.records.iter().map(item).collect(),
-        is_complete: is_last && decoded.parked.is_empty(),
     };
     write.mirror_shipment(exchange_id, observed_at, &fact).await
 }

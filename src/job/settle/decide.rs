@@ -46,13 +46,13 @@ async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<boo
     };
     let mut write = context.store.begin(Durability::Full).await?;
     let told = json!({"landed": true, "exchange": case.exchange, "made": made});
-    let position = write.event_append(now, SETTLED, &case.key, Some(&told.to_string())).await?;
+    write.event_append(now, SETTLED, &case.key, Some(&told.to_string())).await?;
     // A person may have decided meanwhile: what is not moved here must not be counted twice.
     if write.outbox_move(State::InDoubt, &case.moves(State::Applied, None, &detail), now).await? == 0 {
         return Ok(false);
     }
     if let What::Cell { write: cell, .. } = &case.what {
-        write.cell_landed(case.exchange, case.sent_at, cell, position).await?;
+        write.cell_landed(case.exchange, case.sent_at, cell, now).await?;
     }
     if let (Some(id), Some(wish)) = (made, case.wishes.first()) {
         write.delivery_made(*wish, id).await?;
@@ -84,14 +84,14 @@ async fn not_landed(context: &Context, case: &Case) -> Result<bool, JobError> {
     };
     let mut write = context.store.begin(Durability::Full).await?;
     let told = json!({"landed": false, "exchange": case.exchange});
-    let position = write.event_append(now, SETTLED, &case.key, Some(&told.to_string())).await?;
+    write.event_append(now, SETTLED, &case.key, Some(&told.to_string())).await?;
     if write.outbox_move(State::InDoubt, &case.moves(to, Some(reason), &detail), now).await? == 0 {
         return Ok(false);
     }
     if let What::Cell { write: cell, .. } = &case.what {
-        write.cell_not_landed(case.exchange, cell, position).await?;
+        write.cell_not_landed(case.exchange, cell, now).await?;
     }
-    write.cells_free().await?;
+    write.cells_free(now).await?;
     write.commit().await?;
     tell(case, "did not land", &detail);
     Ok(true)

@@ -9,7 +9,6 @@ use super::look::noted;
 use crate::client::wire;
 use crate::job::{Context, JobError, record};
 use crate::model::{Lane, RunId, Sku};
-use crate::store::Durability;
 
 /// Looks at every cell that is due, many in one read.
 pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
@@ -28,8 +27,5 @@ async fn at(context: &Context, run: RunId, page: &[(Sku, bool)]) -> Result<u64, 
     let request = wire::get_product_balances(&skus).map_err(|why| JobError::Implausible(why.to_string()))?;
     let answer = context.read(run, lane, "the cells that were written", &request).await?;
     record::balances_page(context, &answer, &skus).await?;
-    let mut write = context.store.begin(Durability::Normal).await?;
-    write.readback_end(&skus, answer.sent_at).await?;
-    write.commit().await?;
     Ok(1)
 }

@@ -1,0 +1,48 @@
+//! How far long work is: a bar on a terminal, a plain line for each tenth elsewhere. Both go to standard error, so that
+//! what a command answers stays readable for programs.
+
+use super::print;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+
+/// Work on its way to a known end.
+pub(super) struct Progress {
+    what: &'static str,
+    bar: Option<ProgressBar>,
+    end: u64,
+    tenths: u64,
+}
+
+impl Progress {
+    /// Nothing is done yet; `what` as in "folding the journal".
+    pub(super) fn new(what: &'static str, end: u64) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}");
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = ProgressBar::with_draw_target(Some(end), ProgressDrawTarget::stderr());
+            bar.with_style(style).with_message(what)
+        });
+        Self { what, bar, end, tenths: 0 }
+    }
+
+    /// So much is done.
+    pub(super) fn at(&mut self, done: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+            return;
+        }
+        let tenths = done.saturating_mul(10) / self.end.max(1);
+        if tenths > self.tenths {
+            self.tenths = tenths;
+            print::complain(&format!("{}: {done} of {}", self.what, self.end));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The mirror is a fold over the journal: what each entry does to the facts, by the functions the live path calls.
+//!
+//! It reads no configuration, clock or wish (rules.md 37). Times come from the exchange, what was asked for from the
+//! request, and what the live path decided about facts from events. Where the live path does not take an answer for
+//! fact, it says so in the journal (`exchange.set_aside`), and such an answer does not come here.
+
+use super::{JobError, record};
+use crate::client::wire::{self, Asked, Malformed};
+use crate::journal::Outcome;
+use crate::model::{Position, Timestamp};
+use crate::store::{
+    Asking, CELL_ENDED, CELL_LANDED, Decided, Ending, Entry, LIST_COMPLETE, LIST_MISSING, StoreError, Write,
+};
+
+/// Folds one entry in.
+pub(super) async fn entry(write: &mut Write, entry: &Entry) -> Result<(), JobError> {
+    write.position_set(entry.position()).await?;
+    match entry {
+        Entry::Begun(asking) => {
+            let asked = asked(asking)?;
+            record::claimed(write, asking.id, &asked).await?;
+        }
+        Entry::Ended(asking, ending) => {
+            let asked = asked(asking)?;
+            match ended(write, asking, ending, &asked).await {
+                Err(Folding::Unreadable(why)) => return Err(damaged(asking, &why)),
+                Err(Folding::Store(error)) => return Err(error.into()),
+                Ok(()) => {}
+            }
+        }
+        Entry::Decided(event) => decided(write, event).await?,
+    }
+    Ok(())
+}
+
+fn asked(asking: &Asking) -> Result<Asked, JobError> {
+    Asked::read(asking.operation, &asking.target, &asking.body).map_err(|why| damaged(asking, &why))
+}
+
+fn damaged(asking: &Asking, why: &Malformed) -> JobError {
+    JobError::Implausible(format!(
+        "cannot fold exchange {} ({}) in again: {why}; its body is missing or the database is damaged: \
+         see tallyd journal show {}",
+        asking.id, asking.operation, asking.id
+    ))
+}
+
+/// Why an answer cannot be folded in.
+enum Folding {
+    Unreadable(Malformed),
+    Store(StoreError),
+}
+
+impl From<Malformed> for Folding {
+    fn from(why: Malformed) -> Self {
+        Self::Unreadable(why)
+    }
+}
+
+impl From<StoreError> for Folding {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+async fn ended(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Asked) -> Result<(), Folding> {
+    let accepted = ending.verdict == Outcome::Accepted.as_str();
+    match asked {
+        Asked::Allocation(order, line) if ending.status == Some(404) => {
+            record::allocations(write, asking.id, asking.sent_at, (*order, *line), None).await?;
+        }
+        Asked::Quantities(_) | Asked::Product(..) if !accepted => not_done(write, asking, ending).await?,
+        _ if !accepted => {}
+        Asked::Quantities(_) | Asked::Product(..) => written(write, asking, ending, asked).await?,
+        Asked::Shipments(_) | Asked::NewProduct | Asked::NewWarehouse => {
+            made(write, asking, ending, asked).await?;
+        }
+        _ => read(write, asking, ending, asked).await?,
+    }
+    Ok(())
+}
+
+/// A write that proved not to be done frees its cells; one whose outcome is unknown leaves them claimed.
+async fn not_done(write: &mut Write, asking: &Asking, ending: &Ending) -> Result<(), StoreError> {
+    let proved = [Outcome::Rejected, Outcome::Throttled, Outcome::Refused, Outcome::NotSent];
+    if proved.iter().any(|outcome| outcome.as_str() == ending.verdict) {
+        write.cell_conclude(asking.id, ending.position, asking.sent_at, &[]).await?;
+    }
+    Ok(())
+}
+
+/// Answers to writes of cells.
+async fn written(
+    write: &mut Write,
+    asking: &Asking,
+    ending: &Ending,
+    asked: &Asked,
+) -> Result<(), StoreError> {
+    let when: (Position, Timestamp) = (ending.position, asking.sent_at);
+    let open = write.cell_writes_open(asking.id).await?;
+    match asked {
+        Asked::Quantities(entries) => {
+            let skus: Vec<_> = entries.iter().map(|entry| entry.sku.clone()).collect();
+            let told = record::Told::read(&ending.body, &skus);
+            let cells = record::in_order(write, entries, &open).await?;
+            record::quantities_answered(write, asking.id, when, &cells, &told).await
+        }
+        _ => match wire::decode_product_answer(&ending.body) {
+            Ok(told) => record::product_updated(write, asking.id, when, &open, &told).await,
+            Err(_) => Ok(()),
+        },
+    }
+}
+
+/// Answers to creates; one that cannot be read left its wish in doubt, and no fact.
+async fn made(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Asked) -> Result<(), StoreError> {
+    let (id, at, body) = (asking.id, asking.sent_at, &ending.body);
+    match asked {
+        Asked::Shipments(orders) => {
+            let records = wire::decode_created_shipments(body).map(|decoded| decoded.records);
+            record::shipments_made(write, id, at, orders, &records.unwrap_or_default()).await
+        }
+        Asked::NewProduct => {
+            match wire::decode_product_answer(body).ok().as_ref().and_then(|told| told.done()) {
+                Some(product) => record::product_made(write, id, at, product).await,
+                None => Ok(()),
+            }
+        }
+        _ => match wire::decode_created_warehouse(body).ok().as_ref().and_then(|told| told.done()) {
+            Some(warehouse) => record::warehouse_made(write, id, warehouse).await,
+            None => Ok(()),
+        },
+    }
+}
+
+/// Answers to reads.
+async fn read(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Asked) -> Result<(), Folding> {
+    let (id, at, body) = (asking.id, asking.sent_at, &ending.body);
+    match asked {
+        Asked::Balances(skus) => {
+            record::balances(write, id, at, skus, &wire::decode_balances(body)?).await?;
+        }
+        Asked::Products => record::products_found(write, id, at, &wire::decode_products(body)?).await?,
+        Asked::OrderLines(order) => {
+            let lines = wire::decode_order_line_items(body)?;
+            record::order_lines(write, id, at, *order, &lines).await?;
+        }
+        Asked::Allocation(order, line) => {
+            let found = wire::decode_allocations(body)?;
+            record::allocations(write, id, at, (*order, *line), Some(&found)).await?;
+        }
+        Asked::ShipmentItems(shipment) => {
+            let items = wire::decode_shipment_line_items(body)?;
+            record::shipment_items(write, id, at, *shipment, &items).await?;
+        }
+        Asked::KitComponents(kit) => {
+            record::kit_components(write, id, at, *kit, &wire::decode_kit_components(body)?).await?;
+        }
+        Asked::TopSelling(month) => {
+            record::top_selling(write, id, at, *month, &wire::decode_top_selling(body)?).await?;
+        }
+        Asked::BusinessHealth => {
+            record::business_health(write, id, at, &wire::decode_business_health(body)?).await?;
+        }
+        Asked::WorkQueue => {
+            record::work_queue(write, id, at, &wire::decode_work_queue(body)?).await?;
+        }
+        _ => list(write, asking, ending, asked).await?,
+    }
+    Ok(())
+}
+
+/// Pages of lists. A tracking and a new template bring no facts: the next read does.
+async fn list(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Asked) -> Result<(), Folding> {
+    let (id, body) = (asking.id, &ending.body);
+    match asked {
+        Asked::Warehouses => {
+            record::warehouses(write, id, &wire::decode_warehouses(body)?).await?;
+        }
+        Asked::Suppliers => {
+            record::suppliers(write, id, &wire::decode_suppliers(body)?).await?;
+        }
+        Asked::Storefronts => {
+            record::storefronts(write, id, &wire::decode_storefronts(body)?).await?;
+        }
+        Asked::Templates(storefront) => {
+            let page = wire::decode_listing_templates(body)?;
+            record::listing_templates(write, id, *storefront, &page).await?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+async fn decided(write: &mut Write, event: &Decided) -> Result<(), StoreError> {
+    let detail = event.detail.as_deref().unwrap_or("null");
+    match event.kind.as_str() {
+        LIST_MISSING | LIST_COMPLETE => {
+            write.list_refold(&event.kind, &event.subject, detail, Timestamp(event.at_ms)).await
+        }
+        CELL_LANDED | CELL_ENDED => write.cell_refold(&event.kind, detail, Position(event.position)).await,
+        // All others change no facts.
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,83 @@
+//! What a person may give a run to work on instead of what is due.
+//!
+//! A job takes no input it could remember wrongly, so only reads take one, and only names: it is kept with the run in
+//! the journal and forgotten by the next.
+
+use crate::model::{JobKind, OrderId, Sku};
+use serde::{Deserialize, Serialize};
+
+/// What one run works on; without names, on what is due.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// `balances`: these SKUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skus: Vec<Sku>,
+    /// `order_lines`: these orders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orders: Vec<OrderId>,
+}
+
+/// Why a job does not take an input.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// It cannot be read.
+    #[error("cannot read the input of {kind}: {why}; write it like {example}")]
+    Unreadable {
+        /// The job.
+        kind: JobKind,
+        /// What is wrong.
+        why: String,
+        /// What would be right.
+        example: &'static str,
+    },
+    /// The job works on what is due alone.
+    #[error("the job {0} takes no input: it works on what is due")]
+    None(JobKind),
+}
+
+impl Input {
+    /// Reads the input of a job, a JSON object.
+    pub fn read(kind: JobKind, text: &str) -> Result<Self, InputError> {
+        let example = match kind {
+            JobKind::Balances => r#"{"skus":["SKU-1"]}"#,
+            JobKind::OrderLines => r#"{"orders":[1234567]}"#,
+            _ => return Err(InputError::None(kind)),
+        };
+        let unreadable = |why: String| InputError::Unreadable { kind, why, example };
+        let input: Self = serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?;
+        let names_others =
+            if kind == JobKind::Balances { !input.orders.is_empty() } else { !input.skus.is_empty() };
+        match names_others || input.is_empty() {
+            true => Err(unreadable("it names nothing the job reads".into())),
+            false => Ok(input),
+        }
+    }
+
+    /// Whether the run works on what is due.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_names_what_its_job_reads_or_is_refused() {
+        let skus = Input::read(JobKind::Balances, r#"{"skus":["A"]}"#).unwrap();
+        assert_eq!(skus.skus, [Sku::new("A").unwrap()]);
+        let refused = [
+            (JobKind::Balances, r#"{"orders":[1]}"#),
+            (JobKind::Balances, r#"{"skus":["A"],"order":1}"#),
+            (JobKind::Balances, r#"{"skus":[" "]}"#),
+            (JobKind::OrderLines, "{}"),
+            (JobKind::Warehouses, "{}"),
+            (JobKind::Push, r#"{"skus":["A"]}"#),
+        ];
+        for (kind, text) in refused {
+            assert!(Input::read(kind, text).is_err(), "{kind} {text}");
+        }
+    }
+}

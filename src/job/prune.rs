@@ -1,0 +1,192 @@
+//! `prune`: keeps the journal within its age and size (rules.md 38).
+//!
+//! First a snapshot: the last one and the journal behind it, folded beside the database, never copied from the live
+//! mirror. Only if the fold equals the live mirror, row for row, anything is deleted; snapshot, its position and the
+//! deletion commit together, in one write transaction that lasts as long as the comparison.
+
+use super::replay::Replay;
+use super::{Context, JobError, Report};
+use crate::model::{Position, Timestamp, time};
+use crate::store::{Compared, Durability, Gone, Journal, Store};
+use crate::telemetry::event;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A calendar that jumped further makes ages worthless, until a person says that it is right now.
+const JUMP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long and how large.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// Bodies of exchanges are kept so long.
+    pub keep_bodies: Duration,
+    /// The bytes of the database in use, above which the oldest bodies go earlier.
+    pub max_size: u64,
+}
+
+/// How a pruning is meant.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meant {
+    /// A person asked: the calendar is right, whatever it did.
+    pub by_hand: bool,
+    /// Only say what would go.
+    pub dry: bool,
+}
+
+/// What a pruning came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Pruned {
+    /// What went.
+    pub gone: Gone,
+    /// Bodies are gone up to here; none where nothing was old or much enough.
+    pub to: Option<Position>,
+    /// Some went earlier than by their age.
+    pub by_size: bool,
+    /// Bytes of the database in use afterwards.
+    pub used: u64,
+    /// Bytes that are free for other things now.
+    pub freed: u64,
+    /// The calendar jumped by so much, so nothing went by age.
+    pub jump: Option<Duration>,
+}
+
+pub(super) async fn run(context: &Context, by_hand: bool) -> Result<Report, JobError> {
+    let meant = Meant { by_hand, dry: false };
+    let started = context.now();
+    let pruned = prune(&context.store, context.settings().retention, meant, started).await?;
+    if pruned.to.is_some() {
+        let elapsed_ms = time::millis(context.now().since(started));
+        let (bodies, freed_bytes) = (pruned.gone.bodies, pruned.freed);
+        tracing::info!(event = event::JOURNAL_PRUNED, bodies, freed_bytes, elapsed_ms, "{pruned}");
+    }
+    let summary = pruned.to_string();
+    Ok(if pruned.jump.is_some() { Report::partial(summary) } else { Report::ok(summary) })
+}
+
+/// Prunes the journal of a database whose lock the caller holds.
+pub async fn prune(
+    store: &Store,
+    retention: Retention,
+    meant: Meant,
+    now: Timestamp,
+) -> Result<Pruned, JobError> {
+    let jump = Duration::from_millis(store.clock_jump().await?.unsigned_abs());
+    let jump = (jump > JUMP_MAX && !meant.by_hand).then_some(jump);
+    let by_age = match jump {
+        Some(_) => Position(0),
+        None => Journal::open(store.path()).await?.position_at(now.minus(retention.keep_bodies)).await?,
+    };
+    let mut write = store.begin(Durability::Full).await?;
+    let used = write.used_bytes().await?;
+    drop(write);
+    let done = store.snapshot_last().await?.map_or(0, |last| last.pruned_to);
+    let is_old = store.has_bodies(Position(done), by_age).await?;
+    if !is_old && used <= retention.max_size {
+        return Ok(Pruned { gone: Gone::default(), to: None, by_size: false, used, freed: 0, jump });
+    }
+    let pruned = over_a_fold(store, retention, by_age.max(Position(done)), meant, now).await?;
+    Ok(Pruned { freed: used.saturating_sub(pruned.used), jump, ..pruned })
+}
+
+async fn over_a_fold(
+    store: &Store,
+    retention: Retention,
+    by_age: Position,
+    meant: Meant,
+    now: Timestamp,
+) -> Result<Pruned, JobError> {
+    let beside = Beside::of(store);
+    let mut replay = Replay::begin(store.path(), &beside.0).await?;
+    let end = replay.end(None).await?;
+    replay.fold(end, &mut |_| {}).await?;
+    // The rest is short: nobody writes from here to the commit.
+    let mut write = store.begin(Durability::Full).await?;
+    let mut replay = replay.reopen(store.path()).await?;
+    let end = replay.end(None).await?;
+    replay.fold(end, &mut |_| {}).await?;
+    let replayed = replay.compare(&beside.0).await?;
+    if let Some(differs) = replayed.tables.iter().find(|compared| !compared.is_equal()) {
+        return Err(unequal(differs));
+    }
+    let snapshot = Journal::open(&beside.0).await?.snapshot().await?;
+    let position = write.snapshot_keep(&snapshot, now).await?;
+    let mut to = by_age.min(position);
+    let mut gone = write.prune(to, now).await?;
+    let mut used = write.used_bytes().await?;
+    let mut by_size = false;
+    // In quarters of what is left: the size of what goes is known only when it is gone.
+    while used > retention.max_size && to < position {
+        by_size = true;
+        to = Position(to.0 + ((position.0 - to.0) / 4).max(1));
+        gone = gone.and(write.prune(to, now).await?);
+        used = write.used_bytes().await?;
+    }
+    write.snapshot_pruned(position, to, by_size).await?;
+    if !meant.dry {
+        write.commit().await?;
+    }
+    Ok(Pruned { gone, to: Some(to), by_size, used, freed: 0, jump: None })
+}
+
+fn unequal(differs: &Compared) -> JobError {
+    let row = differs.differences.first().map_or(String::new(), |row| row.key.to_string());
+    JobError::Implausible(format!(
+        "nothing was pruned: the fold of the journal differs from the live mirror in {} row(s) of {}, first {row}; \
+         see tallyd replay --into FILE",
+        differs.differences.len(),
+        differs.table
+    ))
+}
+
+/// The fold's file, beside the database, gone with this value; one that a crash left is made anew.
+struct Beside(PathBuf);
+
+impl Beside {
+    fn of(store: &Store) -> Self {
+        let mut name = store.path().as_os_str().to_owned();
+        name.push(".fold");
+        let beside = Self(name.into());
+        beside.clear();
+        beside
+    }
+
+    fn clear(&self) {
+        for end in ["", "-wal", "-shm"] {
+            let mut name = self.0.as_os_str().to_owned();
+            name.push(end);
+            // It is not there, or the next fold says why it cannot be made.
+            drop(std::fs::remove_file(PathBuf::from(name)));
+        }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl std::fmt::Display for Pruned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Gone { bodies, exchanges, runs } = self.gone;
+        match self.to {
+            Some(to) => write!(
+                f,
+                "{bodies} bodies, {exchanges} exchange(s) and {runs} run(s) went, up to position {to}; {} MiB in use",
+                self.used >> 20
+            )?,
+            None => write!(f, "nothing is old or large enough to go; {} MiB in use", self.used >> 20)?,
+        }
+        if self.by_size {
+            write!(f, "; some went before their time: journal.max_size is reached")?;
+        }
+        match self.jump {
+            Some(jump) => write!(
+                f,
+                "; the clock jumped by {} h, so nothing goes by age until a person has looked at it: tallyd journal prune",
+                jump.as_secs() / 3600
+            ),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Pruning the journal: bodies go by age and size, identities stay.
+//!
+//! Kept for ever: keys of wishes, exchanges of writes, exchanges that wishes or parked records name, events. Kept while
+//! needed: the bodies that a wish nobody has settled was sent with or looked at with. Exchanges of reads may go once they
+//! stand before the last snapshot but one, and are a day old: the ledger of 400s looks back so far.
+
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::model::{Effect, Operation, Position, Timestamp};
+use std::time::Duration;
+
+/// The ledger of 400s looks back a day (*Limits*).
+const LEDGER: Duration = Duration::from_secs(25 * 60 * 60);
+
+/// What went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gone {
+    /// Distinct bodies.
+    pub bodies: u64,
+    /// Exchanges.
+    pub exchanges: u64,
+    /// Runs that have no exchange any more.
+    pub runs: u64,
+}
+
+impl Gone {
+    /// Both together.
+    pub fn and(self, more: Self) -> Self {
+        Self {
+            bodies: self.bodies + more.bodies,
+            exchanges: self.exchanges + more.exchanges,
+            runs: self.runs + more.runs,
+        }
+    }
+}
+
+impl Store {
+    /// The last snapshot's row: when it was taken, and what went with it.
+    pub async fn snapshot_last(&self) -> Result<Option<super::SnapshotRow>, StoreError> {
+        let sql =
+            "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC LIMIT 1";
+        sqlx::query_as(sql).fetch_optional(&self.read).await.doing("look for the last snapshot")
+    }
+
+    /// Whether exchanges that ended between two positions hold bodies.
+    pub async fn has_bodies(&self, after: Position, to: Position) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE ended > ?1 AND ended <= ?2 \
+                       AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL))";
+        let found = sqlx::query_scalar(sql).bind(after.0).bind(to.0).fetch_one(&self.read).await;
+        found.doing("look for bodies that may go")
+    }
+
+    /// By how many milliseconds the calendar jumped, at most, since the last snapshot: between two calls of one session
+    /// against the time since boot, and backwards between sessions.
+    pub async fn clock_jump(&self) -> Result<i64, StoreError> {
+        let sql = "SELECT coalesce(max(abs(jump)), 0) FROM ( \
+                       SELECT CASE WHEN session_id = lag(session_id) OVER after_each \
+                                   THEN (sent_ms - lag(sent_ms) OVER after_each) \
+                                        - (sent_moment - lag(sent_moment) OVER after_each) \
+                                   ELSE min(sent_ms - lag(sent_ms) OVER after_each, 0) END AS jump \
+                       FROM exchange WHERE id > coalesce((SELECT max(position) FROM snapshot), 0) \
+                       WINDOW after_each AS (ORDER BY id))";
+        let jump = sqlx::query_scalar(sql).fetch_one(&self.read).await;
+        jump.doing("look for a jump of the clock")
+    }
+}
+
+impl Write {
+    /// Bytes of the database file that are in use.
+    pub async fn used_bytes(&mut self) -> Result<u64, StoreError> {
+        let sql = "SELECT (p.page_count - f.freelist_count) * s.page_size \
+                   FROM pragma_page_count p, pragma_freelist_count f, pragma_page_size s";
+        let used: i64 =
+            sqlx::query_scalar(sql).fetch_one(&mut *self.tx).await.doing("measure the database")?;
+        Ok(used.unsigned_abs())
+    }
+
+    /// Lets the bodies go of what ended up to `to`, and the exchanges of reads among them that may go.
+    pub async fn prune(&mut self, to: Position, now: Timestamp) -> Result<Gone, StoreError> {
+        let sql = "UPDATE exchange SET request_body_id = NULL, response_body_id = NULL \
+                   WHERE ended <= ?1 AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL) \
+                     AND id NOT IN (SELECT o.exchange_id FROM outbox o \
+                                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.exchange_id IS NOT NULL \
+                                    UNION ALL SELECT l.exchange_id FROM look l JOIN outbox o ON o.id = l.wish_id \
+                                    WHERE o.state IN ('sending', 'held', 'in_doubt'))";
+        let done = sqlx::query(sql).bind(to.0).execute(&mut *self.tx).await;
+        done.doing("let bodies of the journal go")?;
+        let exchanges = self.prune_exchanges(to, now).await?;
+        let sql = "DELETE FROM body WHERE NOT EXISTS (SELECT 1 FROM exchange WHERE request_body_id = body.id) \
+                   AND NOT EXISTS (SELECT 1 FROM exchange WHERE response_body_id = body.id)";
+        let bodies = sqlx::query(sql).execute(&mut *self.tx).await.doing("delete bodies")?.rows_affected();
+        let sql = "DELETE FROM run WHERE outcome <> 'running' AND started_ms < ?1 \
+                   AND id < coalesce((SELECT min(run_id) FROM exchange WHERE ended > ?2), 0) \
+                   AND NOT EXISTS (SELECT 1 FROM exchange e WHERE e.run_id = run.id)";
+        let runs = sqlx::query(sql).bind(now.minus(LEDGER).0).bind(to.0).execute(&mut *self.tx).await;
+        Ok(Gone { bodies, exchanges, runs: runs.doing("delete runs without exchanges")?.rows_affected() })
+    }
+
+    async fn prune_exchanges(&mut self, to: Position, now: Timestamp) -> Result<u64, StoreError> {
+        let writes = Operation::ALL.iter().filter(|operation| operation.effect() == Effect::Write);
+        let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();
+        let sql = "DELETE FROM exchange WHERE ended <= ?1 AND answered_ms < ?2 \
+                     AND ended <= coalesce((SELECT position FROM snapshot ORDER BY position DESC LIMIT 1 OFFSET 1), 0) \
+                     AND request_body_id IS NULL AND response_body_id IS NULL \
+                     AND operation NOT IN (SELECT value FROM json_each(?3)) \
+                     AND NOT EXISTS (SELECT 1 FROM parked p WHERE p.exchange_id = exchange.id) \
+                     AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.exchange_id = exchange.id)";
+        let query = sqlx::query(sql).bind(to.0).bind(now.minus(LEDGER).0).bind(super::cells::json(&writes));
+        Ok(query.execute(&mut *self.tx).await.doing("delete exchanges of reads")?.rows_affected())
+    }
+}

@@ -1,0 +1,154 @@
+//! The journal as people and programs read it: exchanges with their bodies, events, and what became of a run's wishes.
+
+use super::error::Doing;
+use super::journal::{Decided, unpacked};
+use super::text::Text;
+use super::{Store, StoreError};
+use crate::model::{Position, RunId};
+use sqlx::FromRow;
+
+/// An exchange with its bodies, as `journal show` and `journal export` tell it.
+#[derive(Clone, Debug)]
+pub struct ToldExchange {
+    /// What the table says of it.
+    pub row: ToldRow,
+    /// The request's body; none where it had none, or where it was pruned.
+    pub request: Option<String>,
+    /// The answer's body.
+    pub response: Option<String>,
+}
+
+/// The columns of an exchange.
+#[derive(Clone, Debug, FromRow)]
+pub struct ToldRow {
+    /// The position at which it began.
+    pub id: i64,
+    /// The position at which it ended.
+    pub ended: Option<i64>,
+    /// Its run.
+    pub run_id: i64,
+    /// The run's job.
+    pub job: String,
+    /// Why that ran.
+    pub trigger: String,
+    /// What was called.
+    pub operation: String,
+    /// Path and query.
+    pub target: String,
+    /// The lane its place was taken in.
+    pub lane: String,
+    /// When it was sent.
+    pub sent_ms: i64,
+    /// When it was answered.
+    pub answered_ms: Option<i64>,
+    /// The judgement.
+    pub verdict: Option<String>,
+    /// The HTTP status.
+    pub status: Option<i64>,
+    /// What went wrong.
+    pub message: Option<String>,
+    /// Records parked.
+    pub parked: i64,
+    /// Accepted, but not taken for fact.
+    pub set_aside: bool,
+    request: Option<Vec<u8>>,
+    request_size: Option<i64>,
+    response: Option<Vec<u8>>,
+    response_size: Option<i64>,
+}
+
+/// A wish that an exchange of a run carried.
+#[derive(Clone, Debug, FromRow)]
+pub struct ToldWish {
+    /// The exchange.
+    pub exchange_id: i64,
+    /// The wish's key.
+    #[sqlx(try_from = "Text")]
+    pub key: String,
+    /// Its kind.
+    #[sqlx(try_from = "Text")]
+    pub kind: String,
+    /// Where it stands now.
+    pub state: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// In words.
+    pub detail: Option<String>,
+    /// The quantity written for it.
+    pub written: Option<i64>,
+}
+
+const EXCHANGES: &str = "SELECT e.id, e.ended, e.run_id, r.job, r.trigger, e.operation, e.target, e.lane, e.sent_ms, \
+    e.answered_ms, e.verdict, e.status, e.message, e.parked, e.set_aside, q.packed AS request, \
+    q.size AS request_size, a.packed AS response, a.size AS response_size \
+    FROM exchange e JOIN run r ON r.id = e.run_id \
+    LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id";
+
+impl Store {
+    /// The exchanges that began after one position, up to another, in order.
+    pub async fn told_exchanges(
+        &self,
+        after: Position,
+        to: Position,
+    ) -> Result<Vec<ToldExchange>, StoreError> {
+        let sql = format!("{EXCHANGES} WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id");
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0).bind(to.0);
+        let rows: Vec<ToldRow> = query.fetch_all(&self.read).await.doing("read the journal's exchanges")?;
+        rows.into_iter().map(ToldExchange::of).collect()
+    }
+
+    /// The exchange that began or ended at a position.
+    pub async fn told_exchange(&self, at: Position) -> Result<Option<ToldExchange>, StoreError> {
+        let sql = format!("{EXCHANGES} WHERE e.id = ?1 OR e.ended = ?1");
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(at.0);
+        let row: Option<ToldRow> = query.fetch_optional(&self.read).await.doing("read an exchange")?;
+        row.map(ToldExchange::of).transpose()
+    }
+
+    /// The events after one position, up to another, in order.
+    pub async fn told_events(&self, after: Position, to: Position) -> Result<Vec<Decided>, StoreError> {
+        let sql = "SELECT position, at_ms, kind, subject, detail FROM event \
+                   WHERE position > ?1 AND position <= ?2 ORDER BY position";
+        let query = sqlx::query_as(sql).bind(after.0).bind(to.0);
+        query.fetch_all(&self.read).await.doing("read the journal's events")
+    }
+
+    /// The position behind which the newest `count` exchanges and events stand.
+    pub async fn told_last(&self, count: u32) -> Result<Position, StoreError> {
+        let sql = "SELECT coalesce(min(position) - 1, 0) FROM ( \
+                       SELECT position FROM ( \
+                           SELECT position FROM (SELECT id AS position FROM exchange ORDER BY id DESC LIMIT ?1) \
+                           UNION ALL \
+                           SELECT position FROM (SELECT position FROM event ORDER BY position DESC LIMIT ?1)) \
+                       ORDER BY position DESC LIMIT ?1)";
+        let query = sqlx::query_scalar(sql).bind(count);
+        query.fetch_one(&self.read).await.map(Position).doing("find the newest entries")
+    }
+
+    /// The wishes that the exchanges of a run carried, and where they stand now.
+    pub async fn run_wishes(&self, run: RunId) -> Result<Vec<ToldWish>, StoreError> {
+        let sql = "SELECT o.exchange_id, o.key, o.kind, o.state, o.reason, o.detail, o.written FROM exchange e \
+                   JOIN outbox o ON o.exchange_id = e.id WHERE e.run_id = ?1 ORDER BY e.id, o.id";
+        sqlx::query_as(sql).bind(run.0).fetch_all(&self.read).await.doing("read the wishes of a run")
+    }
+
+    /// The events while a run went.
+    pub async fn run_events(&self, run: RunId) -> Result<Vec<Decided>, StoreError> {
+        let sql = "SELECT e.position, e.at_ms, e.kind, e.subject, e.detail FROM run r JOIN event e \
+                       ON e.at_ms BETWEEN r.started_ms AND coalesce(r.ended_ms, e.at_ms) \
+                   WHERE r.id = ?1 ORDER BY e.position";
+        sqlx::query_as(sql).bind(run.0).fetch_all(&self.read).await.doing("read the events of a run")
+    }
+}
+
+impl ToldExchange {
+    fn of(mut row: ToldRow) -> Result<Self, StoreError> {
+        let text = |packed: Option<Vec<u8>>, size| -> Result<Option<String>, StoreError> {
+            let Some(packed) = packed else { return Ok(None) };
+            Ok(Some(String::from_utf8_lossy(&unpacked(Some(&packed), size)?).into_owned()))
+        };
+        let request = text(row.request.take(), row.request_size)?;
+        let response = text(row.response.take(), row.response_size)?;
+        Ok(Self { row, request, response })
+    }
+}
