@@ -14,10 +14,13 @@ use crate::telemetry::event;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// The ledger of 400s looks back so far (*Limits*).
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a stop waits until the write-ahead log is folded in: it need not be.
+const FOLD_IN: Duration = Duration::from_millis(500);
 /// Triggers that may wait for the loop; one per kind of job would do.
 const TRIGGERS: usize = 64;
 
@@ -71,13 +74,27 @@ impl Daemon {
         let path = &config.database.path;
         let lock = Lock::take(path)?;
         let store = Store::open(path, &lock).await?;
-        let limiter = limiter(&store, &config, &clock).await?;
+        let restored = store.restored().await?;
+        let limiter = limiter(&store, &config, &clock, restored.is_some()).await?;
         let (now, moment) = (clock.now(), clock.moment());
         let mut write = store.begin(Durability::Full).await?;
         let started = write.session_begin(&boot_id(&*clock), env!("CARGO_PKG_VERSION"), now, moment).await?;
+        let held = match &restored {
+            Some(restored) => write.restored_hold(restored, now).await?,
+            None => 0,
+        };
         write.job_plan(&settings::plans(&config, now), now).await?;
         write.quantity_policies(&settings::policies(&config)).await?;
         write.commit().await?;
+        if let Some(restored) = restored {
+            tracing::error!(
+                event = event::DATABASE_RESTORED,
+                wishes = held,
+                "{}; {held} wish(es) may have been done since and are held: see `tallyd outbox list --state held`, \
+                 then release or cancel them",
+                restored.how
+            );
+        }
         if started.interrupted_runs + started.in_doubt > 0 {
             tracing::warn!(
                 event = event::DAEMON_RECOVERED,
@@ -118,7 +135,13 @@ impl Daemon {
         let mut supervisor = Supervisor::new(self.context.clone(), schedules, triggers, watch, prober);
         notify::ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
-        while let Some(config) = supervisor.work(&stop, &mut reload).await? {
+        loop {
+            // A stop does not wait for a statement that waits for somebody else's lock.
+            let changed = tokio::select! {
+                () = stop.cancelled() => None,
+                changed = supervisor.work(&stop, &mut reload) => changed?,
+            };
+            let Some(config) = changed else { break };
             let changed = self.reload(&config).await?;
             driver.replace(changed.schedules.clone()).await?;
             supervisor.reload(changed, config.service.keys);
@@ -128,8 +151,11 @@ impl Daemon {
         supervisor.drain().await?;
         drop(supervisor);
         tracing::info!(event = event::DAEMON_STOPPED, "tallyd stopped in good order");
-        self.context.store.close().await?;
-        Ok(())
+        match timeout(FOLD_IN, self.context.store.close()).await {
+            Ok(Err(error)) if !error.may_pass() => Err(error.into()),
+            // Somebody holds a lock: the next start folds the log in.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Ends the session and folds the write-ahead log in, when nothing runs any more.
@@ -169,11 +195,18 @@ impl Daemon {
     }
 }
 
-/// The account's budget as the journal remembers it.
-async fn limiter(store: &Store, config: &Config, clock: &Arc<dyn Clock>) -> Result<Limiter, StoreError> {
+/// The account's budget as the journal remembers it. One that went back in time does not know the newest calls: what
+/// it knows counts as just answered, as after a reboot.
+async fn limiter(
+    store: &Store,
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    has_lost_calls: bool,
+) -> Result<Limiter, StoreError> {
     let limits = settings::limits(config);
     let (now, moment) = (clock.now(), clock.moment());
-    let used = store.exchange_places(&boot_id(&**clock), limits.calls_per_minute).await?;
+    let boot_id = if has_lost_calls { String::new() } else { boot_id(&**clock) };
+    let used = store.exchange_places(&boot_id, limits.calls_per_minute).await?;
     let kept = store.limiter_memory().await?;
     let mut kept: Kept = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     // A refused key may be another by now and the first call shows it; whoever judged an operation is gone.

@@ -9,8 +9,11 @@ use super::{Context, JobError, key_works};
 use crate::client::{Request, Verdict as Answered};
 use crate::model::{ExchangeId, Lane, RunId, Timestamp, WishId};
 use crate::outbox::{Reason, State};
-use crate::store::{CellWrite, Claim, Durability, Kept, Verdict};
+use crate::store::{CellWrite, Claim, Durability, Kept, StoreError, Verdict};
 use crate::telemetry::event;
+
+/// What is insisted on when an answer came, as in "cannot …".
+pub(super) const WRITE_ANSWER: &str = "write down an answer";
 
 /// The wishes of one call, and what is kept with their claim.
 pub(super) struct Load<'a> {
@@ -44,11 +47,15 @@ pub(super) enum Went {
     },
 }
 
-/// Commits the claim. None where a wish was moved by somebody else meanwhile: then nothing is to be sent.
+/// Commits the claim. None where a wish was moved by somebody else meanwhile, or where an answer waits to be written
+/// down: then nothing is to be sent.
 pub(super) async fn claim(
     context: &Context,
     load: &Load<'_>,
 ) -> Result<Option<(ExchangeId, Timestamp)>, JobError> {
+    if !context.gate.is_open() {
+        return Ok(None);
+    }
     let mut write = context.store.begin(Durability::Full).await?;
     let begun = context.exchange_begin(&mut write, load.run, load.lane, load.request).await?;
     let claimed = write.outbox_claim(begun.0, load.wishes, context.now()).await?;
@@ -103,10 +110,7 @@ pub(super) async fn unanswered(
 async fn in_doubt(context: &Context, wishes: &[WishId], answer: &Answer, why: &str) -> Result<(), JobError> {
     let detail = format!("sent, but no answer tells what became of it: {why}");
     let moves = all(wishes, State::InDoubt, Reason::NoAnswer, &detail);
-    let mut write = context.store.begin(Durability::Full).await?;
-    context.exchange_end(&mut write, answer).await?;
-    write.outbox_move(State::Sending, &moves, context.now()).await?;
-    write.commit().await?;
+    conclude(context, answer, &moves, Ending::Open).await?;
     tracing::warn!(
         event = event::OUTBOX_IN_DOUBT,
         exchange = answer.id.0,
@@ -120,12 +124,47 @@ async fn in_doubt(context: &Context, wishes: &[WishId], answer: &Answer, why: &s
 
 async fn not_done(context: &Context, wishes: &[WishId], answer: &Answer, why: &str) -> Result<(), JobError> {
     let moves = all(wishes, State::Pending, Reason::NotSent, &format!("not done: {why}"));
+    Ok(conclude(context, answer, &moves, Ending::Applied(&[])).await?)
+}
+
+/// What becomes of the cells of a call.
+#[derive(Clone, Copy)]
+pub(super) enum Ending<'a> {
+    /// Nobody knows: the cells stay claimed until a look at the service.
+    Open,
+    /// These hold what was written; the others hold what they held.
+    Applied(&'a [CellWrite]),
+}
+
+/// Commits what came of a call: the exchange, the wishes' states, the cells. Until that stands nothing else is claimed.
+pub(super) async fn conclude(
+    context: &Context,
+    answer: &Answer,
+    moves: &[Verdict],
+    ending: Ending<'_>,
+) -> Result<(), StoreError> {
+    let mut insist = context.insist(WRITE_ANSWER);
+    loop {
+        let attempt = try_conclude(context, answer, moves, ending).await;
+        if let Some(done) = insist.on(attempt).await? {
+            return Ok(done);
+        }
+    }
+}
+
+async fn try_conclude(
+    context: &Context,
+    answer: &Answer,
+    moves: &[Verdict],
+    ending: Ending<'_>,
+) -> Result<(), StoreError> {
     let mut write = context.store.begin(Durability::Full).await?;
     let position = context.exchange_end(&mut write, answer).await?;
-    write.outbox_move(State::Sending, &moves, context.now()).await?;
-    write.cell_conclude(answer.id, position, answer.sent_at, &[]).await?;
-    write.commit().await?;
-    Ok(())
+    write.outbox_move(State::Sending, moves, context.now()).await?;
+    if let Ending::Applied(applied) = ending {
+        write.cell_conclude(answer.id, position, answer.sent_at, applied).await?;
+    }
+    write.commit().await
 }
 
 /// The same move for every wish.

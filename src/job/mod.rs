@@ -16,6 +16,7 @@ mod carry;
 mod context;
 mod deliver;
 mod find;
+mod insist;
 mod kit_components;
 mod listing_templates;
 mod order_lines;
@@ -34,7 +35,7 @@ mod top_selling;
 mod warehouses;
 mod work_queue;
 
-pub use context::{Context, QuantitySettings, Settings};
+pub use context::{BackupSettings, Context, QuantitySettings, Settings};
 pub use find::{find_products, read_components};
 pub use plan::{Preview, preview};
 pub use probe::key_works;

@@ -6,7 +6,7 @@ use super::{
 };
 use super::{storefronts, suppliers, top_selling, warehouses, work_queue};
 use crate::journal::RunOutcome;
-use crate::model::{JobKind, RunId, Trigger};
+use crate::model::{JobKind, RunId, Timestamp, Trigger};
 use crate::store::{Durability, StoreError};
 use crate::telemetry::event;
 
@@ -49,21 +49,48 @@ pub fn is_built(kind: JobKind) -> bool {
 /// is an error.
 pub async fn run(context: &Context, kind: JobKind, trigger: Trigger) -> Result<Finished, StoreError> {
     let started = context.now();
-    let mut write = context.store.begin(Durability::Normal).await?;
-    let run = write.run_begin(context.session_id, kind, trigger, started).await?;
-    write.commit().await?;
+    let mut insist = context.insist("begin a run");
+    let run = loop {
+        let attempt = begin(context, kind, trigger, started).await;
+        if let Some(run) = insist.on(attempt).await? {
+            break run;
+        }
+    };
 
     let result = work(context, kind, run).await;
     let refused = matches!(result, Err(JobError::Refused(_)));
     let report = result.unwrap_or_else(|error| failed(&error));
 
     let ended = context.now();
-    let mut write = context.store.begin(Durability::Normal).await?;
-    write.run_end(run, kind, report.outcome, &report.summary, ended).await?;
-    write.commit().await?;
+    let mut insist = context.insist("end a run");
+    while insist.on(end(context, kind, run, &report, ended).await).await?.is_none() {}
     say(kind, run, trigger, &report, ended.since(started).as_millis());
     let Report { outcome, summary, wakes } = report;
     Ok(Finished { kind, outcome, summary, refused, wakes })
+}
+
+async fn begin(
+    context: &Context,
+    kind: JobKind,
+    trigger: Trigger,
+    at: Timestamp,
+) -> Result<RunId, StoreError> {
+    let mut write = context.store.begin(Durability::Normal).await?;
+    let run = write.run_begin(context.session_id, kind, trigger, at).await?;
+    write.commit().await?;
+    Ok(run)
+}
+
+async fn end(
+    context: &Context,
+    kind: JobKind,
+    run: RunId,
+    report: &Report,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let mut write = context.store.begin(Durability::Normal).await?;
+    write.run_end(run, kind, report.outcome, &report.summary, at).await?;
+    write.commit().await
 }
 
 async fn work(context: &Context, kind: JobKind, run: RunId) -> Result<Report, JobError> {

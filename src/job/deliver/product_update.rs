@@ -5,15 +5,15 @@
 //! between; a caller who wants other quantities is told so.
 
 use super::look::Looker;
-use super::{Deliver, Wish, refusal, sku_subject, unmatched};
-use crate::client::wire::{self, Outcome};
+use super::{Deliver, Fold, Wish, refusal, sku_subject, unmatched};
+use crate::client::wire::{self, Malformed, Outcome, WriteAnswer};
 use crate::job::call::Answer;
 use crate::job::push::Tally;
 use crate::job::{JobError, record};
-use crate::model::{ExchangeId, Lane, Quantity, Sku, Timestamp, WarehouseId, WishId};
+use crate::model::{ExchangeId, Lane, Position, Quantity, Sku, Timestamp, WarehouseId, WishId};
 use crate::outbox::{Body, Kind, ProductUpdate, Reason, Rejection, State};
 use crate::reconcile::Plan;
-use crate::store::{CellWrite, Durability, Kept, ProductCells, Verdict};
+use crate::store::{CellWrite, Kept, ProductCells, StoreError, Verdict, Write};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -105,22 +105,38 @@ async fn conclude(
     tally: &mut Tally,
 ) -> Result<(), JobError> {
     let told = wire::decode_product_answer(&answer.reply.body);
-    let mut write = deliver.context.store.begin(Durability::Full).await?;
-    let position = deliver.context.exchange_end(&mut write, answer).await?;
-    let verdict = match told {
-        Ok(told) if told.outcome() == Outcome::Refused => {
-            write.cell_conclude(answer.id, position, answer.sent_at, &[]).await?;
-            refusal(id, &told.messages)
-        }
-        // A record is not asked for: an update makes nothing whose id would be needed.
-        Ok(told) if told.was_successful == Some(true) => {
-            if let Some(product) = &told.record {
-                record::product_made(&mut write, answer.id, answer.sent_at, product).await?;
+    deliver.conclude(answer, &Told { id, writes, told }, tally).await
+}
+
+/// What the service said of an update.
+struct Told<'a> {
+    id: WishId,
+    writes: &'a [CellWrite],
+    told: Result<WriteAnswer<wire::Product>, Malformed>,
+}
+
+impl Fold for Told<'_> {
+    async fn fold(
+        &self,
+        write: &mut Write,
+        answer: &Answer,
+        ended: Position,
+    ) -> Result<Vec<Verdict>, StoreError> {
+        let id = self.id;
+        Ok(vec![match &self.told {
+            Ok(told) if told.outcome() == Outcome::Refused => {
+                write.cell_conclude(answer.id, ended, answer.sent_at, &[]).await?;
+                refusal(id, &told.messages)
             }
-            write.cell_conclude(answer.id, position, answer.sent_at, writes).await?;
-            Verdict::new(id, State::Applied, None, "the product was updated; its quantities stayed")
-        }
-        Ok(_) | Err(_) => unmatched(id),
-    };
-    deliver.conclude(write, &[verdict], tally).await
+            // A record is not asked for: an update makes nothing whose id would be needed.
+            Ok(told) if told.was_successful == Some(true) => {
+                if let Some(product) = &told.record {
+                    record::product_made(write, answer.id, answer.sent_at, product).await?;
+                }
+                write.cell_conclude(answer.id, ended, answer.sent_at, self.writes).await?;
+                Verdict::new(id, State::Applied, None, "the product was updated; its quantities stayed")
+            }
+            Ok(_) | Err(_) => unmatched(id),
+        }])
+    }
 }

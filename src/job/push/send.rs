@@ -5,7 +5,7 @@
 use super::work::{Look, Work, gather};
 use crate::client::wire::{self, UpdateStatus};
 use crate::job::call::Answer;
-use crate::job::carry::{self, Load, Went};
+use crate::job::carry::{self, Ending, Load, Went};
 use crate::job::{Context, JobError, key_works};
 use crate::limiter::Pace;
 use crate::model::{Cell, ExchangeId, Lane, Operation, Quantity, RunId, Sku, WishId};
@@ -54,6 +54,7 @@ pub(super) struct Call {
 
 /// Sends the cells as one call, decided anew.
 pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError> {
+    context.may_claim().await?;
     let permit = context.place(Operation::UpdateQuantityOnHand, call.lane, call.pace).await?;
     let lines = lines(&context, &call).await?;
     // Another call may have been throttled meanwhile; the next batch waits its turn anew.
@@ -208,7 +209,7 @@ async fn accepted(context: &Context, lines: Vec<Line>, answer: &Answer) -> Resul
         }
     }
     let ending = if unclear { Ending::Open } else { Ending::Applied(&applied) };
-    finish(context, answer, &moves, ending).await?;
+    carry::conclude(context, answer, &moves, ending).await?;
     tell(context, &lines, &moves, answer);
     let tally = |state: State| moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64;
     Ok(Sent::Concluded {
@@ -217,31 +218,6 @@ async fn accepted(context: &Context, lines: Vec<Line>, answer: &Answer) -> Resul
         rejected: tally(State::Rejected),
         in_doubt: tally(State::InDoubt),
     })
-}
-
-/// What becomes of the cells of a call.
-enum Ending<'a> {
-    /// Nobody knows: the cells stay claimed until a look at the service.
-    Open,
-    /// These hold what was written; the others hold what they held.
-    Applied(&'a [CellWrite]),
-}
-
-/// Commits what came of the call: the exchange, the wishes' states, the cells.
-async fn finish(
-    context: &Context,
-    answer: &Answer,
-    moves: &[Verdict],
-    ending: Ending<'_>,
-) -> Result<(), JobError> {
-    let mut write = context.store.begin(Durability::Full).await?;
-    let position = context.exchange_end(&mut write, answer).await?;
-    write.outbox_move(State::Sending, moves, context.now()).await?;
-    if let Ending::Applied(applied) = ending {
-        write.cell_conclude(answer.id, position, answer.sent_at, applied).await?;
-    }
-    write.commit().await?;
-    Ok(())
 }
 
 fn cells(lines: &[Line]) -> Vec<Cell> {
