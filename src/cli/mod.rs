@@ -4,6 +4,7 @@
 //! A command answers with text and an exit code: 0 done, 1 it failed, 2 wrong usage or configuration, 3 unhealthy.
 //! Commands that read take `--json`; the fields they print are a contract.
 
+mod backup;
 mod check;
 mod create;
 mod csv;
@@ -99,6 +100,8 @@ enum Command {
     /// The journal of runs
     #[command(subcommand)]
     Job(job::Command),
+    /// Copies the database to a file, proves the copy and marks it as one
+    Backup(backup::Backup),
     /// Serves the sandbox: a complete implementation of the service
     Sandbox(sandbox::Serve),
     /// Prints completions for a shell
@@ -202,6 +205,7 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Plan(reading) => plan::plan(&place, reading).await,
         Command::Outbox(command) => outbox::outbox(&place, command).await,
         Command::Job(command) => job::job(&place, command).await,
+        Command::Backup(args) => backup::backup(&place, args).await,
         Command::Sandbox(serve) => sandbox::serve(serve).await,
         Command::Completions(shell) => Ok(packaging::completions(&shell).into()),
         Command::Man => packaging::man(),

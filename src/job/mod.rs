@@ -9,6 +9,7 @@
 //! tells the limiter what came of it. [`record`] folds an accepted answer into the mirror; the live path and a replay
 //! call the same functions.
 
+mod backup;
 mod balances;
 mod business_health;
 mod call;

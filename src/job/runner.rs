@@ -2,7 +2,8 @@
 
 use super::{Context, JobError, Report};
 use super::{
-    balances, business_health, kit_components, listing_templates, order_lines, push, settle, shipments,
+    backup, balances, business_health, kit_components, listing_templates, order_lines, push, settle,
+    shipments,
 };
 use super::{storefronts, suppliers, top_selling, warehouses, work_queue};
 use crate::journal::RunOutcome;
@@ -40,8 +41,9 @@ pub fn is_built(kind: JobKind) -> bool {
         | JobKind::BusinessHealth
         | JobKind::WorkQueue
         | JobKind::Push
-        | JobKind::Settle => true,
-        JobKind::Prune | JobKind::Backup => false,
+        | JobKind::Settle
+        | JobKind::Backup => true,
+        JobKind::Prune => false,
     }
 }
 
@@ -108,7 +110,8 @@ async fn work(context: &Context, kind: JobKind, run: RunId) -> Result<Report, Jo
         JobKind::WorkQueue => work_queue::run(context, run).await,
         JobKind::Push => push::run(context, run).await,
         JobKind::Settle => settle::run(context, run).await,
-        JobKind::Prune | JobKind::Backup => Ok(Report::partial("this version does not do this job yet")),
+        JobKind::Backup => backup::run(context).await,
+        JobKind::Prune => Ok(Report::partial("this version does not do this job yet")),
     }
 }
 

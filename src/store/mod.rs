@@ -13,6 +13,7 @@
 //! No transaction may be held over a call to the service: `Write` is not handed to anything that awaits the network.
 
 mod allocations;
+mod backup;
 mod balances;
 mod brake;
 mod cells;
@@ -37,6 +38,7 @@ mod shipments;
 mod status;
 mod storefronts;
 mod suppliers;
+mod table_hash;
 mod text;
 mod tracked;
 mod warehouses;
@@ -44,6 +46,7 @@ mod watch;
 mod work_queue;
 
 pub use allocations::{AllocationFact, AllocationPage, AllocationRow};
+pub use backup::{Copied, scheduled_name};
 pub use balances::{BalanceFact, BalancePage, BalancesRecorded, CellBalance};
 pub use brake::TripRow;
 pub use cells::{CellRow, CellWrite};

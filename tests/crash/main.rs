@@ -1,0 +1,15 @@
+//! What a crash, a power cut, a full disk or an old copy of the database may do to wishes: nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+
+mod backup;
+mod conclude;
+mod matrix;
+mod power;
+mod recovery;
+mod restored;
+mod rig;
+mod storm;
+#[path = "../support/mod.rs"]
+mod support;
+mod trouble;

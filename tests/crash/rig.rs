@@ -1,0 +1,88 @@
+//! What the tests of this folder work with: a clock that is moved by hand, a daemon over it, the program as a child.
+
+use crate::support::World;
+use sqlx::ConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tallyd::client::{HttpSettings, HttpTransport, Keys, Transport};
+use tallyd::config::Config;
+use tallyd::daemon::{Daemon, SystemClock};
+use tallyd::model::{Clock, Moment, Timestamp};
+
+/// The host's clock, moved forward by hand.
+pub struct Moved(AtomicI64);
+
+impl Moved {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(0)))
+    }
+
+    pub fn later(&self, by_ms: i64) {
+        self.0.fetch_add(by_ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Moved {
+    fn now(&self) -> Timestamp {
+        Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst))
+    }
+
+    fn moment(&self) -> Moment {
+        Moment(SystemClock.moment().0 + self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// The world's configuration with a short time-out and more lines.
+pub fn toml(world: &World, more: &str) -> String {
+    world.toml(more).replace("[service]\n", "[service]\ntimeout = \"1s\"\n")
+}
+
+pub fn config(world: &World, more: &str) -> Config {
+    Config::from_toml(&toml(world, more)).unwrap()
+}
+
+/// The way to the world's sandbox.
+pub fn transport(config: &Config) -> Arc<HttpTransport> {
+    let keys = config.service.keys.read().unwrap();
+    let keys = Keys { integration: keys.integration, gateway: keys.gateway };
+    Arc::new(HttpTransport::new(&HttpSettings::new(&config.service.base_url), &keys).unwrap())
+}
+
+/// A daemon that is started and does nothing by itself.
+pub async fn daemon(world: &World, more: &str, clock: &Arc<Moved>) -> Daemon {
+    let config = config(world, more);
+    let transport = transport(&config);
+    daemon_over(config, clock, transport).await
+}
+
+pub async fn daemon_over(config: Config, clock: &Arc<Moved>, transport: Arc<dyn Transport>) -> Daemon {
+    Daemon::start_over(config, Arc::<Moved>::clone(clock), transport, None).await.unwrap()
+}
+
+/// The configuration in a file.
+pub fn config_file(world: &World, more: &str) -> PathBuf {
+    let file = world.path.with_file_name("tallyd.toml");
+    std::fs::write(&file, toml(world, more)).unwrap();
+    file
+}
+
+pub fn command(config: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+    command.arg("--config").arg(config).args(args).stdin(Stdio::null());
+    command
+}
+
+/// Runs the program beside what runs in this process.
+pub async fn program(config: &Path, args: &[&str]) -> Output {
+    let mut command = command(config, args);
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+/// A number in any database file.
+pub async fn number_in(file: &Path, sql: &str) -> i64 {
+    let mut connection = SqliteConnectOptions::new().filename(file).connect().await.unwrap();
+    sqlx::query_scalar(sqlx::AssertSqlSafe(sql.to_owned())).fetch_one(&mut connection).await.unwrap()
+}
