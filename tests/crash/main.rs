@@ -1,6 +1,10 @@
 //! What a crash, a power cut, a full disk or an old copy of the database may do to wishes: nothing.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that is not as said, and nobody imports it"
+)]
 
 mod backup;
 mod conclude;

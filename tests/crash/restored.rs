@@ -125,10 +125,9 @@ async fn a_count_in_a_restored_copy_does_not_take_our_own_write_for_a_sale() {
     run(&daemon, JobKind::Balances).await;
     let count = format!(r#"{{"sku":"{sku}","warehouse_id":{warehouse},"quantity":{}}}"#, quantity - 3);
     world.wish("count", "quantity.set", &count).await;
-    let seen = format!(
-        r#"{{"sku":"{sku}","warehouse_id":{warehouse},"quantity":{q},"seen":{q}}}"#,
-        q = quantity - 3
-    );
+    let other = world.shop().await.into_iter().find(|cell| cell.0 != sku && cell.2 > 20).unwrap();
+    let seen =
+        format!(r#"{{"sku":"{}","warehouse_id":{},"quantity":9,"seen":{}}}"#, other.0, other.1, other.2);
     let copy = world.path.with_file_name("copy.db");
     daemon.context().store.backup(&copy, clock.now(), |_, _| {}).await.unwrap();
     run(&daemon, JobKind::Push).await;

@@ -4,13 +4,16 @@ use crate::support::World;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use tallyd::client::{HttpSettings, HttpTransport, Keys, Transport};
+use tallyd::client::{Client, HttpSettings, HttpTransport, Keys, Request, Sending, Transport};
 use tallyd::config::Config;
-use tallyd::daemon::{Daemon, SystemClock};
-use tallyd::model::{Clock, Moment, Timestamp};
+use tallyd::daemon::{Daemon, SystemClock, boot_id};
+use tallyd::job::{self, Context};
+use tallyd::model::{Clock, JobKind, Moment, Operation, Timestamp, Trigger};
+use tallyd::store::{Durability, Lock, Opening, Store, StoreError};
 
 /// The host's clock, moved forward by hand.
 pub struct Moved(AtomicI64);
@@ -60,6 +63,76 @@ pub async fn daemon(world: &World, more: &str, clock: &Arc<Moved>) -> Daemon {
 
 pub async fn daemon_over(config: Config, clock: &Arc<Moved>, transport: Arc<dyn Transport>) -> Daemon {
     Daemon::start_over(config, Arc::<Moved>::clone(clock), transport, None).await.unwrap()
+}
+
+/// Where a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Claimed, and not a byte of it sent.
+    Before,
+    /// Done by the service, and its answer not yet read.
+    After,
+}
+
+/// Asked on both sides of each call; at `false` the process that made it is dead, and the call never returns.
+pub type Hook = Box<dyn Fn(Operation, Side) -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
+
+/// A way to the service that a test stands beside.
+pub struct Wire {
+    pub inner: Arc<dyn Transport>,
+    pub hook: Hook,
+}
+
+impl Transport for Wire {
+    fn send(&self, request: Request) -> Sending<'_> {
+        Box::pin(async move {
+            let operation = request.operation;
+            if !(self.hook)(operation, Side::Before).await {
+                std::future::pending::<()>().await;
+            }
+            let answer = self.inner.send(request).await;
+            if !(self.hook)(operation, Side::After).await {
+                std::future::pending::<()>().await;
+            }
+            answer
+        })
+    }
+}
+
+/// One life of the process: the rooms of a daemon over a database that is opened as the test says.
+pub struct Life {
+    pub context: Context,
+    _lock: Lock,
+}
+
+impl Life {
+    pub async fn begin(
+        world: &World,
+        clock: &Arc<Moved>,
+        transport: Arc<dyn Transport>,
+        opening: Opening,
+    ) -> Result<Self, StoreError> {
+        // The rooms but the store are those of a daemon on a scrap database.
+        let scrap = tempfile::tempdir().unwrap();
+        let mut settings = config(world, "");
+        settings.database.path = scrap.path().join("scrap.db");
+        let daemon = daemon_over(settings, clock, Arc::clone(&transport)).await;
+        let lock = Lock::take(&world.path)?;
+        let store = Store::open_as(&world.path, &lock, opening).await?;
+        let mut write = store.begin(Durability::Full).await?;
+        let started = write.session_begin(&boot_id(&**clock), "test", clock.now(), clock.moment()).await?;
+        write.commit().await?;
+        let settings = (*daemon.context().settings()).clone();
+        let limiter = daemon.context().limiter.clone();
+        let client = Client::new(transport, Arc::<Moved>::clone(clock));
+        let context =
+            Context::new(store, client, limiter, Arc::<Moved>::clone(clock), started.session_id, settings);
+        Ok(Self { context, _lock: lock })
+    }
+
+    pub async fn run(&self, kind: JobKind) -> String {
+        job::run(&self.context, kind, Trigger::Once).await.unwrap().summary
+    }
 }
 
 /// The configuration in a file.
