@@ -38,9 +38,10 @@ impl Clock for Moved {
     }
 }
 
-/// The world's configuration with a short time-out and more lines.
+/// The world's configuration with a short time-out, with the job that decides doubts, and more lines.
 pub fn toml(world: &World, more: &str) -> String {
-    world.toml(more).replace("[service]\n", "[service]\ntimeout = \"1s\"\n")
+    let toml = world.toml(more).replace("[service]\n", "[service]\ntimeout = \"1s\"\n");
+    toml.replace("[jobs.settle]\nenabled = false\n", "")
 }
 
 pub fn config(world: &World, more: &str) -> Config {
