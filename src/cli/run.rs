@@ -25,8 +25,11 @@ pub(super) struct Run {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         let code = match error {
-            StartError::Key(_) | StartError::Transport(_) => 2,
-            StartError::Lock(_) | StartError::Store(_) | StartError::Schedule(_) => 1,
+            StartError::Key(_) | StartError::Transport(_) | StartError::OtherAccount { .. } => 2,
+            StartError::Lock(_)
+            | StartError::Store(_)
+            | StartError::Schedule(_)
+            | StartError::Unproved(_) => 1,
         };
         Self { message: error.to_string(), code }
     }

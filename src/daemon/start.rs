@@ -1,5 +1,6 @@
 //! The start: every room in its order, and the daemon that comes of it.
 
+use super::belonging::Account;
 use super::keys::{self, Prober};
 use super::supervise::{Reload, Supervisor};
 use super::{boot_id, notify, settings};
@@ -11,6 +12,7 @@ use crate::model::{Clock, JobKind, Moment, Timestamp};
 use crate::schedule::{Driver, DriverError};
 use crate::store::{Durability, Lock, LockError, Store, StoreError, UsedPlace};
 use crate::telemetry::event;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -42,6 +44,23 @@ pub enum StartError {
     /// The schedules.
     #[error(transparent)]
     Schedule(#[from] DriverError),
+    /// The database is another company's.
+    #[error(
+        "the service at {base_url} lists none of the {known} warehouse(s) that {} knows, so it is another company's \
+         account and nothing was sent: put the right key and address back, or name a new file in `database.path`",
+        database.display()
+    )]
+    OtherAccount {
+        /// What was spoken to.
+        base_url: String,
+        /// How many warehouses are known.
+        known: usize,
+        /// The database.
+        database: PathBuf,
+    },
+    /// Nobody knows yet whose account it is. It does not end the start: a probe will show it.
+    #[error("{0}")]
+    Unproved(String),
 }
 
 /// A daemon that is started and does nothing yet.
@@ -108,7 +127,26 @@ impl Daemon {
         let client = Client::new(transport, Arc::clone(&clock));
         let context =
             Context::new(store, client, limiter, clock, started.session_id, settings::jobs(&config));
-        Ok(Self { context, config, transport: keyed, _lock: lock })
+        let daemon = Self { context, config, transport: keyed, _lock: lock };
+        match daemon.account()?.prove(&daemon.context).await {
+            Ok(()) => {}
+            Err(StartError::Unproved(why)) => {
+                drop(daemon.context.limiter.refuse_key(&why));
+                tracing::error!(event = event::AUTH_REFUSED, "{why}; nothing is sent until a probe shows it");
+            }
+            Err(error) => {
+                daemon.close().await?;
+                return Err(error);
+            }
+        }
+        Ok(daemon)
+    }
+
+    /// Whom the configuration speaks to.
+    fn account(&self) -> Result<Account, KeyError> {
+        let keys = self.transport.is_some().then(|| self.config.service.keys.read()).transpose()?;
+        let base_url = self.config.service.base_url.clone();
+        Ok(Account { base_url, integration_key: keys.map(|keys| keys.integration) })
     }
 
     /// What the jobs work with; the demonstration looks at the budget through it.
@@ -131,7 +169,11 @@ impl Daemon {
         };
         let mut driver = Driver::start(schedules.clone(), Arc::clone(&self.context.clock), fire).await?;
         let watch = self.context.store.watch();
-        let prober = Prober::new(self.config.service.keys.clone(), self.transport.clone());
+        let service = &self.config.service;
+        let mut prober = Prober::new(service.keys.clone(), service.base_url.clone(), self.transport.clone());
+        if self.context.limiter.is_refused() {
+            prober.refused();
+        }
         let mut supervisor = Supervisor::new(self.context.clone(), schedules, triggers, watch, prober);
         notify::ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
@@ -172,14 +214,16 @@ impl Daemon {
         notify::reloading();
         self.context.reconfigure(settings::jobs(config));
         self.context.limiter.reconfigure(settings::limits(config));
-        keys::read(&config.service.keys, self.transport.as_deref());
+        let base_url = &self.config.service.base_url;
+        let is_new_key =
+            keys::read(&self.context, &config.service.keys, base_url, self.transport.as_deref()).await?;
         let now = self.context.now();
         let mut write = self.context.store.begin(Durability::Full).await?;
         write.job_plan(&settings::plans(config, now), now).await?;
         write.quantity_policies(&settings::policies(config)).await?;
         write.commit().await?;
         tracing::info!(event = event::CONFIG_RELOADED, "the changed configuration is in force");
-        Ok(Reload { schedules: settings::schedules(config) })
+        Ok(Reload { schedules: settings::schedules(config), is_new_key })
     }
 
     pub(super) fn warn_of_unbuilt(&self) {

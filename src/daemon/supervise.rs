@@ -42,6 +42,8 @@ const STALE_LOOK: Duration = Duration::from_secs(60);
 pub(super) struct Reload {
     /// The schedules from now on.
     pub(super) schedules: Vec<(JobKind, Schedule)>,
+    /// The keys are others than before.
+    pub(super) is_new_key: bool,
 }
 
 /// The loop's state.
@@ -149,6 +151,9 @@ impl Supervisor {
     pub(super) fn reload(&mut self, reload: Reload, keys: KeySource) {
         self.schedules = reload.schedules.into_iter().collect();
         self.prober.take(keys);
+        if reload.is_new_key && self.context.limiter.is_refused() {
+            self.prober.probe_now();
+        }
     }
 
     /// What passed while nobody could run it, and the wishes that wait.

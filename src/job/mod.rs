@@ -14,6 +14,7 @@ mod balances;
 mod business_health;
 mod call;
 mod carry;
+mod company;
 mod context;
 mod deliver;
 mod find;
@@ -36,6 +37,7 @@ mod top_selling;
 mod warehouses;
 mod work_queue;
 
+pub use company::lists_any;
 pub use context::{BackupSettings, Context, QuantitySettings, Settings};
 pub use find::{find_products, read_components};
 pub use plan::{Preview, preview};

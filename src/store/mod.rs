@@ -15,6 +15,7 @@
 mod allocations;
 mod backup;
 mod balances;
+mod belonging;
 mod brake;
 mod cells;
 mod delivery;
@@ -48,6 +49,7 @@ mod work_queue;
 pub use allocations::{AllocationFact, AllocationPage, AllocationRow};
 pub use backup::{Copied, scheduled_name};
 pub use balances::{BalanceFact, BalancePage, BalancesRecorded, CellBalance};
+pub use belonging::Belonging;
 pub use brake::TripRow;
 pub use cells::{CellRow, CellWrite};
 pub use delivery::{Kept, NamedWish};

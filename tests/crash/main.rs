@@ -7,6 +7,7 @@
 )]
 
 mod backup;
+mod belonging;
 mod conclude;
 mod matrix;
 mod power;
