@@ -44,14 +44,19 @@ pub(super) async fn run(place: &Place, args: Run) -> Result<Answer, Failure> {
     };
     let logging = telemetry::init(format, config.log.level, std::io::stderr().is_terminal());
     logging.map_err(|error| Failure::failed(error.to_string()))?;
-    let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
+    let start = Daemon::start(config, Arc::new(SystemClock));
     if args.once {
-        return once(daemon).await;
+        return once(start.await?).await;
     }
     let stop = CancellationToken::new();
     let (changed, reload) = mpsc::channel(1);
     let signals = Signals::register()?;
     tokio::spawn(signals.listen(stop.clone(), file, changed));
+    let daemon = tokio::select! {
+        daemon = start => daemon?,
+        // A start may wait for the service or for somebody's lock; broken off, it is as if it had been killed.
+        () = stop.cancelled() => return Ok(String::new().into()),
+    };
     daemon.run(stop, reload).await?;
     Ok(String::new().into())
 }
@@ -83,7 +88,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// Once, before the daemon says that it is ready: a dropped stream does not bring the default action back.
+    /// Once, before the daemon starts: a dropped stream does not bring the default action back.
     fn register() -> Result<Self, Failure> {
         let register = |kind| {
             signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))

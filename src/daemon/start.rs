@@ -10,7 +10,7 @@ use crate::job::Context;
 use crate::limiter::{Kept, Limiter, Memory, Place, Reason};
 use crate::model::{Clock, JobKind, Moment, Timestamp};
 use crate::schedule::{Driver, DriverError};
-use crate::store::{Durability, Lock, LockError, Store, StoreError, UsedPlace};
+use crate::store::{Durability, Lock, LockError, Restored, Store, StoreError, UsedPlace};
 use crate::telemetry::event;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -95,51 +95,26 @@ impl Daemon {
         let store = Store::open(path, &lock).await?;
         let restored = store.restored().await?;
         let limiter = limiter(&store, &config, &clock, restored.is_some()).await?;
-        let (now, moment) = (clock.now(), clock.moment());
-        let mut write = store.begin(Durability::Full).await?;
-        let started = write.session_begin(&boot_id(&*clock), env!("CARGO_PKG_VERSION"), now, moment).await?;
-        let held = match &restored {
-            Some(restored) => write.restored_hold(restored, now).await?,
-            None => 0,
-        };
-        write.job_plan(&settings::plans(&config, now), now).await?;
-        write.quantity_policies(&settings::policies(&config)).await?;
-        write.commit().await?;
-        if let Some(restored) = restored {
-            tracing::error!(
-                event = event::DATABASE_RESTORED,
-                wishes = held,
-                "{}; {held} wish(es) may have been done since and are held: see `tallyd outbox list --state held`, \
-                 then release or cancel them",
-                restored.how
-            );
-        }
-        if started.interrupted_runs + started.in_doubt > 0 {
-            tracing::warn!(
-                event = event::DAEMON_RECOVERED,
-                runs = started.interrupted_runs,
-                wishes = started.in_doubt,
-                "the last tallyd ended in the middle of {} run(s); {} wish(es) are in doubt",
-                started.interrupted_runs,
-                started.in_doubt
-            );
-        }
+        let session_id = begin_session(&store, &config, &*clock, restored.as_ref()).await?;
         let client = Client::new(transport, Arc::clone(&clock));
-        let context =
-            Context::new(store, client, limiter, clock, started.session_id, settings::jobs(&config));
-        let daemon = Self { context, config, transport: keyed, _lock: lock };
-        match daemon.account()?.prove(&daemon.context).await {
-            Ok(()) => {}
+        let context = Context::new(store, client, limiter, clock, session_id, settings::jobs(&config));
+        Self { context, config, transport: keyed, _lock: lock }.proved().await
+    }
+
+    /// The daemon, unless its database is another company's. Where nobody can tell yet, nothing but probes goes out.
+    async fn proved(self) -> Result<Self, StartError> {
+        match self.account()?.prove(&self.context).await {
+            Ok(()) => Ok(self),
             Err(StartError::Unproved(why)) => {
-                drop(daemon.context.limiter.refuse_key(&why));
+                drop(self.context.limiter.refuse_key(&why));
                 tracing::error!(event = event::AUTH_REFUSED, "{why}; nothing is sent until a probe shows it");
+                Ok(self)
             }
             Err(error) => {
-                daemon.close().await?;
-                return Err(error);
+                self.close().await?;
+                Err(error)
             }
         }
-        Ok(daemon)
     }
 
     /// Whom the configuration speaks to.
@@ -237,6 +212,44 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Mends what a crash left, holds what a restore may have left behind, and notes what the configuration says.
+async fn begin_session(
+    store: &Store,
+    config: &Config,
+    clock: &dyn Clock,
+    restored: Option<&Restored>,
+) -> Result<i64, StoreError> {
+    let (now, moment) = (clock.now(), clock.moment());
+    let mut write = store.begin(Durability::Full).await?;
+    let started = write.session_begin(&boot_id(clock), env!("CARGO_PKG_VERSION"), now, moment).await?;
+    let held = match restored {
+        Some(restored) => write.restored_hold(restored, now).await?,
+        None => 0,
+    };
+    write.job_plan(&settings::plans(config, now), now).await?;
+    write.quantity_policies(&settings::policies(config)).await?;
+    write.commit().await?;
+    if let Some(Restored { how, .. }) = restored {
+        tracing::error!(
+            event = event::DATABASE_RESTORED,
+            wishes = held,
+            "{how}; {held} wish(es) may have been done since and are held: see `tallyd outbox list --state held`, \
+             then release or cancel them"
+        );
+    }
+    if started.interrupted_runs + started.in_doubt > 0 {
+        tracing::warn!(
+            event = event::DAEMON_RECOVERED,
+            runs = started.interrupted_runs,
+            wishes = started.in_doubt,
+            "the last tallyd ended in the middle of {} run(s); {} wish(es) are in doubt",
+            started.interrupted_runs,
+            started.in_doubt
+        );
+    }
+    Ok(started.session_id)
 }
 
 /// The account's budget as the journal remembers it. One that went back in time does not know the newest calls: what

@@ -105,3 +105,42 @@ impl Context {
         Ok(room?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    fn full() -> StoreError {
+        StoreError::NoRoom { path: PathBuf::from("t.db"), free_mib: 0, floor_mib: 32 }
+    }
+
+    fn insist(gate: &Gate) -> Insist<'_> {
+        Insist { gate, doing: "write down an answer", delays: Delays::page_retry(), shut: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_gate_is_shut_from_the_first_failure_until_it_commits() {
+        let gate = Gate::default();
+        let (mut one, mut two) = (insist(&gate), insist(&gate));
+        assert!(one.on::<()>(Err(full())).await.unwrap().is_none());
+        assert!(two.on::<()>(Err(full())).await.unwrap().is_none());
+        assert_eq!(one.on(Ok(7)).await.unwrap(), Some(7));
+        drop(one);
+        assert!(!gate.is_open(), "another answer still waits");
+        let waiting = tokio::time::timeout(Duration::from_secs(60), gate.opened());
+        assert!(waiting.await.is_err());
+        drop(two);
+        assert!(gate.is_open());
+        gate.opened().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_pass_is_not_repeated() {
+        let gate = Gate::default();
+        let damaged = StoreError::Missing { path: PathBuf::from("t.db") };
+        assert!(insist(&gate).on::<()>(Err(damaged)).await.is_err());
+        assert!(gate.is_open());
+    }
+}

@@ -3,7 +3,8 @@
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,
-    reason = "a test ends at the first thing that is not as said, and nobody imports it"
+    clippy::print_stdout,
+    reason = "a test ends at the first thing that is not as said, nobody imports it, and it shows what it measured"
 )]
 
 mod backup;

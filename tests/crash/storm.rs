@@ -87,6 +87,7 @@ async fn storm(lasts: Duration) {
     let cells: Cells = world.shop().await.into_iter().filter(|cell| cell.2 > 20).take(12).collect();
     let until = Instant::now() + lasts;
     let (expected, kills) = tokio::join!(insert(&world, &cells, until), kill(&config, until));
+    let sessions = world.number("SELECT coalesce(max(id), 0) FROM session").await;
     let mut last = Running::start(&config);
     let (calm, open) = (Instant::now(), "SELECT count(*) FROM outbox WHERE state <> 'applied'");
     while world.number(open).await > 0 {
@@ -94,6 +95,11 @@ async fn storm(lasts: Duration) {
         sleep(Duration::from_millis(50)).await;
     }
     let took = calm.elapsed();
+    world
+        .until("it has started", async |w| {
+            w.number("SELECT coalesce(max(id), 0) FROM session").await > sessions
+        })
+        .await;
     let stopped = std::process::Command::new("kill").arg(last.0.id().to_string()).status().unwrap();
     assert!(stopped.success() && last.0.wait().unwrap().success(), "SIGTERM ends it with 0");
     for ((sku, warehouse), quantity) in &expected {
