@@ -87,6 +87,10 @@ pub mod event {
         JOURNAL_PRUNED = "journal.pruned",
         /// A copy of the database was written and proved.
         BACKUP_WRITTEN = "backup.written",
+        /// An answer cannot be written down; it is kept, and nothing new is sent.
+        DATABASE_STUCK = "database.stuck",
+        /// The database went back in time, or is a copy: what may have been done since is held.
+        DATABASE_RESTORED = "database.restored",
         /// The disk is short of space; no wish is sent.
         DISK_LOW = "disk.low",
     }

@@ -527,6 +527,10 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("adoption_shipment", "INSERT INTO adoption VALUES (1, 0)"),
         ("count_word_quantity", "INSERT INTO count_word VALUES (1, -1, 1, 1)"),
         ("count_word_base", "INSERT INTO count_word VALUES (1, 5, 1, NULL)"),
+        ("belonging_single", "INSERT INTO belonging VALUES (2, zeroblob(16), NULL, NULL)"),
+        ("belonging_salt", "UPDATE belonging SET salt = x'00'"),
+        ("belonging_key_digest", "UPDATE belonging SET key_digest = x'00'"),
+        ("copy_mark_single", "INSERT INTO copy_mark VALUES (2, 1, 1)"),
     ];
     for (name, sql) in breaks {
         let error = other.execute(sqlx::AssertSqlSafe(sql)).await.expect_err(name).to_string();

@@ -177,7 +177,7 @@ fn configure(folder: &Folder, sandbox: &Sandbox) -> Result<Config, Failure> {
     let text = format!(
         "# Written by `tallyd demo`: everything in a hurry, so that there is something to see.\n\
          [service]\nbase_url = \"http://{}\"\nintegration_key_file = {integration:?}\ngateway_key_file = {gateway:?}\n\n\
-         [limits]\ncalls_per_minute = 120\n\n[database]\npath = {:?}\n\n\
+         [limits]\ncalls_per_minute = 120\n\n[database]\npath = {:?}\n\n[backup]\ndirectory = {:?}\n\n\
          [quantities]\npolicy = \"merge\"\nmax_fact_age = \"0s\"\n\n\
          [jobs.balances]\nschedule = \"*/3 * * * * *\"\n\
          [jobs.order_lines]\nschedule = \"*/20 * * * * *\"\n\
@@ -186,6 +186,7 @@ fn configure(folder: &Folder, sandbox: &Sandbox) -> Result<Config, Failure> {
          # Its first run reads two years, a fifth of the minute's calls.\n[jobs.top_selling]\nenabled = false\n{}",
         sandbox.addr(),
         folder.path.join("tallyd.db"),
+        folder.path.join("backup"),
         unbuilt_off(),
     );
     let file = folder.write("tallyd.toml", &text)?;

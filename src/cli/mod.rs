@@ -4,6 +4,7 @@
 //! A command answers with text and an exit code: 0 done, 1 it failed, 2 wrong usage or configuration, 3 unhealthy.
 //! Commands that read take `--json`; the fields they print are a contract.
 
+mod backup;
 mod calendar;
 mod check;
 mod create;
@@ -116,6 +117,8 @@ enum Command {
     Journal(journal::Command),
     /// Folds the journal into a fresh mirror, offline, and compares it with the live one
     Replay(replay::Replay),
+    /// Copies the database to a file, proves the copy and marks it as one
+    Backup(backup::Backup),
     /// Serves the sandbox: a complete implementation of the service
     Sandbox(sandbox::Serve),
     /// Prints completions for a shell
@@ -225,6 +228,7 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Job(command) => job::job(&place, command).await,
         Command::Journal(command) => journal::journal(&place, command).await,
         Command::Replay(args) => replay::replay(&place, args).await,
+        Command::Backup(args) => backup::backup(&place, args).await,
         Command::Sandbox(serve) => sandbox::serve(serve).await,
         Command::Completions(shell) => Ok(packaging::completions(&shell).into()),
         Command::Man(args) => packaging::man(&args),

@@ -24,8 +24,11 @@ pub(super) struct Run {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         let code = match error {
-            StartError::Key(_) | StartError::Transport(_) => 2,
-            StartError::Lock(_) | StartError::Store(_) | StartError::Schedule(_) => 1,
+            StartError::Key(_) | StartError::Transport(_) | StartError::OtherAccount { .. } => 2,
+            StartError::Lock(_)
+            | StartError::Store(_)
+            | StartError::Schedule(_)
+            | StartError::Unproved(_) => 1,
         };
         Self { message: error.to_string(), code }
     }
@@ -39,14 +42,19 @@ pub(super) async fn run(place: &Place, args: Run) -> Result<Answer, Failure> {
         LogFormat::Text => Format::Text,
     };
     let logging = logging::begin(format, config.log.level)?;
-    let daemon = Daemon::start(config, Arc::new(SystemClock)).await?;
+    let start = Daemon::start(config, Arc::new(SystemClock));
     if args.once {
-        return once(daemon).await;
+        return once(start.await?).await;
     }
     let stop = CancellationToken::new();
     let (changed, reload) = mpsc::channel(1);
     let signals = Signals::register()?;
     tokio::spawn(signals.listen(stop.clone(), Source { file, logging }, changed));
+    let daemon = tokio::select! {
+        daemon = start => daemon?,
+        // A start may wait for the service or for somebody's lock; broken off, it is as if it had been killed.
+        () = stop.cancelled() => return Ok(String::new().into()),
+    };
     daemon.run(stop, reload).await?;
     Ok(String::new().into())
 }
@@ -78,7 +86,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// Once, before the daemon says that it is ready: a dropped stream does not bring the default action back.
+    /// Once, before the daemon starts: a dropped stream does not bring the default action back.
     fn register() -> Result<Self, Failure> {
         let register = |kind| {
             signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))

@@ -1,8 +1,11 @@
 //! A refused key, and how it heals without a restart.
 //!
 //! While the key is refused nothing is sent but a probe: one cheap call, at growing intervals, and at once when the
-//! key files hold something new.
+//! key files hold something new. A key that is not known to be the same company's counts as refused until the list of
+//! warehouses has shown it (rules.md 21).
 
+use super::belonging::Account;
+use super::start::StartError;
 use crate::client::{HttpTransport, Keys};
 use crate::config::KeySource;
 use crate::job::{self, Context};
@@ -21,6 +24,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Looks after a refused key.
 pub(super) struct Prober {
     source: KeySource,
+    base_url: String,
     /// None where the requests do not go over HTTP: then there is no key to exchange.
     transport: Option<Arc<HttpTransport>>,
     refused: Option<Refused>,
@@ -36,8 +40,8 @@ struct Refused {
 }
 
 impl Prober {
-    pub(super) fn new(source: KeySource, transport: Option<Arc<HttpTransport>>) -> Self {
-        Self { source, transport, refused: None, healed: false }
+    pub(super) fn new(source: KeySource, base_url: String, transport: Option<Arc<HttpTransport>>) -> Self {
+        Self { source, base_url, transport, refused: None, healed: false }
     }
 
     /// Begins to look after the key.
@@ -54,6 +58,14 @@ impl Prober {
             let now = Instant::now();
             let probe_at = now + delays.next().unwrap_or(LOOK);
             self.refused = Some(Refused { delays, probe_at, look_at: now + LOOK, probing: None });
+        }
+    }
+
+    /// Looks after a key that was exchanged, at once.
+    pub(super) fn probe_now(&mut self) {
+        self.refused();
+        if let Some(refused) = &mut self.refused {
+            refused.probe_at = Instant::now();
         }
     }
 
@@ -89,10 +101,11 @@ impl Prober {
             }
             None if refused.probing.is_some() => {}
             None => {
-                let is_new = read(&self.source, self.transport.as_deref());
+                let is_new = read(context, &self.source, &self.base_url, self.transport.as_deref()).await?;
                 if is_new || now >= refused.probe_at {
                     refused.probe_at = now + refused.delays.next().unwrap_or(LOOK);
-                    refused.probing = Some(tokio::spawn(probe(context.clone())));
+                    let account = account(&self.source, &self.base_url, self.transport.is_some());
+                    refused.probing = Some(tokio::spawn(probe(context.clone(), account)));
                 }
             }
         }
@@ -107,25 +120,41 @@ impl Prober {
     }
 }
 
-/// Reads the keys and hands them to the transport; whether they changed.
-pub(super) fn read(source: &KeySource, transport: Option<&HttpTransport>) -> bool {
-    let Some(transport) = transport else { return false };
-    let pair = source.read().map_err(|error| error.to_string());
-    let set = pair.and_then(|pair| {
-        let keys = Keys { integration: pair.integration, gateway: pair.gateway };
-        transport.set_keys(&keys).map_err(|error| error.to_string())
-    });
-    match set {
-        Ok(changed) => changed,
+/// Reads the keys and hands them to the transport; whether they changed. Nothing but a probe goes out with a key that
+/// may be another company's.
+pub(super) async fn read(
+    context: &Context,
+    source: &KeySource,
+    base_url: &str,
+    transport: Option<&HttpTransport>,
+) -> Result<bool, StoreError> {
+    let Some(transport) = transport else { return Ok(false) };
+    let pair = match source.read() {
+        Ok(pair) => pair,
         Err(why) => {
             tracing::warn!(event = event::AUTH_REFUSED, "{why}");
-            false
+            return Ok(false);
         }
+    };
+    let integration_key = Some(pair.integration.clone());
+    if !(Account { base_url: base_url.to_owned(), integration_key }).is_known(context).await? {
+        drop(context.limiter.refuse_key("it is another key: is it the same company's?"));
     }
+    let keys = Keys { integration: pair.integration, gateway: pair.gateway };
+    Ok(transport.set_keys(&keys).unwrap_or_else(|why| {
+        tracing::warn!(event = event::AUTH_REFUSED, "{why}");
+        false
+    }))
+}
+
+/// Whom the keys speak as, if they can be read.
+fn account(source: &KeySource, base_url: &str, is_keyed: bool) -> Option<Account> {
+    let keys = is_keyed.then(|| source.read()).transpose().ok()?;
+    Some(Account { base_url: base_url.to_owned(), integration_key: keys.map(|keys| keys.integration) })
 }
 
 /// One call in a run of its own, so that it stands in the journal.
-async fn probe(context: Context) -> Result<bool, StoreError> {
+async fn probe(context: Context, account: Option<Account>) -> Result<bool, StoreError> {
     let now = context.now();
     let mut write = context.store.begin(Durability::Normal).await?;
     let run = write.run_begin(context.session_id, JobKind::WorkQueue, Trigger::Retry, now).await?;
@@ -139,5 +168,13 @@ async fn probe(context: Context) -> Result<bool, StoreError> {
     let mut write = context.store.begin(Durability::Normal).await?;
     write.run_end(run, JobKind::WorkQueue, outcome, summary, context.now()).await?;
     write.commit().await?;
-    Ok(works.unwrap_or(false))
+    let Some(account) = account.filter(|_| works.unwrap_or(false)) else { return Ok(false) };
+    match account.prove(&context).await {
+        Ok(()) => Ok(true),
+        Err(StartError::Store(error)) => Err(error),
+        Err(why) => {
+            tracing::error!(event = event::AUTH_REFUSED, "{why}");
+            Ok(false)
+        }
+    }
 }

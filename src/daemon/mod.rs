@@ -8,6 +8,7 @@
 //! it run once more afterwards, however many came.
 
 mod ask;
+mod belonging;
 mod clock;
 mod keys;
 mod metrics;

@@ -2,12 +2,15 @@
 
 use crate::client::{HeaderNames, HttpSettings};
 use crate::config::{self, Config};
-use crate::job::{QuantitySettings, Retention, Settings, is_built};
+use crate::job::{BackupSettings, QuantitySettings, Retention, Settings, is_built};
 use crate::limiter;
 use crate::model::{JobKind, Timestamp};
 use crate::reconcile::{Policy, brake};
 use crate::schedule::Schedule;
 use crate::store::JobPlan;
+
+/// Room enough for the answers of all calls in flight and for the log; below it no wish is claimed (rules.md 35).
+const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
 
 /// How to reach the service.
 pub(super) fn http(config: &Config) -> HttpSettings {
@@ -82,6 +85,11 @@ pub(super) fn jobs(config: &Config) -> Settings {
         retention: retention(config),
         calls_in_flight: usize::try_from(config.limits.concurrent_calls_per_operation).unwrap_or(1),
         timeout: config.service.timeout,
+        free_floor_bytes: FREE_FLOOR_BYTES,
+        backup: BackupSettings {
+            directory: config.backup.directory.clone(),
+            keep: usize::try_from(config.backup.keep).unwrap_or(usize::MAX),
+        },
     }
 }
 

@@ -1,5 +1,6 @@
 //! The start: every room in its order, and the daemon that comes of it.
 
+use super::belonging::Account;
 use super::keys::{self, Prober};
 use super::supervise::{Reload, Supervisor};
 use super::{boot_id, notify, settings};
@@ -9,15 +10,19 @@ use crate::job::Context;
 use crate::limiter::{Kept, Limiter, Memory, Place, Reason};
 use crate::model::{Clock, JobKind, Moment, Timestamp};
 use crate::schedule::{Driver, DriverError};
-use crate::store::{Durability, Lock, LockError, Store, StoreError, UsedPlace};
+use crate::store::{Durability, Lock, LockError, Restored, Store, StoreError, UsedPlace};
 use crate::telemetry::event;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// The ledger of 400s looks back so far (*Limits*).
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a stop waits until the write-ahead log is folded in: it need not be.
+const FOLD_IN: Duration = Duration::from_millis(500);
 /// Triggers that may wait for the loop; one per kind of job would do.
 const TRIGGERS: usize = 64;
 
@@ -39,6 +44,23 @@ pub enum StartError {
     /// The schedules.
     #[error(transparent)]
     Schedule(#[from] DriverError),
+    /// The database is another company's.
+    #[error(
+        "the service at {base_url} lists none of the {known} warehouse(s) that {} knows, so it is another company's \
+         account and nothing was sent: put the right key and address back, or name a new file in `database.path`",
+        database.display()
+    )]
+    OtherAccount {
+        /// What was spoken to.
+        base_url: String,
+        /// How many warehouses are known.
+        known: usize,
+        /// The database.
+        database: PathBuf,
+    },
+    /// Nobody knows yet whose account it is. It does not end the start: a probe will show it.
+    #[error("{0}")]
+    Unproved(String),
 }
 
 /// A daemon that is started and does nothing yet.
@@ -71,27 +93,35 @@ impl Daemon {
         let path = &config.database.path;
         let lock = Lock::take(path)?;
         let store = Store::open(path, &lock).await?;
-        let limiter = limiter(&store, &config, &clock).await?;
-        let (now, moment) = (clock.now(), clock.moment());
-        let mut write = store.begin(Durability::Full).await?;
-        let started = write.session_begin(&boot_id(&*clock), env!("CARGO_PKG_VERSION"), now, moment).await?;
-        write.job_plan(&settings::plans(&config, now), now).await?;
-        write.quantity_policies(&settings::policies(&config)).await?;
-        write.commit().await?;
-        if started.interrupted_runs + started.in_doubt > 0 {
-            tracing::warn!(
-                event = event::DAEMON_RECOVERED,
-                runs = started.interrupted_runs,
-                wishes = started.in_doubt,
-                "the last tallyd ended in the middle of {} run(s); {} wish(es) are in doubt",
-                started.interrupted_runs,
-                started.in_doubt
-            );
-        }
+        let restored = store.restored().await?;
+        let limiter = limiter(&store, &config, &clock, restored.is_some()).await?;
+        let session_id = begin_session(&store, &config, &*clock, restored.as_ref()).await?;
         let client = Client::new(transport, Arc::clone(&clock));
-        let context =
-            Context::new(store, client, limiter, clock, started.session_id, settings::jobs(&config));
-        Ok(Self { context, config, transport: keyed, _lock: lock })
+        let context = Context::new(store, client, limiter, clock, session_id, settings::jobs(&config));
+        Self { context, config, transport: keyed, _lock: lock }.proved().await
+    }
+
+    /// The daemon, unless its database is another company's. Where nobody can tell yet, nothing but probes goes out.
+    async fn proved(self) -> Result<Self, StartError> {
+        match self.account()?.prove(&self.context).await {
+            Ok(()) => Ok(self),
+            Err(StartError::Unproved(why)) => {
+                drop(self.context.limiter.refuse_key(&why));
+                tracing::error!(event = event::AUTH_REFUSED, "{why}; nothing is sent until a probe shows it");
+                Ok(self)
+            }
+            Err(error) => {
+                self.close().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Whom the configuration speaks to.
+    fn account(&self) -> Result<Account, KeyError> {
+        let keys = self.transport.is_some().then(|| self.config.service.keys.read()).transpose()?;
+        let base_url = self.config.service.base_url.clone();
+        Ok(Account { base_url, integration_key: keys.map(|keys| keys.integration) })
     }
 
     /// What the jobs work with; the demonstration looks at the budget through it.
@@ -115,12 +145,22 @@ impl Daemon {
         let mut driver =
             Driver::start(begin.schedules.clone(), Arc::clone(&self.context.clock), fire).await?;
         let watch = self.context.store.watch();
-        let prober = Prober::new(self.config.service.keys.clone(), self.transport.clone());
+        let service = &self.config.service;
+        let mut prober = Prober::new(service.keys.clone(), service.base_url.clone(), self.transport.clone());
+        if self.context.limiter.is_refused() {
+            prober.refused();
+        }
         let mut supervisor =
             Supervisor::new(self.context.clone(), begin, triggers, driver.pulse(), watch, prober);
         notify::ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
-        while let Some(config) = supervisor.work(&stop, &mut reload).await? {
+        loop {
+            // A stop does not wait for a statement that waits for somebody else's lock.
+            let changed = tokio::select! {
+                () = stop.cancelled() => None,
+                changed = supervisor.work(&stop, &mut reload) => changed?,
+            };
+            let Some(config) = changed else { break };
             self.warn_of_restart(&config);
             let config = settings::until_restart(&self.config, config);
             let changed = self.reload(&config).await?;
@@ -133,8 +173,11 @@ impl Daemon {
         supervisor.drain().await?;
         drop(supervisor);
         tracing::info!(event = event::DAEMON_STOPPED, "tallyd stopped in good order");
-        self.context.store.close().await?;
-        Ok(())
+        match timeout(FOLD_IN, self.context.store.close()).await {
+            Ok(Err(error)) if !error.may_pass() => Err(error.into()),
+            // Somebody holds a lock: the next start folds the log in.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Ends the session and folds the write-ahead log in, when nothing runs any more.
@@ -151,14 +194,16 @@ impl Daemon {
         notify::reloading();
         self.context.reconfigure(settings::jobs(config));
         self.context.limiter.reconfigure(settings::limits(config));
-        keys::read(&config.service.keys, self.transport.as_deref());
+        let base_url = &self.config.service.base_url;
+        let is_new_key =
+            keys::read(&self.context, &config.service.keys, base_url, self.transport.as_deref()).await?;
         let now = self.context.now();
         let mut write = self.context.store.begin(Durability::Full).await?;
         write.job_plan(&settings::plans(config, now), now).await?;
         write.quantity_policies(&settings::policies(config)).await?;
         write.commit().await?;
         tracing::info!(event = event::CONFIG_RELOADED, "the changed configuration is in force");
-        Ok(reload_of(config))
+        Ok(Reload { is_new_key, ..reload_of(config) })
     }
 
     /// What a reload cannot put in force is said, or an operator would wait for it.
@@ -198,15 +243,61 @@ fn reload_of(config: &Config) -> Reload {
     let metrics = config.metrics.textfile.clone();
     Reload {
         schedules: settings::schedules(config),
+        is_new_key: false,
         metrics: metrics.map(|file| (file, config.limits.ours_per_minute())),
     }
 }
 
-/// The account's budget as the journal remembers it.
-async fn limiter(store: &Store, config: &Config, clock: &Arc<dyn Clock>) -> Result<Limiter, StoreError> {
+/// Mends what a crash left, holds what a restore may have left behind, and notes what the configuration says.
+async fn begin_session(
+    store: &Store,
+    config: &Config,
+    clock: &dyn Clock,
+    restored: Option<&Restored>,
+) -> Result<i64, StoreError> {
+    let (now, moment) = (clock.now(), clock.moment());
+    let mut write = store.begin(Durability::Full).await?;
+    let started = write.session_begin(&boot_id(clock), env!("CARGO_PKG_VERSION"), now, moment).await?;
+    let held = match restored {
+        Some(restored) => write.restored_hold(restored, now).await?,
+        None => 0,
+    };
+    write.job_plan(&settings::plans(config, now), now).await?;
+    write.quantity_policies(&settings::policies(config)).await?;
+    write.commit().await?;
+    if let Some(Restored { how, .. }) = restored {
+        tracing::error!(
+            event = event::DATABASE_RESTORED,
+            wishes = held,
+            "{how}; {held} wish(es) may have been done since and are held: see `tallyd outbox list --state held`, \
+             then release or cancel them"
+        );
+    }
+    if started.interrupted_runs + started.in_doubt > 0 {
+        tracing::warn!(
+            event = event::DAEMON_RECOVERED,
+            runs = started.interrupted_runs,
+            wishes = started.in_doubt,
+            "the last tallyd ended in the middle of {} run(s); {} wish(es) are in doubt",
+            started.interrupted_runs,
+            started.in_doubt
+        );
+    }
+    Ok(started.session_id)
+}
+
+/// The account's budget as the journal remembers it. One that went back in time does not know the newest calls: what
+/// it knows counts as just answered, as after a reboot.
+async fn limiter(
+    store: &Store,
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    has_lost_calls: bool,
+) -> Result<Limiter, StoreError> {
     let limits = settings::limits(config);
     let (now, moment) = (clock.now(), clock.moment());
-    let used = store.exchange_places(&boot_id(&**clock), limits.calls_per_minute).await?;
+    let boot_id = if has_lost_calls { String::new() } else { boot_id(&**clock) };
+    let used = store.exchange_places(&boot_id, limits.calls_per_minute).await?;
     let kept = store.limiter_memory().await?;
     let mut kept: Kept = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     // A refused key may be another by now and the first call shows it; whoever judged an operation is gone.

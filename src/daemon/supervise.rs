@@ -31,6 +31,8 @@ const LOOKS: [Duration; 4] =
     [Duration::from_millis(5), Duration::from_millis(30), Duration::from_millis(200), Duration::from_secs(2)];
 /// What is unanswered after this time at a stop is in doubt; systemd and the operator wait no longer than 10 s.
 const DRAIN: Duration = Duration::from_secs(8);
+/// What is written down after that takes no longer: 10 s in all.
+const LAST_WORD: Duration = Duration::from_secs(1);
 /// A settle that could not look is tried again after this time, and none follows another at once.
 const SETTLE_AGAIN: Duration = Duration::from_secs(30);
 const SETTLE_APART: Duration = Duration::from_secs(1);
@@ -43,6 +45,8 @@ pub(super) struct Reload {
     pub(super) schedules: Vec<(JobKind, Schedule)>,
     /// Where metrics go from now on, and the calls a minute that are ours.
     pub(super) metrics: Option<(PathBuf, u32)>,
+    /// The keys are others than before.
+    pub(super) is_new_key: bool,
 }
 
 /// The loop's state.
@@ -135,16 +139,16 @@ impl Supervisor {
                 feed = now + watchdog;
             }
             if now >= stale_look {
-                self.shout_if_stale().await?;
-                self.look_for_wishes().await?;
-                self.write_metrics().await?;
+                survived(self.shout_if_stale().await)?;
+                survived(self.look_for_wishes().await)?;
+                survived(self.write_metrics().await)?;
                 stale_look = now + STALE_LOOK;
             }
             if look.is_some_and(|at| now >= at) {
-                self.look_for_wishes().await?;
+                survived(self.look_for_wishes().await)?;
             }
             self.begin_due(now);
-            self.prober.look(&self.context).await?;
+            survived(self.prober.look(&self.context).await)?;
             if self.prober.healed() {
                 for kind in std::mem::take(&mut self.refused) {
                     self.begin(kind, Trigger::Retry);
@@ -159,6 +163,9 @@ impl Supervisor {
         self.schedules = reload.schedules.into_iter().collect();
         self.metrics = reload.metrics;
         self.prober.take(keys);
+        if reload.is_new_key && self.context.limiter.is_refused() {
+            self.prober.probe_now();
+        }
     }
 
     /// What passed while nobody could run it, and the wishes that wait.
@@ -167,7 +174,7 @@ impl Supervisor {
         for (kind, schedule) in self.schedules.clone() {
             let last = self.context.store.job_last_fired(kind).await?;
             if let Some(due) = schedule.catch_up(kind, last, now) {
-                self.note_fired(kind, due).await?;
+                survived(self.note_fired(kind, due).await)?;
                 self.begin(kind, Trigger::Missed);
             }
         }
@@ -178,7 +185,7 @@ impl Supervisor {
     }
 
     async fn fired(&mut self, kind: JobKind, due: Timestamp) -> Result<(), StoreError> {
-        self.note_fired(kind, due).await?;
+        survived(self.note_fired(kind, due).await)?;
         self.begin(kind, Trigger::Schedule);
         Ok(())
     }
@@ -248,13 +255,14 @@ impl Supervisor {
         if let Some(kind) = finished.wakes {
             self.begin(kind, Trigger::Outbox);
         }
-        match (finished.kind, finished.outcome) {
+        let pause = match (finished.kind, finished.outcome) {
             // A push leaves doubts, and either may have shown what must be looked at twice.
-            (JobKind::Push | JobKind::Balances, _) => self.plan_settle(Duration::ZERO).await,
-            (JobKind::Settle, RunOutcome::Ok) => self.plan_settle(SETTLE_APART).await,
-            (JobKind::Settle, _) => self.plan_settle(SETTLE_AGAIN).await,
-            _ => Ok(()),
-        }
+            (JobKind::Push | JobKind::Balances, _) => Duration::ZERO,
+            (JobKind::Settle, RunOutcome::Ok) => SETTLE_APART,
+            (JobKind::Settle, _) => SETTLE_AGAIN,
+            _ => return Ok(()),
+        };
+        survived(self.plan_settle(pause).await)
     }
 
     /// A job that failed is run again, slower each time: a daily one must not wait for tomorrow, and nobody else would
@@ -346,9 +354,34 @@ impl Supervisor {
                 DRAIN.as_secs()
             );
         }
+        match timeout(LAST_WORD, self.end_session()).await {
+            Ok(Err(error)) if !error.may_pass() => Err(error),
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => {
+                tracing::warn!(
+                    event = event::DAEMON_STOPPING,
+                    "the database cannot be written now; what is open is in doubt at the next start"
+                );
+                Ok(())
+            }
+        }
+    }
+
+    async fn end_session(&self) -> Result<(), StoreError> {
         let mut write = self.context.store.begin(Durability::Full).await?;
         write.session_end(self.context.session_id, self.context.now(), self.context.clock.moment()).await?;
         write.commit().await
+    }
+}
+
+/// Trouble with the database that may pass does not end the daemon: what was not done now is done at the next look.
+fn survived(result: Result<(), StoreError>) -> Result<(), StoreError> {
+    match result {
+        Err(error) if error.may_pass() => {
+            tracing::warn!(event = event::DATABASE_STUCK, "{error}");
+            Ok(())
+        }
+        result => result,
     }
 }
 

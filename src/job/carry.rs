@@ -5,13 +5,17 @@
 //! same for all of them and is written down here (rules.md 16, 17).
 
 use super::call::{Answer, words};
+use super::record::Told;
 use super::{Context, JobError, key_works, record};
 use crate::client::wire::Asked;
 use crate::client::{Request, Verdict as Answered};
 use crate::model::{ExchangeId, Lane, RunId, Timestamp, WishId};
 use crate::outbox::{Reason, State};
-use crate::store::{CellWrite, Claim, Durability, Kept, Verdict};
+use crate::store::{CellWrite, Claim, Durability, Kept, StoreError, Verdict};
 use crate::telemetry::event;
+
+/// What is insisted on when an answer came, as in "cannot …".
+pub(super) const WRITE_ANSWER: &str = "write down an answer";
 
 /// The wishes of one call, and what is kept with their claim.
 pub(super) struct Load<'a> {
@@ -45,12 +49,15 @@ pub(super) enum Went {
     },
 }
 
-/// Commits the claim. None where a wish was moved by somebody else or a cell moved since the plan: then nothing is to be
-/// sent, and the next look plans anew.
+/// Commits the claim. None where a wish was moved by somebody else or a cell moved since the plan, or where an answer
+/// waits to be written down: then nothing is to be sent, and the next look plans anew.
 pub(super) async fn claim(
     context: &Context,
     load: &Load<'_>,
 ) -> Result<Option<(ExchangeId, Timestamp)>, JobError> {
+    if !context.gate.is_open() {
+        return Ok(None);
+    }
     let mut write = context.store.begin(Durability::Full).await?;
     let begun = context.exchange_begin(&mut write, load.run, load.lane, load.request).await?;
     let claimed = write.outbox_claim(begun.0, load.wishes, context.now()).await?;
@@ -110,10 +117,7 @@ pub(super) async fn unanswered(
 async fn in_doubt(context: &Context, wishes: &[WishId], answer: &Answer, why: &str) -> Result<(), JobError> {
     let detail = format!("sent, but no answer tells what became of it: {why}");
     let moves = all(wishes, State::InDoubt, Reason::NoAnswer, &detail);
-    let mut write = context.store.begin(Durability::Full).await?;
-    context.exchange_end(&mut write, answer).await?;
-    write.outbox_move(State::Sending, &moves, context.now()).await?;
-    write.commit().await?;
+    conclude(context, answer, &moves, Ending::Open).await?;
     tracing::warn!(
         event = event::OUTBOX_IN_DOUBT,
         exchange = answer.id.0,
@@ -127,12 +131,54 @@ async fn in_doubt(context: &Context, wishes: &[WishId], answer: &Answer, why: &s
 
 async fn not_done(context: &Context, wishes: &[WishId], answer: &Answer, why: &str) -> Result<(), JobError> {
     let moves = all(wishes, State::Pending, Reason::NotSent, &format!("not done: {why}"));
+    Ok(conclude(context, answer, &moves, Ending::NotDone).await?)
+}
+
+/// What becomes of the cells of a call.
+#[derive(Clone, Copy)]
+pub(super) enum Ending<'a> {
+    /// Nobody knows: the cells stay claimed until a look at the service.
+    Open,
+    /// Nothing was done: they hold what they held.
+    NotDone,
+    /// These were to be written, in the order of the entries, and the answer says what became of each.
+    Answered(&'a [CellWrite], &'a Told),
+}
+
+/// Commits what came of a call: the exchange, the wishes' states, the cells. Until that stands nothing else is claimed.
+pub(super) async fn conclude(
+    context: &Context,
+    answer: &Answer,
+    moves: &[Verdict],
+    ending: Ending<'_>,
+) -> Result<(), StoreError> {
+    let mut insist = context.insist(WRITE_ANSWER);
+    loop {
+        let attempt = try_conclude(context, answer, moves, ending).await;
+        if let Some(done) = insist.on(attempt).await? {
+            return Ok(done);
+        }
+    }
+}
+
+async fn try_conclude(
+    context: &Context,
+    answer: &Answer,
+    moves: &[Verdict],
+    ending: Ending<'_>,
+) -> Result<(), StoreError> {
     let mut write = context.store.begin(Durability::Full).await?;
     let position = context.exchange_end(&mut write, answer).await?;
-    write.outbox_move(State::Sending, &moves, context.now()).await?;
-    write.cell_conclude(answer.id, position, answer.sent_at, &[]).await?;
-    write.commit().await?;
-    Ok(())
+    write.outbox_move(State::Sending, moves, context.now()).await?;
+    let when = (position, answer.sent_at);
+    match ending {
+        Ending::Open => {}
+        Ending::NotDone => write.cell_conclude(answer.id, position, answer.sent_at, &[]).await?,
+        Ending::Answered(written, told) => {
+            record::quantities_answered(&mut write, answer.id, when, written, told).await?;
+        }
+    }
+    write.commit().await
 }
 
 /// The same move for every wish.

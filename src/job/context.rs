@@ -1,11 +1,13 @@
 //! What every job works with: the rooms at the edges, and plain settings.
 
+use super::insist::Gate;
 use crate::client::Client;
 use crate::limiter::Limiter;
 use crate::model::{Clock, Timestamp, WarehouseId};
 use crate::reconcile::{Policy, brake};
 use crate::store::Store;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +25,8 @@ pub struct Context {
     pub clock: Arc<dyn Clock>,
     /// This start of the daemon.
     pub session_id: i64,
+    /// Shut while an answer cannot be written down.
+    pub(super) gate: Gate,
     settings: Arc<RwLock<Arc<Settings>>>,
     stopping: CancellationToken,
 }
@@ -40,6 +44,19 @@ pub struct Settings {
     pub calls_in_flight: usize,
     /// The longest a call may take: what became of it may still change for as long again.
     pub timeout: Duration,
+    /// Room on the disk below which no wish is claimed, in bytes.
+    pub free_floor_bytes: u64,
+    /// Where copies of the database go.
+    pub backup: BackupSettings,
+}
+
+/// `[backup]`.
+#[derive(Clone, Debug)]
+pub struct BackupSettings {
+    /// Where copies of the database are written.
+    pub directory: PathBuf,
+    /// How many of them are kept.
+    pub keep: usize,
 }
 
 /// The rules for quantities.
@@ -75,7 +92,8 @@ impl Context {
         settings: Settings,
     ) -> Self {
         let settings = Arc::new(RwLock::new(Arc::new(settings)));
-        Self { store, client, limiter, clock, session_id, settings, stopping: CancellationToken::new() }
+        let stopping = CancellationToken::new();
+        Self { store, client, limiter, clock, session_id, gate: Gate::default(), settings, stopping }
     }
 
     /// The settings in force now.

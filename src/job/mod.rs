@@ -9,15 +9,18 @@
 //! tells the limiter what came of it. [`record`] folds an accepted answer into the mirror; the live path and a replay
 //! call the same functions.
 
+mod backup;
 mod balances;
 mod business_health;
 mod call;
 mod carry;
+mod company;
 mod context;
 mod deliver;
 mod find;
 mod fold;
 mod input;
+mod insist;
 mod kit_components;
 mod listing_templates;
 mod order_lines;
@@ -39,7 +42,8 @@ mod verify;
 mod warehouses;
 mod work_queue;
 
-pub use context::{Context, QuantitySettings, Settings};
+pub use company::lists_any;
+pub use context::{BackupSettings, Context, QuantitySettings, Settings};
 pub use find::{find_products, read_components};
 pub use input::{Input, InputError};
 pub use plan::{Planned, Preview, preview};

@@ -2,11 +2,12 @@
 
 use super::{Context, Input, JobError, Report};
 use super::{
-    balances, business_health, kit_components, listing_templates, order_lines, prune, push, settle, shipments,
+    backup, balances, business_health, kit_components, listing_templates, order_lines, prune, push, settle,
+    shipments,
 };
 use super::{storefronts, suppliers, top_selling, warehouses, work_queue};
 use crate::journal::RunOutcome;
-use crate::model::{JobKind, RunId, Trigger};
+use crate::model::{JobKind, RunId, Timestamp, Trigger};
 use crate::store::{Durability, StoreError};
 use crate::telemetry::event;
 use serde_json::json;
@@ -42,8 +43,8 @@ pub fn is_built(kind: JobKind) -> bool {
         | JobKind::WorkQueue
         | JobKind::Push
         | JobKind::Settle
-        | JobKind::Prune => true,
-        JobKind::Backup => false,
+        | JobKind::Prune
+        | JobKind::Backup => true,
     }
 }
 
@@ -61,24 +62,52 @@ pub async fn run_on(
     input: &Input,
 ) -> Result<Finished, StoreError> {
     let started = context.now();
-    let mut write = context.store.begin(Durability::Normal).await?;
-    let run = write.run_begin(context.session_id, kind, trigger, started).await?;
-    if !input.is_empty() {
-        write.run_input(run, &json!(input)).await?;
-    }
-    write.commit().await?;
+    let mut insist = context.insist("begin a run");
+    let run = loop {
+        let attempt = begin(context, kind, trigger, input, started).await;
+        if let Some(run) = insist.on(attempt).await? {
+            break run;
+        }
+    };
 
     let result = work(context, kind, run, trigger, input).await;
     let refused = matches!(result, Err(JobError::Refused(_)));
     let report = result.unwrap_or_else(|error| failed(&error));
 
     let ended = context.now();
-    let mut write = context.store.begin(Durability::Normal).await?;
-    write.run_end(run, kind, report.outcome, &report.summary, ended).await?;
-    write.commit().await?;
+    let mut insist = context.insist("end a run");
+    while insist.on(end(context, kind, run, &report, ended).await).await?.is_none() {}
     say(kind, run, trigger, &report, ended.since(started).as_millis());
     let Report { outcome, summary, wakes } = report;
     Ok(Finished { kind, outcome, summary, refused, wakes })
+}
+
+async fn begin(
+    context: &Context,
+    kind: JobKind,
+    trigger: Trigger,
+    input: &Input,
+    at: Timestamp,
+) -> Result<RunId, StoreError> {
+    let mut write = context.store.begin(Durability::Normal).await?;
+    let run = write.run_begin(context.session_id, kind, trigger, at).await?;
+    if !input.is_empty() {
+        write.run_input(run, &json!(input)).await?;
+    }
+    write.commit().await?;
+    Ok(run)
+}
+
+async fn end(
+    context: &Context,
+    kind: JobKind,
+    run: RunId,
+    report: &Report,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let mut write = context.store.begin(Durability::Normal).await?;
+    write.run_end(run, kind, report.outcome, &report.summary, at).await?;
+    write.commit().await
 }
 
 async fn work(
@@ -103,7 +132,7 @@ async fn work(
         JobKind::Push => push::run(context, run).await,
         JobKind::Settle => settle::run(context, run).await,
         JobKind::Prune => prune::run(context, trigger == Trigger::Operator).await,
-        JobKind::Backup => Ok(Report::partial("this version does not do this job yet")),
+        JobKind::Backup => backup::run(context).await,
     }
 }
 

@@ -68,6 +68,27 @@ pub enum StoreError {
     /// A stored body cannot be read.
     #[error(transparent)]
     Body(#[from] crate::journal::BodyError),
+    /// The disk has less room than a claim is made with (rules.md 35).
+    #[error(
+        "only {free_mib} MiB are free on the disk of {path}, and no wish is sent below {floor_mib} MiB, so that its \
+         answer can be written down; free space, work goes on by itself"
+    )]
+    NoRoom {
+        /// The database.
+        path: PathBuf,
+        /// What is free.
+        free_mib: u64,
+        /// What must be.
+        floor_mib: u64,
+    },
+    /// A copy of the database was not made.
+    #[error("cannot copy the database to {path}: {why}")]
+    Copy {
+        /// The copy.
+        path: PathBuf,
+        /// Why, and what to do.
+        why: String,
+    },
     /// A file operation beside the database failed.
     #[error("cannot {doing} {path}: {source}")]
     File {
@@ -81,17 +102,46 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether the same may succeed later without anybody touching the database: a foreign lock, a full disk, a disk
+    /// that stumbled or was mounted read-only. Damage and what a constraint refuses stay as they are.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Sql { source, .. } => match source {
+                sqlx::Error::PoolTimedOut => true,
+                other => matches!(primary_code(other), Some(5..=8 | 10 | 13 | 14)),
+            },
+            Self::NoRoom { .. } => true,
+            Self::Open { .. }
+            | Self::Migrate { .. }
+            | Self::Missing { .. }
+            | Self::Lock(_)
+            | Self::Foreign { .. }
+            | Self::Body(_)
+            | Self::Copy { .. }
+            | Self::Pruned { .. }
+            | Self::File { .. } => false,
+        }
+    }
+}
+
+/// SQLite's primary result code.
+fn primary_code(error: &sqlx::Error) -> Option<u32> {
+    let code = error.as_database_error().and_then(|e| e.code());
+    code.as_deref().and_then(|c| c.parse::<u32>().ok()).map(|c| c & 0xff)
+}
+
 /// SQLite's result codes that a person can do something about.
 fn advice(error: &sqlx::Error) -> &'static str {
-    let code = error.as_database_error().and_then(|e| e.code());
-    let primary = code.as_deref().and_then(|c| c.parse::<u32>().ok()).map(|c| c & 0xff);
-    match primary {
+    const FOLDER: &str = "; check that the folder exists and that the user tallyd may write to it";
+    match primary_code(error) {
         Some(5 | 6) => "; another program holds a write transaction open: end it, nothing is lost",
         Some(8) => "; the file or its folder is read-only: give the user tallyd write permission",
         Some(10) => "; the disk reports an error: check the host's disk before anything else",
         Some(11 | 26) => "; the file is damaged or no database: stop tallyd and restore a backup",
         Some(13) => "; the disk is full: free space, work goes on by itself",
-        Some(14) => "; check that the folder exists and that the user tallyd may write to it",
+        Some(14) => FOLDER,
+        None if matches!(error, sqlx::Error::Io(_)) => FOLDER,
         _ => "",
     }
 }

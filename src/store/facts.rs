@@ -92,6 +92,8 @@ pub const REST: &[(&str, &str)] = &[
     ("event", "the journal"),
     ("snapshot", "the journal"),
     ("snapshot_table", "the journal"),
+    ("belonging", "whose database it is"),
+    ("copy_mark", "whether it is a copy"),
     ("limiter_memory", "the account's budget"),
     ("job_state", "due times"),
     ("tracked_sku", "what people want tracked, and what was learnt"),

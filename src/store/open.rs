@@ -1,12 +1,14 @@
 //! Opening the database, and the one writer at a time.
 
 use super::error::Doing;
+use super::position_file::PositionFile;
 use super::{Lock, StoreError};
+use crate::model::Position;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteExecutor, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
     SqliteSynchronous,
 };
-use sqlx::{ConnectOptions, Sqlite, Transaction};
+use sqlx::{ConnectOptions, Connection, Sqlite, Transaction};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,24 @@ const BUSY: Duration = Duration::from_secs(10);
 /// Page cache of a writer, in KiB: beyond SQLite's 2 MiB a backlog's working set would be freed and faulted in anew
 /// in every transaction.
 const CACHE_KIB: i64 = 16 * 1024;
+
+/// Asked at each commit; `false` undoes it.
+pub type CommitHook = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// How a database is opened. The defaults are the daemon's; the rest serves tests of what goes wrong.
+#[derive(Clone)]
+pub struct Opening {
+    /// How long a statement waits for a program beside us that is writing.
+    pub busy: Duration,
+    /// Asked at each commit, so that a test can let the process end at any of them.
+    pub at_commit: Option<CommitHook>,
+}
+
+impl Default for Opening {
+    fn default() -> Self {
+        Self { busy: BUSY, at_commit: None }
+    }
+}
 
 /// What a commit promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,21 +55,30 @@ pub struct Store {
     pub(super) read: SqlitePool,
     turn: Arc<Mutex<()>>,
     path: PathBuf,
+    /// The holder's alone.
+    pub(super) position_file: Option<Arc<PositionFile>>,
 }
 
 /// A write transaction. Dropped without [`Write::commit`], it never happened.
 #[derive(Debug)]
 pub struct Write {
     pub(super) tx: Transaction<'static, Sqlite>,
+    /// Where the position is noted once a commit stands that outlives a power cut.
+    position_file: Option<Arc<PositionFile>>,
     _turn: OwnedMutexGuard<()>,
 }
 
 impl Store {
     /// Opens as the holder of the lock: creates the file if need be and brings the schema up to date.
-    pub async fn open(path: &Path, _lock: &Lock) -> Result<Self, StoreError> {
+    pub async fn open(path: &Path, lock: &Lock) -> Result<Self, StoreError> {
+        Self::open_as(path, lock, Opening::default()).await
+    }
+
+    /// The same, opened otherwise.
+    pub async fn open_as(path: &Path, _lock: &Lock, opening: Opening) -> Result<Self, StoreError> {
         let made = super::files::create_for_group(path);
         made.map_err(|error| StoreError::Open { path: path.to_owned(), source: error.into() })?;
-        let store = Self::connect(path, true).await?;
+        let store = Self::connect(path, true, opening).await?;
         store.migrate().await?;
         Ok(store)
     }
@@ -59,13 +88,16 @@ impl Store {
         if !path.exists() {
             return Err(StoreError::Missing { path: path.to_owned() });
         }
-        let store = Self::connect(path, false).await?;
+        let store = Self::connect(path, false, Opening::default()).await?;
         refuse_other_schema(&store.read, path).await?;
         Ok(store)
     }
 
-    async fn connect(path: &Path, holder: bool) -> Result<Self, StoreError> {
-        Self::over(path, options(path, holder)).await
+    async fn connect(path: &Path, holder: bool, opening: Opening) -> Result<Self, StoreError> {
+        let options = options(path, holder).busy_timeout(opening.busy);
+        let mut store = Self::over(path, options, opening.at_commit).await?;
+        store.position_file = holder.then(|| Arc::new(PositionFile::beside(path)));
+        Ok(store)
     }
 
     /// Makes a mirror in a file that is not there yet, to fold the journal into. Nobody else knows the file, so it needs
@@ -74,7 +106,7 @@ impl Store {
         let made = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
         let doing = "make the new file";
         made.map_err(|source| StoreError::File { doing, path: path.to_owned(), source })?;
-        let store = Self::over(path, options(path, true).foreign_keys(false)).await?;
+        let store = Self::over(path, options(path, true).foreign_keys(false), None).await?;
         store.migrate().await?;
         Ok(store)
     }
@@ -84,21 +116,23 @@ impl Store {
         migrated.map_err(|source| StoreError::Migrate { path: self.path.clone(), source })
     }
 
-    async fn over(path: &Path, options: SqliteConnectOptions) -> Result<Self, StoreError> {
+    async fn over(
+        path: &Path,
+        options: SqliteConnectOptions,
+        at_commit: Option<CommitHook>,
+    ) -> Result<Self, StoreError> {
         let failed = |source| StoreError::Open { path: path.to_owned(), source };
-        let full = writer(options.clone().synchronous(SqliteSynchronous::Full)).await.map_err(failed)?;
-        let normal = SqlitePoolOptions::new()
-            .max_connections(1)
-            .max_lifetime(None)
-            .idle_timeout(None)
-            .test_before_acquire(false)
-            .connect_lazy_with(options.clone().synchronous(SqliteSynchronous::Normal));
+        let full = writer(at_commit.clone());
+        let full = full.connect_with(options.clone().synchronous(SqliteSynchronous::Full));
+        let full = full.await.map_err(failed)?;
+        let normal = writer(at_commit);
+        let normal = normal.connect_lazy_with(options.clone().synchronous(SqliteSynchronous::Normal));
         let read = SqlitePoolOptions::new()
             .max_connections(4)
             .max_lifetime(None)
             .test_before_acquire(false)
             .connect_lazy_with(options.read_only(true).create_if_missing(false));
-        Ok(Self { full, normal, read, turn: Arc::default(), path: path.to_owned() })
+        Ok(Self { full, normal, read, turn: Arc::default(), path: path.to_owned(), position_file: None })
     }
 
     /// The database file.
@@ -115,12 +149,33 @@ impl Store {
     /// Waits for its turn and begins a write transaction. Never hold one over a call to the service.
     pub async fn begin(&self, durability: Durability) -> Result<Write, StoreError> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        let pool = match durability {
-            Durability::Full => &self.full,
-            Durability::Normal => &self.normal,
+        let (pool, position_file) = match durability {
+            Durability::Full => (&self.full, self.position_file.clone()),
+            Durability::Normal => (&self.normal, None),
         };
         let tx = pool.begin_with("BEGIN IMMEDIATE").await.doing("begin a write transaction")?;
-        Ok(Write { tx, _turn: turn })
+        Ok(Write { tx, position_file, _turn: turn })
+    }
+
+    /// Fails where the disk has less than `floor_bytes` left.
+    pub fn room(&self, floor_bytes: u64) -> Result<(), StoreError> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let disk =
+            rustix::fs::statvfs(folder.unwrap_or(Path::new("."))).map_err(|error| StoreError::File {
+                doing: "look how much room there is for",
+                path: self.path.clone(),
+                source: error.into(),
+            })?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if free >= floor_bytes {
+            return Ok(());
+        }
+        const MIB: u64 = 1024 * 1024;
+        Err(StoreError::NoRoom {
+            path: self.path.clone(),
+            free_mib: free / MIB,
+            floor_mib: floor_bytes.div_ceil(MIB),
+        })
     }
 
     /// Folds the WAL into the file and closes; the holder's last act.
@@ -135,8 +190,15 @@ impl Store {
 
 impl Write {
     /// Makes it happen.
-    pub async fn commit(self) -> Result<(), StoreError> {
-        self.tx.commit().await.doing("commit")
+    pub async fn commit(mut self) -> Result<(), StoreError> {
+        let Some(file) = self.position_file.take() else {
+            return self.tx.commit().await.doing("commit");
+        };
+        let position = sqlx::query_scalar("SELECT position FROM counter").fetch_one(&mut *self.tx).await;
+        let position = position.doing("read the position that is committed")?;
+        self.tx.commit().await.doing("commit")?;
+        file.note(Position(position));
+        Ok(())
     }
 }
 
@@ -185,8 +247,100 @@ async fn refuse_other_schema<'e>(read: impl SqliteExecutor<'e>, path: &Path) -> 
     Err(StoreError::Foreign { what: "a schema version", value })
 }
 
-async fn writer(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> {
-    let pool =
-        SqlitePoolOptions::new().max_connections(1).min_connections(1).max_lifetime(None).idle_timeout(None);
-    pool.test_before_acquire(false).connect_with(options).await
+/// A pool of one connection that writes.
+///
+/// SQLite ends a transaction itself when the disk is full or fails. The connection then takes itself to be in one for
+/// ever and refuses to begin another, so it is exchanged before the next.
+fn writer(at_commit: Option<CommitHook>) -> SqlitePoolOptions {
+    SqlitePoolOptions::new()
+        .max_connections(1)
+        .max_lifetime(None)
+        .idle_timeout(None)
+        .test_before_acquire(false)
+        .before_acquire(|connection, _| Box::pin(async { Ok(!connection.is_in_transaction()) }))
+        .after_connect(move |connection, _| {
+            let hook = at_commit.clone();
+            Box::pin(async move {
+                if let Some(hook) = hook {
+                    connection.lock_handle().await?.set_commit_hook(move || hook());
+                }
+                Ok(())
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlx::Executor;
+
+    async fn open(path: &Path) -> Store {
+        let lock = Lock::take(path).unwrap();
+        Store::open(path, &lock).await.unwrap()
+    }
+
+    async fn pragma(pool: &SqlitePool, name: &'static str) -> i64 {
+        sqlx::query_scalar(name).fetch_one(pool).await.unwrap()
+    }
+
+    /// A statement that needs more pages than there are.
+    async fn fill(store: &Store) -> Result<(), StoreError> {
+        let mut write = store.begin(Durability::Full).await?;
+        let big = "INSERT INTO parked VALUES (1, 1, 'x', hex(zeroblob(100000)))";
+        write.tx.execute(big).await.doing("fill the disk")?;
+        write.commit().await
+    }
+
+    #[tokio::test]
+    async fn claims_are_synced_and_facts_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(&dir.path().join("t.db")).await;
+        assert_eq!(pragma(&store.full, "PRAGMA synchronous").await, 2, "FULL");
+        assert_eq!(pragma(&store.normal, "PRAGMA synchronous").await, 1, "NORMAL");
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_named_leaves_nothing_half_written_and_work_goes_on_once_there_is_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(&dir.path().join("t.db")).await;
+        store.full.execute("PRAGMA foreign_keys = 0").await.unwrap();
+        let pages = pragma(&store.full, "PRAGMA page_count").await;
+        let limit = format!("PRAGMA max_page_count = {}", pages + 5);
+        store.full.execute(sqlx::AssertSqlSafe(limit)).await.unwrap();
+        let error = fill(&store).await.unwrap_err();
+        assert!(error.may_pass(), "{error}");
+        assert!(error.to_string().contains("the disk is full: free space"), "{error}");
+        assert_eq!(pragma(&store.read, "SELECT count(*) FROM parked").await, 0);
+        // The next transaction has a connection of its own, and with it no limit: there is room again.
+        let mut write = store.begin(Durability::Full).await.unwrap();
+        write.tx.execute("UPDATE counter SET position = 7").await.unwrap();
+        write.commit().await.unwrap();
+        assert_eq!(store.position().await.unwrap(), Position(7));
+    }
+
+    #[tokio::test]
+    async fn what_may_not_be_written_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(&dir.path().join("t.db")).await;
+        store.full.execute("PRAGMA query_only = 1").await.unwrap();
+        let error = fill(&store).await.unwrap_err();
+        assert!(error.to_string().contains("read-only: give the user tallyd write permission"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn the_position_beside_the_database_is_that_of_the_last_synced_commit() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(&dir.path().join("t.db")).await;
+        let file = store.position_file.clone().unwrap();
+        for (durability, noted) in [(Durability::Full, 1), (Durability::Normal, 1), (Durability::Full, 3)] {
+            let mut write = store.begin(durability).await.unwrap();
+            write.position_next().await.unwrap();
+            write.commit().await.unwrap();
+            assert_eq!(file.read(), Some(Position(noted)));
+        }
+        let mut dropped = store.begin(Durability::Full).await.unwrap();
+        dropped.position_next().await.unwrap();
+        drop(dropped);
+        assert_eq!(file.read(), Some(Position(3)), "what was not committed is not noted");
+    }
 }

@@ -4,17 +4,17 @@
 //! look can tell what the wish made from what was there before (rules.md 26). One call makes one thing.
 
 use super::look::{self, Looker, Seen};
-use super::{Deliver, Wish, product_create, refusal, template_create, unmatched, warehouse_create};
+use super::{Deliver, Fold, Wish, product_create, refusal, template_create, unmatched, warehouse_create};
 use crate::client::Request;
 use crate::client::wire::{self, Invalid, Malformed, Outcome, Paging, WriteAnswer};
 use crate::job::JobError;
 use crate::job::call::Answer;
 use crate::job::push::Tally;
 use crate::job::record;
-use crate::model::{Lane, WishId};
+use crate::model::{Lane, Position, WishId};
 use crate::outbox::{Body, Kind, ListingTemplateCreate, ProductCreate, State, WarehouseCreate};
 use crate::reconcile::create::{Found, plan};
-use crate::store::{Durability, Kept, Store, Verdict, Write};
+use crate::store::{Kept, Store, StoreError, Verdict, Write};
 use serde_json::json;
 
 /// A thing to be made.
@@ -65,18 +65,34 @@ async fn conclude(
     tally: &mut Tally,
 ) -> Result<(), JobError> {
     let told = create.read(&answer.reply.body);
-    let mut write = deliver.context.store.begin(Durability::Full).await?;
-    deliver.context.exchange_end(&mut write, answer).await?;
-    let verdict = match told {
-        Ok(told) if told.outcome() == Outcome::Refused => refusal(id, &told.messages),
-        Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => {
-            made.record(&mut write, answer).await?;
-            write.delivery_made(id, made.id()).await?;
-            Verdict::new(id, State::Applied, None, format!("`{}` with id {}", create.name(), made.id()))
-        }
-        Ok(_) | Err(_) => unmatched(id),
-    };
-    deliver.conclude(write, &[verdict], tally).await
+    deliver.conclude(answer, &Told { id, create, told }, tally).await
+}
+
+/// What the service said of a create.
+struct Told<'a> {
+    id: WishId,
+    create: Create<'a>,
+    told: Result<WriteAnswer<Made>, Malformed>,
+}
+
+impl Fold for Told<'_> {
+    async fn fold(
+        &self,
+        write: &mut Write,
+        answer: &Answer,
+        _: Position,
+    ) -> Result<Vec<Verdict>, StoreError> {
+        let (id, name) = (self.id, self.create.name());
+        Ok(vec![match &self.told {
+            Ok(told) if told.outcome() == Outcome::Refused => refusal(id, &told.messages),
+            Ok(WriteAnswer { record: Some(made), was_successful: Some(true), .. }) => {
+                made.record(write, answer).await?;
+                write.delivery_made(id, made.id()).await?;
+                Verdict::new(id, State::Applied, None, format!("`{name}` with id {}", made.id()))
+            }
+            Ok(_) | Err(_) => unmatched(id),
+        }])
+    }
 }
 
 impl<'a> Create<'a> {
@@ -194,7 +210,7 @@ impl Made {
         }
     }
 
-    async fn record(&self, write: &mut Write, answer: &Answer) -> Result<(), JobError> {
+    async fn record(&self, write: &mut Write, answer: &Answer) -> Result<(), StoreError> {
         match self {
             Made::Product(product) => {
                 record::product_made(write, answer.id, answer.sent_at, product).await?;

@@ -22,16 +22,16 @@ pub(super) use foresee::foresee;
 pub(super) use look::{Looker, Seen, order, shipment};
 
 use super::call::Answer;
-use super::carry::{self, Load, Went};
+use super::carry::{self, Load, WRITE_ANSWER, Went};
 use super::push::Tally;
 use super::{Context, JobError};
 use crate::client::Request;
 use crate::client::wire::Invalid;
 use crate::limiter::Pace;
-use crate::model::{Lane, RunId, ShipmentId, Sku, Timestamp, WishId};
+use crate::model::{Lane, Position, RunId, ShipmentId, Sku, Timestamp, WishId};
 use crate::outbox::{self, Body, Reason, State};
 use crate::reconcile::Plan;
-use crate::store::{CellWrite, Claim, Durability, Kept, Verdict, WishRow, Write};
+use crate::store::{CellWrite, Claim, Durability, Kept, StoreError, Verdict, WishRow, Write};
 use crate::telemetry::event;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -68,6 +68,24 @@ struct Parcel<T> {
     kept: Kept,
     /// What its entry in the call is made of.
     entry: T,
+}
+
+/// What a kind makes of its answer.
+trait Fold: Sync {
+    /// Writes what the answer brings, and says where its wishes go. It may be called again, if the commit fails.
+    async fn fold(
+        &self,
+        write: &mut Write,
+        answer: &Answer,
+        ended: Position,
+    ) -> Result<Vec<Verdict>, StoreError>;
+}
+
+/// An answer that brings nothing but its wishes' moves.
+impl Fold for Vec<Verdict> {
+    async fn fold(&self, _: &mut Write, _: &Answer, _: Position) -> Result<Vec<Verdict>, StoreError> {
+        Ok(self.clone())
+    }
 }
 
 impl<'a> Deliver<'a> {
@@ -225,6 +243,7 @@ impl<'a> Deliver<'a> {
         tally: &mut Tally,
     ) -> Result<Option<Answer>, JobError> {
         let request = request.map_err(|why| JobError::Implausible(why.to_string()))?;
+        self.context.may_claim().await?;
         let permit = self.context.place(request.operation, lane, Pace::Paid).await?;
         if self.context.now().since(seen_at) > FRESH || !permit.may_send() {
             permit.give_back();
@@ -279,18 +298,27 @@ impl<'a> Deliver<'a> {
         tally.note(why);
     }
 
-    /// Commits what an answer meant for its wishes, together with what `write` holds already.
-    async fn conclude(
-        &mut self,
-        mut write: Write,
-        moves: &[Verdict],
-        tally: &mut Tally,
-    ) -> Result<(), JobError> {
-        write.outbox_move(State::Sending, moves, self.context.now()).await?;
-        write.commit().await?;
-        tell(moves);
-        tally.count(moves);
+    /// Commits an answer with what it brings and what it means for its wishes, until that stands.
+    async fn conclude(&self, answer: &Answer, fold: &impl Fold, tally: &mut Tally) -> Result<(), JobError> {
+        let mut insist = self.context.insist(WRITE_ANSWER);
+        let moves = loop {
+            let attempt = self.try_conclude(answer, fold).await;
+            if let Some(moves) = insist.on(attempt).await? {
+                break moves;
+            }
+        };
+        tell(&moves);
+        tally.count(&moves);
         Ok(())
+    }
+
+    async fn try_conclude(&self, answer: &Answer, fold: &impl Fold) -> Result<Vec<Verdict>, StoreError> {
+        let mut write = self.context.store.begin(Durability::Full).await?;
+        let position = self.context.exchange_end(&mut write, answer).await?;
+        let moves = fold.fold(&mut write, answer, position).await?;
+        write.outbox_move(State::Sending, &moves, self.context.now()).await?;
+        write.commit().await?;
+        Ok(moves)
     }
 }
 

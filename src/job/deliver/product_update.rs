@@ -5,17 +5,17 @@
 //! between; a caller who wants other quantities is told so.
 
 use super::look::Looker;
-use super::{Deliver, Wish, refusal, sku_subject, unmatched};
+use super::{Deliver, Fold, Wish, refusal, sku_subject, unmatched};
 use crate::client::Request;
-use crate::client::wire::{self, Invalid, Outcome};
+use crate::client::wire::{self, Invalid, Malformed, Outcome, WriteAnswer};
 use crate::job::call::Answer;
 use crate::job::push::Tally;
 use crate::job::push::brake::judge_update;
 use crate::job::{JobError, record};
-use crate::model::{ExchangeId, Lane, Quantity, Sku, Timestamp, WarehouseId, WishId};
+use crate::model::{ExchangeId, Lane, Position, Quantity, Sku, Timestamp, WarehouseId, WishId};
 use crate::outbox::{Body, Kind, ProductUpdate, Reason, Rejection, State};
 use crate::reconcile::Plan;
-use crate::store::{CellWrite, Durability, Kept, ProductCells, Store, Verdict};
+use crate::store::{CellWrite, Kept, ProductCells, Store, StoreError, Verdict, Write};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -122,19 +122,35 @@ async fn conclude(
     tally: &mut Tally,
 ) -> Result<(), JobError> {
     let told = wire::decode_product_answer(&answer.reply.body);
-    let mut write = deliver.context.store.begin(Durability::Full).await?;
-    let position = deliver.context.exchange_end(&mut write, answer).await?;
-    if let Ok(told) = &told {
-        let when = (position, answer.sent_at);
-        record::product_updated(&mut write, answer.id, when, writes, told).await?;
-    }
-    let verdict = match told {
-        Ok(told) if told.outcome() == Outcome::Refused => refusal(id, &told.messages),
-        // A record is not asked for: an update makes nothing whose id would be needed.
-        Ok(told) if told.was_successful == Some(true) => {
-            Verdict::new(id, State::Applied, None, "the product was updated; its quantities stayed")
+    deliver.conclude(answer, &Told { id, writes, told }, tally).await
+}
+
+/// What the service said of an update.
+struct Told<'a> {
+    id: WishId,
+    writes: &'a [CellWrite],
+    told: Result<WriteAnswer<wire::Product>, Malformed>,
+}
+
+impl Fold for Told<'_> {
+    async fn fold(
+        &self,
+        write: &mut Write,
+        answer: &Answer,
+        ended: Position,
+    ) -> Result<Vec<Verdict>, StoreError> {
+        let id = self.id;
+        if let Ok(told) = &self.told {
+            let when = (ended, answer.sent_at);
+            record::product_updated(write, answer.id, when, self.writes, told).await?;
         }
-        Ok(_) | Err(_) => unmatched(id),
-    };
-    deliver.conclude(write, &[verdict], tally).await
+        Ok(vec![match &self.told {
+            Ok(told) if told.outcome() == Outcome::Refused => refusal(id, &told.messages),
+            // A record is not asked for: an update makes nothing whose id would be needed.
+            Ok(told) if told.was_successful == Some(true) => {
+                Verdict::new(id, State::Applied, None, "the product was updated; its quantities stayed")
+            }
+            Ok(_) | Err(_) => unmatched(id),
+        }])
+    }
 }

@@ -1,17 +1,17 @@
 //! `shipment.create`: several orders a call, each once, each read just before; lines and quantities are always named.
 
 use super::look::{self, Looker};
-use super::{Deliver, Parcel, Wish, order_subject, refusal, unmatched};
+use super::{Deliver, Fold, Parcel, Wish, order_subject, refusal, unmatched};
 use crate::client::Request;
 use crate::client::wire::{self, CreatedShipment, Invalid, Outcome};
 use crate::job::JobError;
 use crate::job::call::Answer;
 use crate::job::push::Tally;
 use crate::job::record;
-use crate::model::{Lane, OrderId, Timestamp, WishId};
+use crate::model::{Lane, OrderId, Position, Timestamp, WishId};
 use crate::outbox::{Body, Kind, ShipmentCreate, State};
 use crate::reconcile::shipment::{ClaimedLine, plan};
-use crate::store::{Durability, Kept, Verdict};
+use crate::store::{Kept, StoreError, Verdict, Write};
 use serde_json::json;
 
 /// Orders of one call. Each costs a read of its own, so more would save little, and the first of them would wait
@@ -97,23 +97,38 @@ async fn conclude(
 ) -> Result<(), JobError> {
     let records = wire::decode_created_shipments(&answer.reply.body).map(|decoded| decoded.records);
     let records: Vec<CreatedShipment> = records.unwrap_or_default();
-    let mut write = deliver.context.store.begin(Durability::Full).await?;
-    deliver.context.exchange_end(&mut write, answer).await?;
-    let orders: Vec<OrderId> = loads.iter().map(|load| load.entry.0).collect();
-    record::shipments_made(&mut write, answer.id, answer.sent_at, &orders, &records).await?;
-    let mut moves = Vec::new();
-    for Parcel { kept, entry: (order_id, _) } in loads {
-        let ours = record::shipment_record(&records, *order_id);
-        if let Some(refused) = ours.filter(|ours| ours.outcome() == Outcome::Refused) {
-            moves.push(refusal(kept.id, &refused.messages));
-            continue;
+    deliver.conclude(answer, &Told { loads, records }, tally).await
+}
+
+/// What the service said of the shipments of a call.
+struct Told<'a> {
+    loads: &'a [Load],
+    records: Vec<CreatedShipment>,
+}
+
+impl Fold for Told<'_> {
+    async fn fold(
+        &self,
+        write: &mut Write,
+        answer: &Answer,
+        _: Position,
+    ) -> Result<Vec<Verdict>, StoreError> {
+        let orders: Vec<OrderId> = self.loads.iter().map(|load| load.entry.0).collect();
+        record::shipments_made(write, answer.id, answer.sent_at, &orders, &self.records).await?;
+        let mut moves = Vec::new();
+        for Parcel { kept, entry: (order_id, _) } in self.loads {
+            let ours = record::shipment_record(&self.records, *order_id);
+            if let Some(refused) = ours.filter(|ours| ours.outcome() == Outcome::Refused) {
+                moves.push(refusal(kept.id, &refused.messages));
+                continue;
+            }
+            let Some(made) = ours.and_then(|ours| record::shipment_of(ours, *order_id)) else {
+                moves.push(unmatched(kept.id));
+                continue;
+            };
+            write.delivery_made(kept.id, made.id.0).await?;
+            moves.push(Verdict::new(kept.id, State::Applied, None, format!("shipment {}", made.id)));
         }
-        let Some(made) = ours.and_then(|ours| record::shipment_of(ours, *order_id)) else {
-            moves.push(unmatched(kept.id));
-            continue;
-        };
-        write.delivery_made(kept.id, made.id.0).await?;
-        moves.push(Verdict::new(kept.id, State::Applied, None, format!("shipment {}", made.id)));
+        Ok(moves)
     }
-    deliver.conclude(write, &moves, tally).await
 }

@@ -3,7 +3,7 @@
 //! A wish that names its shipment by key waits until that shipment is there, without a call and without a look.
 
 use super::look::{self, Looker};
-use super::{Deliver, Parcel, Wish, refusal, shipment_subject, unmatched};
+use super::{Deliver, Parcel, Wish, refusal, shipment_subject, tell, unmatched};
 use crate::client::Request;
 use crate::client::wire::{self, Invalid, Outcome, TrackingAnswer};
 use crate::job::JobError;
@@ -125,7 +125,12 @@ async fn agreed(
     let mut write = deliver.context.store.begin(Durability::Full).await?;
     write.outbox_claim(exchange, &[Claim { id, written: None }], deliver.context.now()).await?;
     let detail = "the shipment carried this number already";
-    deliver.conclude(write, &[Verdict::new(id, State::Applied, None, detail)], tally).await
+    let moves = [Verdict::new(id, State::Applied, None, detail)];
+    write.outbox_move(State::Sending, &moves, deliver.context.now()).await?;
+    write.commit().await?;
+    tell(&moves);
+    tally.count(&moves);
+    Ok(())
 }
 
 /// Every item carries its own words: nothing falls back to what the call says of the whole shipment.
@@ -199,7 +204,5 @@ async fn conclude(
         }
     });
     let moves: Vec<Verdict> = moves.collect();
-    let mut write = deliver.context.store.begin(Durability::Full).await?;
-    deliver.context.exchange_end(&mut write, answer).await?;
-    deliver.conclude(write, &moves, tally).await
+    deliver.conclude(answer, &moves, tally).await
 }

@@ -6,8 +6,8 @@ use super::work::{Look, Work, gather};
 use crate::client::Request;
 use crate::client::wire;
 use crate::job::call::Answer;
-use crate::job::carry::{self, Load, Went};
-use crate::job::record::{self, Told};
+use crate::job::carry::{self, Ending, Load, Went};
+use crate::job::record::Told;
 use crate::job::settle::{self, Tally};
 use crate::job::{Context, JobError, key_works};
 use crate::limiter::Pace;
@@ -59,6 +59,7 @@ pub(super) struct Call {
 
 /// Sends the cells as one call, decided anew.
 pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError> {
+    context.may_claim().await?;
     let permit = context.place(Operation::UpdateQuantityOnHand, call.lane, call.pace).await?;
     let lines = lines(&context, &call).await?;
     // Another call may have been throttled meanwhile; the next batch waits its turn anew.
@@ -215,7 +216,7 @@ async fn accepted(
     }
     let is_unclear = matches!(told, Told::Unclear(_));
     let written: Vec<CellWrite> = lines.iter().map(|line| line.write.clone()).collect();
-    finish(context, answer, &moves, &written, &told).await?;
+    carry::conclude(context, answer, &moves, Ending::Answered(&written, &told)).await?;
     tell(context, &lines, &moves, answer);
     let looked =
         if is_unclear { settle::look_back(context, run, answer.id).await? } else { Tally::default() };
@@ -227,22 +228,6 @@ async fn accepted(
         held: looked.held,
         in_doubt: tally(State::InDoubt).saturating_sub(looked.landed + looked.held),
     })
-}
-
-/// Commits what came of the call: the exchange, the wishes' states, the cells.
-async fn finish(
-    context: &Context,
-    answer: &Answer,
-    moves: &[Verdict],
-    written: &[CellWrite],
-    told: &Told,
-) -> Result<(), JobError> {
-    let mut write = context.store.begin(Durability::Full).await?;
-    let position = context.exchange_end(&mut write, answer).await?;
-    write.outbox_move(State::Sending, moves, context.now()).await?;
-    record::quantities_answered(&mut write, answer.id, (position, answer.sent_at), written, told).await?;
-    write.commit().await?;
-    Ok(())
 }
 
 fn cells(lines: &[Line]) -> Vec<Cell> {

@@ -1,0 +1,242 @@
+//! Copies of the database: made while others work on it, proved, and marked as what they are (rules.md 20).
+//!
+//! `VACUUM INTO` reads one state of the database and writes it compactly. Nobody waits for it but during its first
+//! moments, in which two readers, the one that copies and the one that compares, must come to see the same state. A
+//! copy is checked and compared with its original table by table before it gets its name: one that was never read is
+//! a hope. It is written under another name first, so that what has the name is whole.
+//!
+//! Not copied by `cp`: without the write-ahead log the file is half of the truth, and without the mark a restored copy
+//! would do again what was done since.
+
+use super::error::Doing;
+use super::{Durability, Store, StoreError, table_hash};
+use crate::model::{Position, Timestamp};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Holds the company's data: for its owner and, to read, its group.
+const MODE: u32 = 0o640;
+/// How often the growing file is looked at: it tells when the copying reader has begun, and how far it is.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A copy that was made and proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// Its size.
+    pub size_bytes: u64,
+    /// How many tables were compared.
+    pub tables: usize,
+    /// How many rows they have.
+    pub rows: u64,
+    /// The journal's position it stands at.
+    pub position: Position,
+}
+
+impl Store {
+    /// Copies the database to a file that is not there yet. `progress` is told the bytes written and about how many
+    /// there will be.
+    pub async fn backup(
+        &self,
+        to: &Path,
+        at: Timestamp,
+        progress: impl Fn(u64, u64) + Send,
+    ) -> Result<Copied, StoreError> {
+        if to.exists() {
+            let why = "there is a file of this name already; choose another, nothing is overwritten".into();
+            return Err(StoreError::Copy { path: to.to_owned(), why });
+        }
+        let partial = Partial::create(to)?;
+        let mut original = self.copy_into(&partial.path, progress).await?;
+        let copied = prove(&mut original, &partial.path, to, at).await?;
+        original.close().await.doing("end the look at the original")?;
+        partial.name(to).await?;
+        Ok(copied)
+    }
+
+    /// Writes the copy; what is returned still sees the state that was copied.
+    async fn copy_into(
+        &self,
+        partial: &Path,
+        progress: impl Fn(u64, u64) + Send,
+    ) -> Result<SqliteConnection, StoreError> {
+        let gate = self.begin(Durability::Normal).await?;
+        let mut original = self.aside().await?;
+        let sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size, counter";
+        begin(&mut original).await?;
+        let total: i64 = sqlx::query_scalar(sql).fetch_one(&mut original).await.doing("begin a copy")?;
+        let mut copying = self.aside().await?;
+        let into = partial.display().to_string();
+        let mut copying = tokio::spawn(async move {
+            let done = sqlx::query("VACUUM INTO ?1").bind(into).execute(&mut copying).await;
+            done.map(drop).doing("write the copy")
+        });
+        let mut gate = Some(gate);
+        loop {
+            tokio::select! {
+                done = &mut copying => {
+                    done.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic()))?;
+                    return Ok(original);
+                }
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            let written = std::fs::metadata(partial).map_or(0, |file| file.len());
+            progress(written, total.unsigned_abs());
+            // Its first byte is written after it began to read: from here on others may write.
+            if written > 0 {
+                gate.take();
+            }
+        }
+    }
+
+    /// A connection of its own, outside the pools.
+    async fn aside(&self) -> Result<SqliteConnection, StoreError> {
+        connect(self.path(), false).await
+    }
+
+    /// Removes the oldest copies of this database that stand in a folder, as far as there are more than `keep`; how many
+    /// is returned. Only what has the name of a scheduled copy and carries the mark of one of this database is touched.
+    pub async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize, StoreError> {
+        let failed = |source| StoreError::File { doing: "look through", path: folder.to_owned(), source };
+        let mut names: Vec<PathBuf> = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(failed)? {
+            names.push(entry.map_err(failed)?.path());
+        }
+        names.retain(|path| is_scheduled(path));
+        names.sort();
+        let mut ours = Vec::new();
+        for path in names {
+            if self.is_copy(&path).await {
+                ours.push(path);
+            }
+        }
+        let removed = ours.len().saturating_sub(keep);
+        for path in ours.iter().take(removed) {
+            let gone = std::fs::remove_file(path);
+            gone.map_err(|source| StoreError::File {
+                doing: "remove the old copy",
+                path: path.clone(),
+                source,
+            })?;
+        }
+        Ok(removed)
+    }
+
+    /// Whether a file is a marked copy of this database. One that cannot be read is not ours to remove.
+    async fn is_copy(&self, path: &Path) -> bool {
+        let sql = "SELECT salt FROM belonging";
+        let own: Result<Vec<u8>, _> = sqlx::query_scalar(sql).fetch_one(&self.read).await;
+        let Ok(mut copy) = connect(path, true).await else { return false };
+        let sql = "SELECT b.salt FROM belonging b JOIN copy_mark m ON m.id = b.id";
+        let its: Result<Option<Vec<u8>>, _> = sqlx::query_scalar(sql).fetch_optional(&mut copy).await;
+        matches!((own, its), (Ok(own), Ok(Some(its))) if own == its)
+    }
+}
+
+/// The name of a scheduled copy: it sorts by time.
+pub fn scheduled_name(at: Timestamp) -> String {
+    format!("tallyd-{}.db", at.rfc3339().replace(':', ""))
+}
+
+fn is_scheduled(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let shape: Option<String> = name.map(|name| name.replace(|c: char| c.is_ascii_digit(), "0"));
+    shape.as_deref() == Some(&scheduled_name(Timestamp(0)).replace(|c: char| c.is_ascii_digit(), "0"))
+}
+
+async fn connect(path: &Path, read_only: bool) -> Result<SqliteConnection, StoreError> {
+    let options = SqliteConnectOptions::new().filename(path).create_if_missing(false).read_only(read_only);
+    let opened = options.busy_timeout(Duration::from_secs(10)).connect().await;
+    opened.map_err(|source| StoreError::Open { path: path.to_owned(), source })
+}
+
+async fn begin(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    sqlx::query("BEGIN").execute(connection).await.map(drop).doing("look at one state of the database")
+}
+
+/// Checks the copy, holds it against the original, and marks it.
+async fn prove(
+    original: &mut SqliteConnection,
+    partial: &Path,
+    to: &Path,
+    at: Timestamp,
+) -> Result<Copied, StoreError> {
+    let mut copy = connect(partial, false).await?;
+    let wrong = |why: String| StoreError::Copy { path: to.to_owned(), why };
+    let sound: String =
+        sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut copy).await.doing("check the copy")?;
+    if sound != "ok" {
+        return Err(wrong(format!("what was written is damaged ({sound}); check the disk it is on")));
+    }
+    let (theirs, ours) = (table_hash::of(original).await?, table_hash::of(&mut copy).await?);
+    if let Some((table, _)) = theirs.iter().find(|(table, hash)| ours.get(*table) != Some(hash)) {
+        return Err(wrong(format!("its table {table} is not that of the original; check both disks")));
+    }
+    let position: i64 = sqlx::query_scalar("SELECT position FROM counter")
+        .fetch_one(&mut copy)
+        .await
+        .doing("read the copy's position")?;
+    let sql = "INSERT OR REPLACE INTO copy_mark (id, made_ms, position) VALUES (1, ?1, ?2)";
+    let marked = sqlx::query(sql).bind(at.0).bind(position).execute(&mut copy).await;
+    marked.doing("mark the copy")?;
+    copy.close().await.doing("close the copy")?;
+    let size_bytes = std::fs::metadata(partial).map_or(0, |file| file.len());
+    let rows = ours.values().map(|hash| hash.rows).sum();
+    Ok(Copied { size_bytes, tables: ours.len(), rows, position: Position(position) })
+}
+
+/// A copy that has no name yet; it goes when it is not named.
+struct Partial {
+    path: PathBuf,
+    is_named: bool,
+}
+
+impl Partial {
+    fn create(to: &Path) -> Result<Self, StoreError> {
+        let mut name = to.as_os_str().to_owned();
+        name.push(".partial");
+        let path = PathBuf::from(name);
+        let made = OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(&path);
+        let made = made.and_then(|file| file.set_permissions(Permissions::from_mode(MODE)));
+        match made {
+            Ok(()) => Ok(Self { path, is_named: false }),
+            Err(source) => {
+                let why = format!("{source}; check that the folder exists and may be written");
+                Err(StoreError::Copy { path: to.to_owned(), why })
+            }
+        }
+    }
+
+    /// Gives it its name, once every byte is on the disk.
+    async fn name(mut self, to: &Path) -> Result<(), StoreError> {
+        let (from, target) = (self.path.clone(), to.to_owned());
+        let named = tokio::task::spawn_blocking(move || settle(&from, &target)).await;
+        named.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic())).map_err(|source| {
+            StoreError::File { doing: "put the copy in its place at", path: to.to_owned(), source }
+        })?;
+        self.is_named = true;
+        Ok(())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.is_named {
+            // What is left behind is overwritten by the next copy of this name.
+            drop(std::fs::remove_file(&self.path));
+        }
+    }
+}
+
+fn settle(from: &Path, to: &Path) -> io::Result<()> {
+    File::open(from)?.sync_all()?;
+    // Unlike a rename it fails where a file of this name came up meanwhile.
+    std::fs::hard_link(from, to)?;
+    std::fs::remove_file(from)?;
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}

@@ -1,0 +1,84 @@
+//! The position beside the database: a file of one line that notices when the database goes back in time (rules.md 20).
+//!
+//! It is written after a commit that outlives a power cut, and not synced. So it may lag behind the database, after a
+//! crash for instance, and never runs ahead of it: a database *behind* the file was put back, by a restore or by
+//! somebody's `cp`. Written before the commit it would raise a false alarm after every kill in between.
+//!
+//! What it is not for: a host that was put back as a whole, file and all, is not noticed.
+
+use crate::model::Position;
+use crate::telemetry::event;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Debug)]
+pub(super) struct PositionFile {
+    path: PathBuf,
+    file: OnceLock<File>,
+    complained: AtomicBool,
+}
+
+impl PositionFile {
+    pub(super) fn beside(database: &Path) -> Self {
+        let mut name = database.as_os_str().to_owned();
+        name.push(".position");
+        Self { path: PathBuf::from(name), file: OnceLock::new(), complained: AtomicBool::new(false) }
+    }
+
+    /// The last position that was noted. A file that is not there or makes no sense says nothing: a power cut may
+    /// leave half a line, and that must not look like lost time.
+    pub(super) fn read(&self) -> Option<Position> {
+        let text = std::fs::read_to_string(&self.path).ok()?;
+        let (first, second) = text.trim_end().split_once(' ')?;
+        let position = first.parse().ok()?;
+        (first == second).then_some(Position(position))
+    }
+
+    /// Notes a position that was committed. A failure leaves the file behind, which is allowed; it is said once.
+    pub(super) fn note(&self, position: Position) {
+        let line = format!("{0:020} {0:020}\n", position.0);
+        let written = self.open().and_then(|file| file.write_all_at(line.as_bytes(), 0));
+        if let Err(error) = written
+            && !self.complained.swap(true, Ordering::Relaxed)
+        {
+            let path = self.path.display();
+            tracing::warn!(
+                event = event::DAEMON_WARNING,
+                "cannot write {path}: {error}; until it can be written, a database put back in time may go unnoticed"
+            );
+        }
+    }
+
+    fn open(&self) -> std::io::Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let options =
+            OpenOptions::new().create(true).truncate(false).write(true).mode(0o640).open(&self.path)?;
+        Ok(self.file.get_or_init(|| options))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_line_says_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = PositionFile::beside(&dir.path().join("t.db"));
+        assert_eq!(file.read(), None);
+        file.note(Position(4711));
+        assert_eq!(file.read(), Some(Position(4711)));
+        for cut in 0..41 {
+            let line = std::fs::read(&file.path).unwrap();
+            let torn = dir.path().join("torn.db");
+            let torn_file = PositionFile::beside(&torn);
+            std::fs::write(&torn_file.path, &line[..cut]).unwrap();
+            assert_eq!(torn_file.read(), None, "{cut} bytes");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A database that went back in time: a restored copy, or a file put back (rules.md 20).
+//!
+//! What was done between the copy and the restore nobody here remembers. Doing it again is harmless where the wish is
+//! absolute and doubles it where it is not, so what is not absolute is held until a person has looked. The counter
+//! jumps over the positions that were lost: no position ever means two things, and the alarm is raised once.
+
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::model::{Position, Timestamp, WishId};
+use crate::outbox::Reason;
+use std::collections::BTreeSet;
+
+/// How a database is known to have gone back in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The last position that is known to have been reached.
+    pub reached: Position,
+    /// What the operator is told.
+    pub how: String,
+}
+
+/// Pending wishes that would double what was done already. A count that names what it was made against is among them:
+/// our own writes since the copy would look like sales.
+const DOUBLES: &str = "
+SELECT id FROM outbox WHERE state = 'pending'
+  AND (kind IN ('quantity.adjust', 'shipment.create', 'tracking.submit', 'product.create', 'warehouse.create',
+                'listing_template.create')
+       OR (kind = 'quantity.set' AND (json_type(body, '$.seen') IS NOT NULL
+                                      OR json_type(body, '$.counted_at') IS NOT NULL)))";
+
+impl Store {
+    /// Whether the database is a copy, or behind the position noted beside it. Asked at the start, before anything is
+    /// written.
+    pub async fn restored(&self) -> Result<Option<Restored>, StoreError> {
+        let stands = self.position().await?;
+        let noted = self.position_file.as_ref().and_then(|file| file.read()).unwrap_or(stands);
+        let sql = "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') FROM copy_mark";
+        let copied: Option<String> =
+            sqlx::query_scalar(sql).fetch_optional(&self.read).await.doing("look for the mark of a copy")?;
+        let how = match copied {
+            Some(at) => format!("the database is a copy made at {at}"),
+            None if noted > stands => {
+                let lost = noted.0 - stands.0;
+                format!("the database was put back: {lost} position(s) of its journal are gone")
+            }
+            None => return Ok(None),
+        };
+        Ok(Some(Restored { reached: noted.max(stands), how }))
+    }
+}
+
+impl Write {
+    /// Holds what may have been done since, and takes the database into use; how many wishes are held is returned.
+    /// After [`Write::session_begin`], which puts in doubt what was under way.
+    pub async fn restored_hold(&mut self, restored: &Restored, at: Timestamp) -> Result<u64, StoreError> {
+        let sql = "UPDATE counter SET position = max(position, ?1)";
+        let jump = sqlx::query(sql).bind(restored.reached.0).execute(&mut *self.tx).await;
+        jump.doing("jump over the positions that were lost")?;
+        let done = sqlx::query("DELETE FROM copy_mark").execute(&mut *self.tx).await;
+        done.doing("take a copy into use")?;
+        self.forget_doubts(at).await?;
+        self.forget_bases().await?;
+        let found = sqlx::query_scalar(DOUBLES).fetch_all(&mut *self.tx).await;
+        let doubles: Vec<i64> = found.doing("find the wishes that may have been done")?;
+        let doubles: BTreeSet<WishId> = doubles.into_iter().map(WishId).collect();
+        if doubles.is_empty() {
+            return Ok(0);
+        }
+        let what = format!("{}; this may have been done since", restored.how);
+        self.brake_trip(Reason::Restored, &what, &doubles, at).await
+    }
+
+    /// An adjust in doubt cannot be decided by a look any more: the cell may have moved on and come back since. It is
+    /// held with the others.
+    async fn forget_doubts(&mut self, at: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE outbox SET moves = moves + 1, state = 'pending', reason = 'not_sent', moved_ms = ?1 \
+                   WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt' AND kind = 'quantity.adjust'";
+        let done = sqlx::query(sql).bind(at.0).execute(&mut *self.tx).await;
+        done.doing("hold the adjusts in doubt")?;
+        self.cells_free(at).await
+    }
+
+    /// What a count was measured against lacks our writes since the copy: the first read takes its place (rules.md 3).
+    async fn forget_bases(&mut self) -> Result<(), StoreError> {
+        let sql = "UPDATE outbox SET moves = moves + 1, base_quantity = NULL, base_ours = NULL, base_ms = NULL, \
+                       position = (SELECT position FROM counter) WHERE state = 'pending' AND kind = 'quantity.set'";
+        sqlx::query(sql).execute(&mut *self.tx).await.map(drop).doing("forget the bases of counts")
+    }
+}

@@ -1,0 +1,21 @@
+//! What a crash, a power cut, a full disk or an old copy of the database may do to wishes: nothing.
+
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test ends at the first thing that is not as said, nobody imports it, and it shows what it measured"
+)]
+
+mod backup;
+mod belonging;
+mod conclude;
+mod matrix;
+mod power;
+mod recovery;
+mod restored;
+mod rig;
+mod storm;
+#[path = "../support/mod.rs"]
+mod support;
+mod trouble;
