@@ -248,18 +248,15 @@ impl Journal {
 /// `[backup]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// Where copies of the database are written.
-    pub directory: PathBuf,
+    /// Where copies of the database are written; none: in `backup` beside it.
+    pub directory: Option<PathBuf>,
     /// How many of them are kept.
     pub keep: u32,
 }
 
 impl Backup {
     pub(super) fn read(table: &mut Reader<'_>) -> Self {
-        Self {
-            directory: table.parsed("directory", "/var/lib/tallyd/backup", path),
-            keep: table.integer("keep", 7, 1..=10_000),
-        }
+        Self { directory: table.optional("directory", path), keep: table.integer("keep", 7, 1..=10_000) }
     }
 }
 

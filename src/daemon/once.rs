@@ -1,4 +1,7 @@
 //! `run --once`: each enabled job once, the outbox drained, then the end. For tests, for a first fill, for cron.
+//!
+//! What keeps the house and reads nothing, pruning and copies, runs where its hour has passed since it was last done:
+//! from cron each minute, a copy of everything each minute would serve nobody.
 
 use super::settings;
 use super::start::{Daemon, StartError};
@@ -37,6 +40,9 @@ const ORDER: [JobKind; 11] = [
     JobKind::WorkQueue,
 ];
 
+/// What reads nothing from the service.
+const HOUSEKEEPING: [JobKind; 2] = [JobKind::Prune, JobKind::Backup];
+
 impl Daemon {
     /// Runs each enabled job once, then the push until nothing is left to send, and closes.
     pub async fn once(self) -> Result<Once, StartError> {
@@ -44,7 +50,12 @@ impl Daemon {
         let enabled: Vec<JobKind> =
             settings::schedules(&self.config).into_iter().map(|(kind, _)| kind).collect();
         let first = ORDER.into_iter().filter(|kind| enabled.contains(kind));
-        let others = enabled.iter().copied().filter(|kind| !ORDER.contains(kind));
+        let mut others = Vec::new();
+        for kind in enabled.iter().copied().filter(|kind| !ORDER.contains(kind)) {
+            if !HOUSEKEEPING.contains(&kind) || self.is_overdue(kind).await? {
+                others.push(kind);
+            }
+        }
         let mut once = Once { runs: Vec::new() };
         let mut next: VecDeque<JobKind> = first.chain(others).chain([JobKind::Push]).collect();
         while let Some(kind) = next.pop_front() {
@@ -62,6 +73,15 @@ impl Daemon {
         }
         self.close().await?;
         Ok(once)
+    }
+
+    /// Whether a start of the job has passed since it was last done, or since the database was taken into use.
+    async fn is_overdue(&self, kind: JobKind) -> Result<bool, StartError> {
+        let schedules = settings::schedules(&self.config);
+        let schedule = schedules.iter().find(|(scheduled, _)| *scheduled == kind);
+        let last = self.context.store.job_done_or_begun(kind).await?;
+        let next = schedule.zip(last).and_then(|((_, schedule), last)| schedule.next_start(kind, last));
+        Ok(next.is_some_and(|next| next <= self.context.now()))
     }
 
     async fn settle_is_due(&self) -> Result<bool, StartError> {

@@ -87,7 +87,11 @@ pub(super) fn jobs(config: &Config) -> Settings {
         timeout: config.service.timeout,
         free_floor_bytes: FREE_FLOOR_BYTES,
         backup: BackupSettings {
-            directory: config.backup.directory.clone(),
+            directory: config
+                .backup
+                .directory
+                .clone()
+                .unwrap_or_else(|| config.database.path.with_file_name("backup")),
             keep: usize::try_from(config.backup.keep).unwrap_or(usize::MAX),
         },
     }

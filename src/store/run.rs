@@ -103,7 +103,19 @@ impl Store {
         sqlx::query_as(sql).bind(id.0).fetch_all(&self.read).await.doing("read the exchanges of a run")
     }
 
-    /// When each job last fired and last did all it set out to do.
+    /// When a job last did all it set out to do; where it never did, when the database was first taken into use.
+    pub async fn job_done_or_begun(&self, job: JobKind) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT coalesce((SELECT max(ended_ms) FROM run WHERE job = ?1 AND outcome = 'ok'), \
+                                   (SELECT min(started_ms) FROM session))";
+        let at: Option<i64> = sqlx::query_scalar(sql)
+            .bind(job.as_str())
+            .fetch_one(&self.read)
+            .await
+            .doing("read when a job was last done")?;
+        Ok(at.map(Timestamp))
+    }
+
+    /// When a job last fired.
     pub async fn job_last_fired(&self, job: JobKind) -> Result<Option<Timestamp>, StoreError> {
         let sql = "SELECT last_fired_ms FROM job_state WHERE job = ?1";
         let last: Option<Option<i64>> = sqlx::query_scalar(sql)

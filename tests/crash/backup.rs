@@ -4,6 +4,9 @@ use crate::rig;
 use crate::support::World;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
+use tallyd::config::Config;
+use tallyd::daemon::Daemon;
 use tallyd::model::{Clock, JobKind, Trigger};
 use tallyd::store::{Store, scheduled_name};
 
@@ -86,4 +89,34 @@ async fn the_job_keeps_the_newest_and_removes_nothing_it_did_not_make() {
     assert!(names.contains(&strange) && names.contains(&"tallyd.db".to_owned()) && foreign.exists());
     let newest = folder.join(&names[3]);
     assert_eq!(count(&newest, "copy_mark").await, 1, "{newest:?}");
+}
+
+#[tokio::test]
+async fn a_single_run_keeps_the_house_only_when_its_hour_has_passed() {
+    let world = World::new().await;
+    let (moved, more) = (rig::Moved::new(), "[jobs.prune]\nenabled = true\n[jobs.backup]\nenabled = true\n");
+    let copies = world.path.with_file_name("backup");
+    let mut seen = Vec::new();
+    for later_ms in [0, 60_000, 2 * 86_400_000, 60_000] {
+        moved.later(later_ms);
+        let config = Config::from_toml(&kept_house(&world, more)).unwrap();
+        let once =
+            Daemon::start(config, Arc::<rig::Moved>::clone(&moved)).await.unwrap().once().await.unwrap();
+        assert!(once.runs.iter().any(|run| run.kind == JobKind::Warehouses), "what reads is read each time");
+        seen.push(once.runs.iter().filter(|run| run.kind == JobKind::Backup).count());
+    }
+    assert_eq!(seen, [0, 0, 1, 0]);
+    assert_eq!(
+        std::fs::read_dir(copies).unwrap().count(),
+        1,
+        "beside the database, where nothing else is said"
+    );
+}
+
+/// The world's configuration with the jobs that keep the house.
+fn kept_house(world: &World, more: &str) -> String {
+    let toml = world.toml("");
+    let others =
+        toml.replace("[jobs.prune]\nenabled = false\n", "").replace("[jobs.backup]\nenabled = false\n", "");
+    format!("{others}{more}")
 }
