@@ -1,6 +1,6 @@
 //! What the next push would send, byte for byte, from the facts at hand; makes no call and writes nothing.
 
-use super::push::work::{Look, gather};
+use super::push::work::{Look, OwnReads, gather};
 use super::{JobError, QuantitySettings};
 use crate::client::wire;
 use crate::model::{Cell, Timestamp};
@@ -25,7 +25,7 @@ pub async fn preview(
     settings: &QuantitySettings,
     now: Timestamp,
 ) -> Result<Preview, JobError> {
-    let gathered = gather(store, Look { settings, now, own_read: None }, None).await?;
+    let gathered = gather(store, Look { settings, now, own_reads: &OwnReads::new() }, None).await?;
     let mut preview = Preview::default();
     preview.settled.extend(gathered.rejected.iter().map(|verdict| {
         let why = verdict.detail.clone().unwrap_or_default();

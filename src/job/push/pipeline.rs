@@ -1,0 +1,340 @@
+//! The line of a push: the next batch is read while calls fly, so that a slow service costs none of the quota.
+//!
+//! One page after the other is read, and its calls are queued; when the queue is about to run dry, the next page is asked
+//! for. Few calls are begun at a time, one more than the service takes at once: what has begun waits for its place with
+//! its cells taken, and an operator's wish would have to go round it. What is only queued is dropped when such a wish
+//! arrives, and planned again behind it.
+//!
+//! Freshness stays the business of each call ([`send`](super::send)): it looks at the age of its facts when it has its
+//! place. A page is no larger than what can be written before its facts are too old, because the rest would be read
+//! again. Batches without overlap used three quarters of the quota where an answer takes 1.5 s.
+
+use super::send::{self, Sent};
+use super::work::{Gathered, Look, OWN_READ_SERVES, OwnReads, Work, gather};
+use super::{ENTRIES_MAX, Push, READS_MAX, SMALL_PAGE, brake, read};
+use crate::job::JobError;
+use crate::limiter::Pace;
+use crate::model::{Cell, Lane, Sku, WishId};
+use crate::reconcile::Step;
+use crate::reconcile::packing::{Entry, pack};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// What is under way and what is ready to go.
+#[derive(Debug, Default)]
+pub(super) struct Pipeline {
+    flying: JoinSet<Result<Landed, JobError>>,
+    /// Reads among them.
+    reading: usize,
+    /// Calls that are packed and not begun.
+    queued: VecDeque<Planned>,
+    /// Calls the service refused as a whole, cut in two to find the culprit.
+    halves: VecDeque<Planned>,
+    /// The cells of all of these: nobody plans them anew.
+    taken: BTreeSet<Cell>,
+    own_reads: OwnReads,
+    /// How long the last read took.
+    latency: Duration,
+    /// The newest wish that was looked at.
+    newest: Option<WishId>,
+    /// There may be something that is not planned yet.
+    rest: bool,
+    /// The next call goes straight behind the read that made its facts fresh, which paid its pace.
+    paid: bool,
+}
+
+/// A call to be sent.
+#[derive(Debug)]
+struct Planned {
+    cells: Vec<Cell>,
+    urgent: bool,
+}
+
+/// What came back.
+#[derive(Debug)]
+enum Landed {
+    Read { cells: Vec<Cell>, page: read::Page },
+    Sent { cells: Vec<Cell>, sent: Sent },
+}
+
+impl Push<'_> {
+    /// Works until nothing is left to do now. Facts that cannot be read stop the quantities and nobody else.
+    pub(super) async fn drain(&mut self) -> Result<Option<JobError>, JobError> {
+        self.pipe.rest = true;
+        let ended = self.pump().await;
+        self.pipe.put_back();
+        self.pipe.own_reads.clear();
+        match ended {
+            Ok(()) => Ok(None),
+            Err(
+                error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_)),
+            ) => Ok(Some(error)),
+            Err(error @ (JobError::Stopped | JobError::Refused(_) | JobError::Store(_))) => Err(error),
+        }
+    }
+
+    /// What is in flight concludes, also when another call broke off: left alone it would be in doubt.
+    async fn pump(&mut self) -> Result<(), JobError> {
+        let mut broken = None;
+        loop {
+            if broken.is_none() && self.tally.trouble.is_none() {
+                broken = self.fill().await.err();
+            }
+            match self.pipe.flying.join_next().await.map(joined) {
+                None => return broken.map_or(Ok(()), Err),
+                Some(Ok(landed)) => self.landed(landed),
+                Some(Err(error)) => broken = broken.or(Some(error)),
+            }
+        }
+    }
+
+    /// Plans as far ahead as is worth it, and begins what may begin.
+    async fn fill(&mut self) -> Result<(), JobError> {
+        let newest = self.pipe.newest.unwrap_or(WishId(0));
+        let urgent = self.context.store.outbox_has_urgent_after(newest).await?;
+        if urgent {
+            self.pipe.put_back();
+            self.plan().await?;
+        }
+        while self.pipe.rest && self.pipe.reading == 0 && self.pipe.queued.len() <= self.ahead() {
+            self.plan().await?;
+        }
+        self.begin();
+        Ok(())
+    }
+
+    /// So many calls go while a page is read.
+    fn ahead(&self) -> usize {
+        self.calls_in(self.pipe.latency) + 1
+    }
+
+    /// The bulk calls that the quota lets go in this time.
+    fn calls_in(&self, time: Duration) -> usize {
+        let calls = u128::from(self.context.limiter.budget().limit) * time.as_millis() / 60_000;
+        usize::try_from(calls).unwrap_or(usize::MAX)
+    }
+
+    /// Looks at the whole backlog and takes the next batch of it.
+    async fn plan(&mut self) -> Result<(), JobError> {
+        let settings = self.context.settings();
+        let look =
+            Look { settings: &settings.quantities, now: self.context.now(), own_reads: &self.pipe.own_reads };
+        let Gathered { works, rejected, newest } = gather(&self.context.store, look, None).await?;
+        self.pipe.newest = self.pipe.newest.max(Some(newest));
+        self.reject(&rejected).await?;
+        let held = brake::judge_backlog(self.context, &works).await?;
+        if held > 0 {
+            self.tally.held += held;
+            self.pipe.rest = true;
+            return Ok(());
+        }
+        let open: Vec<&Work> = works.iter().filter(|work| self.is_open(work)).collect();
+        let (batch, has_more) = first_skus(&open, settings.skus_per_call);
+        let settled = self.settle(&batch).await?;
+        for work in &batch {
+            if work.plan.step != Step::Read {
+                self.reads.remove(&work.cell);
+            }
+            if matches!(work.plan.step, Step::Nothing | Step::Agreed(_)) {
+                self.pipe.own_reads.remove(&work.cell);
+            }
+        }
+        let read = self.read(&batch).await?;
+        let packed = self.pack(&batch, has_more);
+        self.pipe.rest = has_more && (settled || packed || read);
+        Ok(())
+    }
+
+    /// Whether there is anything to do for the cell that is not being done.
+    fn is_open(&self, work: &Work) -> bool {
+        let idle = work.plan.step == Step::Nothing && work.plan.decisions.is_empty();
+        !idle && !self.pipe.taken.contains(&work.cell)
+    }
+
+    /// Begins to read the cells of a batch whose facts are missing or too old for a write; whether there are any.
+    async fn read(&mut self, batch: &[&Work]) -> Result<bool, JobError> {
+        let stale: Vec<&Work> = batch.iter().copied().filter(|work| work.plan.step == Step::Read).collect();
+        let tired: Vec<&Work> = stale.iter().copied().filter(|work| self.reads(work) >= READS_MAX).collect();
+        if !tired.is_empty() {
+            self.hold_unread(&tired).await?;
+        }
+        let stale: Vec<&Work> = stale.into_iter().filter(|work| self.reads(work) < READS_MAX).collect();
+        let (skus, urgent) = (self.page(&stale), stale.iter().any(|work| work.urgent));
+        if skus.is_empty() {
+            return Ok(false);
+        }
+        let cells = stale.iter().filter(|work| skus.contains(&work.cell.sku)).map(|work| work.cell.clone());
+        let cells: Vec<Cell> = cells.collect();
+        for cell in &cells {
+            *self.reads.entry(cell.clone()).or_default() += 1;
+        }
+        self.pipe.taken.extend(cells.iter().cloned());
+        self.pipe.reading += 1;
+        let lane = if urgent { Lane::Operator } else { Lane::Push };
+        let (context, run) = (self.context.clone(), self.run);
+        self.pipe.flying.spawn(async move {
+            let page = read::page(&context, run, lane, skus.into_iter().collect()).await?;
+            Ok(Landed::Read { cells, page })
+        });
+        Ok(true)
+    }
+
+    /// The SKUs of the next page: those an earlier answer lacked by themselves, and no more than can be written while
+    /// the facts are fresh.
+    fn page(&self, stale: &[&Work]) -> BTreeSet<Sku> {
+        let absent: BTreeSet<Sku> =
+            stale.iter().filter(|work| work.was_absent).map(|work| work.cell.sku.clone()).collect();
+        if !absent.is_empty() {
+            return absent.into_iter().take(SMALL_PAGE).collect();
+        }
+        let serves = self.context.settings().quantities.max_fact_age.max(OWN_READ_SERVES);
+        // A call or two of the last page is still before them.
+        let calls = self.calls_in(serves.saturating_sub(self.pipe.latency)).saturating_sub(2).max(1);
+        stale.iter().take(calls.saturating_mul(ENTRIES_MAX)).map(|work| work.cell.sku.clone()).collect()
+    }
+
+    /// Packs what is to be written into calls; whether there are any. While more is to come, by a read or from the rest
+    /// of the backlog, a call that would not be full waits for it.
+    fn pack(&mut self, batch: &[&Work], more: bool) -> bool {
+        let writes = batch.iter().copied().filter(|work| matches!(work.plan.step, Step::Write { .. }));
+        let writes: Vec<&Work> = writes.collect();
+        let entries: Vec<Entry<'_>> = writes.iter().map(|work| work.entry()).collect();
+        let calls = pack(&entries).into_iter().map(|call| Planned {
+            urgent: call.iter().any(|index| writes[*index].urgent),
+            cells: call.into_iter().map(|index| writes[index].cell.clone()).collect(),
+        });
+        let mut calls: Vec<Planned> = calls.collect();
+        let is_full = |call: &Planned| call.cells.len() == ENTRIES_MAX;
+        if self.pipe.reading > 0 || (more && calls.iter().any(is_full)) {
+            calls.retain(|call| call.urgent || is_full(call));
+        }
+        let any = !calls.is_empty();
+        for call in calls {
+            self.pipe.queue(call);
+        }
+        any
+    }
+
+    /// Begins calls, as many as may fly and one that waits for the next place. An operator's goes in any case.
+    fn begin(&mut self) {
+        let at_once = self.context.settings().calls_in_flight.max(1) + 1;
+        while let Some(call) = self.pipe.next(at_once) {
+            let lane = if call.urgent { Lane::Operator } else { Lane::Push };
+            let own = &self.pipe.own_reads;
+            let own_reads = call.cells.iter().filter_map(|cell| Some((cell.clone(), *own.get(cell)?)));
+            let own_reads = own_reads.collect();
+            let pace = if std::mem::take(&mut self.pipe.paid) { Pace::Paid } else { Pace::Paced };
+            let cells = call.cells.clone();
+            let call = send::Call { run: self.run, lane, pace, own_reads, cells: call.cells };
+            let context = self.context.clone();
+            self.pipe
+                .flying
+                .spawn(async move { Ok(Landed::Sent { sent: send::send(context, call).await?, cells }) });
+        }
+    }
+
+    fn landed(&mut self, landed: Landed) {
+        self.pipe.rest = true;
+        let cells = match &landed {
+            Landed::Read { cells, .. } | Landed::Sent { cells, .. } => cells,
+        };
+        for cell in cells {
+            self.pipe.taken.remove(cell);
+        }
+        match landed {
+            Landed::Read { cells, page } => {
+                let read: BTreeSet<Sku> = page.skus.into_iter().collect();
+                let read = cells.into_iter().filter(|cell| read.contains(&cell.sku));
+                self.pipe.own_reads.extend(read.map(|cell| (cell, page.exchange)));
+                self.pipe.reading -= 1;
+                self.pipe.latency = page.took;
+                self.pipe.paid = self.pipe.flying.is_empty();
+            }
+            Landed::Sent { sent, .. } => self.sent(sent),
+        }
+    }
+
+    fn sent(&mut self, sent: Sent) {
+        match sent {
+            Sent::Nothing => {}
+            Sent::Concluded { cells, applied, rejected, in_doubt } => {
+                self.tally.calls += 1;
+                self.tally.applied += applied;
+                self.tally.rejected += rejected;
+                self.tally.in_doubt += in_doubt;
+                for cell in &cells {
+                    self.reads.remove(cell);
+                    self.pipe.own_reads.remove(cell);
+                }
+            }
+            Sent::Halved(halves) => {
+                self.tally.calls += 1;
+                for cells in halves {
+                    self.pipe.taken.extend(cells.iter().cloned());
+                    self.pipe.halves.push_back(Planned { cells, urgent: false });
+                }
+            }
+            Sent::Waits(why) => {
+                self.tally.calls += 1;
+                self.tally.trouble = self.tally.trouble.take().or(why);
+            }
+        }
+    }
+}
+
+impl Pipeline {
+    /// Queues a call, an operator's before the others.
+    fn queue(&mut self, call: Planned) {
+        self.taken.extend(call.cells.iter().cloned());
+        if call.urgent {
+            let place = self.queued.iter().take_while(|before| before.urgent).count();
+            self.queued.insert(place, call);
+        } else {
+            self.queued.push_back(call);
+        }
+    }
+
+    /// The call that may begin, with `at_once` of them under way.
+    fn next(&mut self, at_once: usize) -> Option<Planned> {
+        let is_urgent = self.queued.front().is_some_and(|call| call.urgent);
+        if !is_urgent && self.flying.len() - self.reading >= at_once {
+            return None;
+        }
+        if is_urgent {
+            return self.queued.pop_front();
+        }
+        self.halves.pop_front().or_else(|| self.queued.pop_front())
+    }
+
+    /// What was not begun is planned again.
+    fn put_back(&mut self) {
+        for call in self.queued.drain(..) {
+            for cell in &call.cells {
+                self.taken.remove(cell);
+            }
+        }
+    }
+}
+
+fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
+    match result {
+        Ok(value) => value,
+        // The calls are never cancelled, so what ends one early is a panic: it is handed on.
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// The works of the first `limit` SKUs, and whether there are more.
+fn first_skus<'a>(works: &[&'a Work], limit: usize) -> (Vec<&'a Work>, bool) {
+    let mut skus = BTreeSet::new();
+    let mut batch = Vec::new();
+    for work in works {
+        if skus.len() < limit || skus.contains(&work.cell.sku) {
+            skus.insert(&work.cell.sku);
+            batch.push(*work);
+        }
+    }
+    let has_more = batch.len() < works.len();
+    (batch, has_more)
+}
