@@ -7,6 +7,7 @@
 //! One loop ([`supervise`]) owns all runs: one slot per kind of job, and a trigger that comes while its job runs makes
 //! it run once more afterwards, however many came.
 
+mod answer;
 mod ask;
 mod clock;
 mod keys;
@@ -16,7 +17,8 @@ mod settings;
 mod start;
 mod supervise;
 
-pub use ask::{AskError, find_products, prove_keys, read_components};
+pub use answer::Question;
+pub use ask::{AskError, ask, find_products, prove_keys, read_components};
 pub use clock::{SystemClock, boot_id};
 pub use once::Once;
 pub use start::{Daemon, StartError};

@@ -4,6 +4,7 @@
 //! ended, a retry that is due, the watchdog, a signal. One slot per kind of job; a trigger for a running job is
 //! remembered once. Nothing polls: between wake-ups it sleeps.
 
+use super::answer::Desk;
 use super::keys::Prober;
 use super::notify;
 use crate::config::{Config, KeySource};
@@ -64,6 +65,8 @@ pub(super) struct Supervisor {
     settle_at: Option<Instant>,
     /// The last word of a person that was heard.
     heard: Position,
+    /// Answers what commands beside us ask.
+    desk: Desk,
     caught_up: bool,
 }
 
@@ -90,6 +93,7 @@ impl Supervisor {
             refused: BTreeSet::new(),
             settle_at: None,
             heard: Position(0),
+            desk: Desk::default(),
             caught_up: false,
         }
     }
@@ -116,6 +120,7 @@ impl Supervisor {
                 Some(config) = reload.recv() => return Ok(Some(config)),
                 Some((kind, at)) = self.due.recv() => self.fired(kind, at).await?,
                 Some(ended) = self.runs.join_next() => self.ended(ended).await?,
+                Some(answered) = self.desk.answered() => answered?,
                 () = self.watch.changed() => self.look = after(&LOOKS),
                 () = sleep_until(wake) => {}
             }
@@ -162,6 +167,7 @@ impl Supervisor {
         self.seen = self.context.store.outbox_newest().await?;
         self.heard = self.context.store.position().await?;
         self.begin(JobKind::Push, Trigger::Outbox);
+        self.desk.look(&self.context).await?;
         self.plan_settle(Duration::ZERO).await
     }
 
@@ -278,7 +284,7 @@ impl Supervisor {
             self.push_at.get_or_insert_with(Instant::now);
             self.plan_settle(Duration::ZERO).await?;
         }
-        Ok(())
+        self.desk.look(&self.context).await
     }
 
     /// Shouts where data is older than twice its interval, by the age of the data.
@@ -302,9 +308,13 @@ impl Supervisor {
     pub(super) async fn drain(&mut self) -> Result<(), StoreError> {
         notify::stopping();
         self.context.stop();
-        let all = async { while self.runs.join_next().await.is_some() {} };
+        let all = async {
+            while self.runs.join_next().await.is_some() {}
+            while self.desk.answered().await.is_some() {}
+        };
         if timeout(DRAIN, all).await.is_err() {
             self.runs.shutdown().await;
+            self.desk.shutdown().await;
             tracing::warn!(
                 event = event::DAEMON_STOPPING,
                 "calls were unanswered after {} s; their wishes are in doubt",

@@ -6,6 +6,7 @@
 //! number of calls is the lower bound over the whole backlog. Every call decides its cells once more from what is known
 //! at that moment ([`send`]).
 
+mod backlog;
 mod brake;
 mod pipeline;
 mod read;

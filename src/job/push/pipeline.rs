@@ -9,8 +9,9 @@
 //! place. A page is no larger than what can be written before its facts are too old, because the rest would be read
 //! again. Batches without overlap used three quarters of the quota where an answer takes 1.5 s.
 
+use super::backlog::Backlog;
 use super::send::{self, Sent};
-use super::work::{Gathered, Look, OWN_READ_SERVES, OwnReads, Work, gather};
+use super::work::{Arrived, Look, OWN_READ_SERVES, OwnReads, Work, arrived, gather};
 use super::{ENTRIES_MAX, Push, READS_MAX, SMALL_PAGE, brake, read};
 use crate::job::JobError;
 use crate::limiter::Pace;
@@ -22,7 +23,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// What is under way and what is ready to go.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pipeline {
     flying: JoinSet<Result<Landed, JobError>>,
     /// Reads among them.
@@ -36,10 +37,10 @@ pub(super) struct Pipeline {
     own_reads: OwnReads,
     /// How long the last read took.
     latency: Duration,
-    /// The newest wish that was looked at.
-    newest: Option<WishId>,
-    /// There may be something that is not planned yet.
-    rest: bool,
+    /// The newest wish that was taken in.
+    newest: WishId,
+    backlog: Backlog,
+    flush: brake::Flush,
     /// The next call goes straight behind the read that made its facts fresh, which paid its pace.
     paid: bool,
 }
@@ -54,17 +55,15 @@ struct Planned {
 /// What came back.
 #[derive(Debug)]
 enum Landed {
-    Read { cells: Vec<Cell>, page: read::Page },
+    Read { cells: Vec<(Cell, bool)>, page: read::Page },
     Sent { cells: Vec<Cell>, sent: Sent },
 }
 
 impl Push<'_> {
     /// Works until nothing is left to do now. Facts that cannot be read stop the quantities and nobody else.
     pub(super) async fn drain(&mut self) -> Result<Option<JobError>, JobError> {
-        self.pipe.rest = true;
         let ended = self.pump().await;
-        self.pipe.put_back();
-        self.pipe.own_reads.clear();
+        self.pipe = Pipeline::default();
         match ended {
             Ok(()) => Ok(None),
             Err(
@@ -91,17 +90,47 @@ impl Push<'_> {
 
     /// Plans as far ahead as is worth it, and begins what may begin.
     async fn fill(&mut self) -> Result<(), JobError> {
-        let newest = self.pipe.newest.unwrap_or(WishId(0));
-        let urgent = self.context.store.outbox_has_urgent_after(newest).await?;
-        if urgent {
-            self.pipe.put_back();
-            self.plan().await?;
-        }
-        while self.pipe.rest && self.pipe.reading == 0 && self.pipe.queued.len() <= self.ahead() {
+        self.take_in().await?;
+        while !self.pipe.backlog.is_empty() && (self.pipe.backlog.is_urgent() || self.wants_more()) {
             self.plan().await?;
         }
         self.begin();
         Ok(())
+    }
+
+    /// Takes in what came since the last look; all of it at the first. The brakes need to know where all of it is
+    /// heading for before any of it goes.
+    async fn take_in(&mut self) -> Result<(), JobError> {
+        let Arrived { cells, rejected, newest } = arrived(&self.context.store, self.pipe.newest).await?;
+        self.pipe.newest = newest;
+        self.reject(&rejected).await?;
+        if cells.is_empty() {
+            return Ok(());
+        }
+        if cells.iter().any(|(_, is_urgent)| *is_urgent) {
+            self.pipe.put_back();
+        }
+        let names: Vec<Cell> = cells.iter().map(|(cell, _)| cell.clone()).collect();
+        self.look(&names).await?;
+        for (cell, is_urgent) in cells {
+            self.pipe.backlog.add(cell, is_urgent);
+        }
+        Ok(())
+    }
+
+    /// What is known of some cells and wanted for them, and decided from both.
+    async fn look(&mut self, cells: &[Cell]) -> Result<Vec<Work>, JobError> {
+        let settings = self.context.settings();
+        let (now, own_reads) = (self.context.now(), &self.pipe.own_reads);
+        let look = Look { settings: &settings.quantities, now, own_reads };
+        let works = gather(&self.context.store, look, Some(cells)).await?.works;
+        self.pipe.flush.found(cells, &works);
+        Ok(works)
+    }
+
+    /// Whether the queue is about to run dry. One page is read at a time: the next is known better when it is there.
+    fn wants_more(&self) -> bool {
+        self.pipe.reading == 0 && self.pipe.queued.len() <= self.ahead()
     }
 
     /// So many calls go while a page is read.
@@ -115,24 +144,21 @@ impl Push<'_> {
         usize::try_from(calls).unwrap_or(usize::MAX)
     }
 
-    /// Looks at the whole backlog and takes the next batch of it.
+    /// Takes the next batch of the backlog: settles what needs no call, reads what is stale, packs the rest.
     async fn plan(&mut self) -> Result<(), JobError> {
-        let settings = self.context.settings();
-        let look =
-            Look { settings: &settings.quantities, now: self.context.now(), own_reads: &self.pipe.own_reads };
-        let Gathered { works, rejected, newest } = gather(&self.context.store, look, None).await?;
-        self.pipe.newest = self.pipe.newest.max(Some(newest));
-        self.reject(&rejected).await?;
-        let held = brake::judge_backlog(self.context, &works).await?;
+        let cells = self.pipe.backlog.page(self.context.settings().skus_per_call);
+        // What is taken comes back when it lands.
+        let cells: Vec<Cell> = cells.into_iter().filter(|cell| !self.pipe.taken.contains(cell)).collect();
+        let works = self.look(&cells).await?;
+        let held = brake::judge_backlog(self.context, &self.pipe.flush).await?;
         if held > 0 {
             self.tally.held += held;
-            self.pipe.rest = true;
+            self.pipe.backlog.put_back(works.iter().map(named).collect());
             return Ok(());
         }
-        let open: Vec<&Work> = works.iter().filter(|work| self.is_open(work)).collect();
-        let (batch, has_more) = first_skus(&open, settings.skus_per_call);
-        let settled = self.settle(&batch).await?;
-        for work in &batch {
+        let batch: Vec<&Work> = works.iter().filter(|work| is_open(work)).collect();
+        self.settle(&batch).await?;
+        for work in &works {
             if work.plan.step != Step::Read {
                 self.reads.remove(&work.cell);
             }
@@ -140,36 +166,37 @@ impl Push<'_> {
                 self.pipe.own_reads.remove(&work.cell);
             }
         }
-        let read = self.read(&batch).await?;
-        let packed = self.pack(&batch, has_more);
-        self.pipe.rest = has_more && (settled || packed || read);
+        self.read(&batch).await?;
+        self.pack(&batch);
+        let is_left = |work: &&&Work| {
+            matches!(work.plan.step, Step::Read | Step::Write { .. }) && !self.pipe.taken.contains(&work.cell)
+        };
+        let left: Vec<(Cell, bool)> = batch.iter().filter(is_left).map(|work| named(work)).collect();
+        self.pipe.backlog.put_back(left);
         Ok(())
     }
 
-    /// Whether there is anything to do for the cell that is not being done.
-    fn is_open(&self, work: &Work) -> bool {
-        let idle = work.plan.step == Step::Nothing && work.plan.decisions.is_empty();
-        !idle && !self.pipe.taken.contains(&work.cell)
-    }
-
-    /// Begins to read the cells of a batch whose facts are missing or too old for a write; whether there are any.
-    async fn read(&mut self, batch: &[&Work]) -> Result<bool, JobError> {
+    /// Begins to read the cells of a batch whose facts are missing or too old for a write.
+    async fn read(&mut self, batch: &[&Work]) -> Result<(), JobError> {
         let stale: Vec<&Work> = batch.iter().copied().filter(|work| work.plan.step == Step::Read).collect();
         let tired: Vec<&Work> = stale.iter().copied().filter(|work| self.reads(work) >= READS_MAX).collect();
         if !tired.is_empty() {
             self.hold_unread(&tired).await?;
         }
         let stale: Vec<&Work> = stale.into_iter().filter(|work| self.reads(work) < READS_MAX).collect();
-        let (skus, urgent) = (self.page(&stale), stale.iter().any(|work| work.urgent));
+        let urgent = stale.iter().any(|work| work.urgent);
+        // A small page is answered and recorded sooner, and a person waits for it.
+        let stale: Vec<&Work> = stale.into_iter().filter(|work| work.urgent || !urgent).collect();
+        let skus = self.page(&stale);
         if skus.is_empty() {
-            return Ok(false);
+            return Ok(());
         }
-        let cells = stale.iter().filter(|work| skus.contains(&work.cell.sku)).map(|work| work.cell.clone());
-        let cells: Vec<Cell> = cells.collect();
-        for cell in &cells {
+        let cells = stale.iter().filter(|work| skus.contains(&work.cell.sku)).map(|work| named(work));
+        let cells: Vec<(Cell, bool)> = cells.collect();
+        for (cell, _) in &cells {
             *self.reads.entry(cell.clone()).or_default() += 1;
+            self.pipe.taken.insert(cell.clone());
         }
-        self.pipe.taken.extend(cells.iter().cloned());
         self.pipe.reading += 1;
         let lane = if urgent { Lane::Operator } else { Lane::Push };
         let (context, run) = (self.context.clone(), self.run);
@@ -177,7 +204,7 @@ impl Push<'_> {
             let page = read::page(&context, run, lane, skus.into_iter().collect()).await?;
             Ok(Landed::Read { cells, page })
         });
-        Ok(true)
+        Ok(())
     }
 
     /// The SKUs of the next page: those an earlier answer lacked by themselves, and no more than can be written while
@@ -194,9 +221,9 @@ impl Push<'_> {
         stale.iter().take(calls.saturating_mul(ENTRIES_MAX)).map(|work| work.cell.sku.clone()).collect()
     }
 
-    /// Packs what is to be written into calls; whether there are any. While more is to come, by a read or from the rest
-    /// of the backlog, a call that would not be full waits for it.
-    fn pack(&mut self, batch: &[&Work], more: bool) -> bool {
+    /// Packs what is to be written into calls. While more is to come, by a read or from the rest of the backlog, a call
+    /// that would not be full waits for it, unless an operator does.
+    fn pack(&mut self, batch: &[&Work]) {
         let writes = batch.iter().copied().filter(|work| matches!(work.plan.step, Step::Write { .. }));
         let writes: Vec<&Work> = writes.collect();
         let entries: Vec<Entry<'_>> = writes.iter().map(|work| work.entry()).collect();
@@ -206,14 +233,13 @@ impl Push<'_> {
         });
         let mut calls: Vec<Planned> = calls.collect();
         let is_full = |call: &Planned| call.cells.len() == ENTRIES_MAX;
+        let more = !self.pipe.backlog.is_empty();
         if self.pipe.reading > 0 || (more && calls.iter().any(is_full)) {
             calls.retain(|call| call.urgent || is_full(call));
         }
-        let any = !calls.is_empty();
         for call in calls {
             self.pipe.queue(call);
         }
-        any
     }
 
     /// Begins calls, as many as may fly and one that waits for the next place. An operator's goes in any case.
@@ -225,6 +251,7 @@ impl Push<'_> {
             let own_reads = call.cells.iter().filter_map(|cell| Some((cell.clone(), *own.get(cell)?)));
             let own_reads = own_reads.collect();
             let pace = if std::mem::take(&mut self.pipe.paid) { Pace::Paid } else { Pace::Paced };
+            self.pipe.flush.gone(&call.cells);
             let cells = call.cells.clone();
             let call = send::Call { run: self.run, lane, pace, own_reads, cells: call.cells };
             let context = self.context.clone();
@@ -234,24 +261,28 @@ impl Push<'_> {
         }
     }
 
+    /// What landed is looked at once more: a page that was read has its calls now, a call may have found its facts too
+    /// old, and a wish may have come meanwhile.
     fn landed(&mut self, landed: Landed) {
-        self.pipe.rest = true;
-        let cells = match &landed {
-            Landed::Read { cells, .. } | Landed::Sent { cells, .. } => cells,
-        };
-        for cell in cells {
-            self.pipe.taken.remove(cell);
-        }
         match landed {
             Landed::Read { cells, page } => {
                 let read: BTreeSet<Sku> = page.skus.into_iter().collect();
-                let read = cells.into_iter().filter(|cell| read.contains(&cell.sku));
-                self.pipe.own_reads.extend(read.map(|cell| (cell, page.exchange)));
+                let names = cells.iter().map(|(cell, _)| cell);
+                names.clone().for_each(|cell| drop(self.pipe.taken.take(cell)));
+                let known = names.filter(|cell| read.contains(&cell.sku));
+                self.pipe.own_reads.extend(known.map(|cell| (cell.clone(), page.exchange)));
+                self.pipe.backlog.put_back(cells);
                 self.pipe.reading -= 1;
                 self.pipe.latency = page.took;
                 self.pipe.paid = self.pipe.flying.is_empty();
             }
-            Landed::Sent { sent, .. } => self.sent(sent),
+            Landed::Sent { cells, sent } => {
+                cells.iter().for_each(|cell| drop(self.pipe.taken.take(cell)));
+                self.sent(sent);
+                let free = cells.into_iter().filter(|cell| !self.pipe.taken.contains(cell));
+                let free: Vec<(Cell, bool)> = free.map(|cell| (cell, false)).collect();
+                self.pipe.backlog.put_back(free);
+            }
         }
     }
 
@@ -309,10 +340,30 @@ impl Pipeline {
 
     /// What was not begun is planned again.
     fn put_back(&mut self) {
-        for call in self.queued.drain(..) {
-            for cell in &call.cells {
-                self.taken.remove(cell);
-            }
+        let calls: Vec<Planned> = self.queued.drain(..).collect();
+        let named = |call: Planned| call.cells.into_iter().map(move |cell| (cell, call.urgent));
+        let cells: Vec<(Cell, bool)> = calls.into_iter().flat_map(named).collect();
+        for (cell, _) in &cells {
+            self.taken.remove(cell);
+        }
+        self.backlog.put_back(cells);
+    }
+}
+
+impl Default for Pipeline {
+    fn default() -> Self {
+        Self {
+            flying: JoinSet::new(),
+            reading: 0,
+            queued: VecDeque::new(),
+            halves: VecDeque::new(),
+            taken: BTreeSet::new(),
+            own_reads: OwnReads::new(),
+            latency: Duration::ZERO,
+            newest: WishId(0),
+            backlog: Backlog::default(),
+            flush: brake::Flush::default(),
+            paid: false,
         }
     }
 }
@@ -325,16 +376,12 @@ fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
     }
 }
 
-/// The works of the first `limit` SKUs, and whether there are more.
-fn first_skus<'a>(works: &[&'a Work], limit: usize) -> (Vec<&'a Work>, bool) {
-    let mut skus = BTreeSet::new();
-    let mut batch = Vec::new();
-    for work in works {
-        if skus.len() < limit || skus.contains(&work.cell.sku) {
-            skus.insert(&work.cell.sku);
-            batch.push(*work);
-        }
-    }
-    let has_more = batch.len() < works.len();
-    (batch, has_more)
+/// Whether there is anything to do for the cell.
+fn is_open(work: &Work) -> bool {
+    work.plan.step != Step::Nothing || !work.plan.decisions.is_empty()
+}
+
+/// A cell as the backlog knows it.
+fn named(work: &Work) -> (Cell, bool) {
+    (work.cell.clone(), work.urgent)
 }

@@ -135,6 +135,29 @@ pub(in crate::job) async fn gather(
     Ok(gathered)
 }
 
+/// What came into the outbox after a wish, read but not looked at.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    /// The cells, operators' first, and whether an operator's wish names them.
+    pub(super) cells: Vec<(Cell, bool)>,
+    /// Wishes that make no sense.
+    pub(super) rejected: Vec<Verdict>,
+    /// The newest of all.
+    pub(super) newest: WishId,
+}
+
+/// The pending wishes for stock that came after `after`.
+pub(super) async fn arrived(store: &Store, after: WishId) -> Result<Arrived, StoreError> {
+    let mut gathered = Gathered { newest: after, ..Gathered::default() };
+    let (urgent, bulk): (Vec<_>, Vec<_>) =
+        store.outbox_pending_after(after).await?.into_iter().partition(|wish| wish.priority > 0);
+    let urgent = gathered.validate(urgent).into_iter().map(|cell| (cell, true));
+    let urgent: Vec<(Cell, bool)> = urgent.collect();
+    let bulk = gathered.validate(bulk).into_iter().map(|cell| (cell, false));
+    let cells = urgent.into_iter().chain(bulk).collect();
+    Ok(Arrived { cells, rejected: gathered.rejected, newest: gathered.newest })
+}
+
 impl Gathered {
     /// Reads every body; the cells of those that make sense are returned, in order and once.
     fn validate(&mut self, wishes: Vec<WishRow>) -> Vec<Cell> {

@@ -1,0 +1,13 @@
+-- What a program beside the daemon wants asked of the service, now: only the holder of the lock calls the service, so
+-- that every call is counted in one place. The asker waits for the answer, takes it and removes the row.
+CREATE TABLE request (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL CONSTRAINT request_kind CHECK (kind IN (
+        'keys', 'product.find', 'product.components', 'verify', 'job.run')),
+    input TEXT NOT NULL CONSTRAINT request_input CHECK (json_valid(input)),
+    asked_at TEXT NOT NULL,
+    answered_at TEXT,
+    answer TEXT CONSTRAINT request_answer CHECK (answer IS NULL OR json_valid(answer)),
+    CONSTRAINT request_answered CHECK ((answered_at IS NULL) = (answer IS NULL))
+) STRICT;
+CREATE INDEX request_waiting ON request (id) WHERE answered_at IS NULL;
