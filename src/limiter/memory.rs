@@ -79,6 +79,7 @@ impl Desk {
         desk.share = Share {
             shrunk: kept.shrunk.map(|(permille, since)| (permille, now.past(since))),
             guarded_since: kept.guarded_since.map(|since| now.past(since)),
+            proved: true,
         };
         desk.sweep(now.moment);
         desk

@@ -35,6 +35,7 @@
 //! - No log lines: it returns [`Notice`]s, because the caller knows the run and has to keep what changed anyway.
 
 mod account;
+mod block;
 mod budget;
 mod conclude;
 mod desk;
