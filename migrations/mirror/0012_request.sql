@@ -11,3 +11,6 @@ CREATE TABLE request (
     CONSTRAINT request_answered CHECK ((answered_at IS NULL) = (answer IS NULL))
 ) STRICT;
 CREATE INDEX request_waiting ON request (id) WHERE answered_at IS NULL;
+
+-- What was spent when, by lane and operation: `status` and `check` look at the last hour of a journal of years.
+CREATE INDEX exchange_by_time ON exchange (sent_ms, lane, operation, status);

@@ -4,6 +4,7 @@
 //! A command answers with text and an exit code: 0 done, 1 it failed, 2 wrong usage or configuration, 3 unhealthy.
 //! Commands that read take `--json`; the fields they print are a contract.
 
+mod budget;
 mod check;
 mod create;
 mod csv;

@@ -21,6 +21,7 @@ pub use answer::Question;
 pub use ask::{AskError, ask, find_products, prove_keys, read_components};
 pub use clock::{SystemClock, boot_id};
 pub use once::Once;
+pub use settings::limits;
 pub use start::{Daemon, StartError};
 
 use crate::config::Config;

@@ -27,7 +27,7 @@ pub(super) fn http(config: &Config) -> HttpSettings {
 }
 
 /// What the account allows.
-pub(super) fn limits(config: &Config) -> limiter::Settings {
+pub fn limits(config: &Config) -> limiter::Settings {
     let limits = &config.limits;
     limiter::Settings {
         calls_per_minute: limits.calls_per_minute,

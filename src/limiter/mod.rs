@@ -51,6 +51,7 @@ mod queue;
 mod settings;
 mod share;
 mod slots;
+mod standing;
 mod wait;
 
 #[cfg(test)]
@@ -62,6 +63,7 @@ pub use memory::{Kept, Memory, Place};
 pub use outcome::{Notice, Outcome};
 pub use permit::Permit;
 pub use settings::Settings;
+pub use standing::{LedgerForecast, Standing, StandingHold, ledger_forecast};
 #[cfg(test)]
 pub use tests::TestClock;
 
