@@ -37,8 +37,9 @@ impl Spent {
         let now = place.clock().now();
         let kept = store.limiter_memory().await?;
         let kept: Kept = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        let bad: Vec<Timestamp> =
-            store.exchange_bad_requests(now.minus(DAY)).await?.into_iter().map(|(at, _)| at).collect();
+        let clock = place.clock();
+        let bad = store.exchange_bad_requests(&daemon::boot_id(&clock), (now, clock.moment()), DAY).await?;
+        let bad: Vec<Timestamp> = bad.into_iter().map(|(ago, _)| now.minus(ago)).collect();
         Ok(Self {
             limit: config.limits.ours_per_minute(),
             now,

@@ -1,6 +1,7 @@
 //! The whole room on paused time: what a caller can rely on. The rules of each guard are tested in its own file.
 
 mod clock;
+mod endurance;
 mod foreign;
 mod outcomes;
 mod simulation;
