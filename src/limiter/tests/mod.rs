@@ -3,6 +3,7 @@
 mod clock;
 mod endurance;
 mod foreign;
+mod lanes;
 mod outcomes;
 mod simulation;
 mod waiting;
