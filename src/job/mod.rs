@@ -19,6 +19,7 @@ mod find;
 mod kit_components;
 mod listing_templates;
 mod order_lines;
+mod page_size;
 mod pages;
 mod plan;
 mod probe;

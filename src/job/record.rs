@@ -22,7 +22,8 @@ use crate::client::wire::{self, Decoded, ProductBalance, WorkQueue};
 use crate::model::{ExchangeId, Quantity, Sku, Timestamp, time};
 use crate::reconcile::brake;
 use crate::store::{
-    BalanceFact, BalancePage, BalancesRecorded, CellBalance, Durability, StoreError, WorkQueueCounts, Write,
+    BalanceFact, BalancePage, BalancesRecorded, CellBalance, Durability, StoreError, WorkQueueCounts,
+    WorkQueueMoved, Write,
 };
 use crate::telemetry::event;
 
@@ -100,13 +101,13 @@ fn product(balance: &ProductBalance<'_>) -> BalanceFact {
     }
 }
 
-/// *Work queue*; whether a count moved is returned.
+/// *Work queue*; what moved is returned.
 pub(super) async fn work_queue(
     write: &mut Write,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     queue: &WorkQueue,
-) -> Result<bool, StoreError> {
+) -> Result<WorkQueueMoved, StoreError> {
     let counts: WorkQueueCounts = [
         queue.new_purchase_orders,
         queue.submitted_purchase_orders,

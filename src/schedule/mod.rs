@@ -6,6 +6,7 @@
 //! `jitter` later; it is *missed* when that start passed while nobody could run it. A due time identifies the
 //! occurrence, in the journal too, because it does not move when somebody changes the jitter.
 
+pub mod attention;
 pub mod driver;
 pub mod feasible;
 mod rule;

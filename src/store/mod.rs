@@ -13,6 +13,7 @@
 //! No transaction may be held over a call to the service: `Write` is not handed to anything that awaits the network.
 
 mod allocations;
+mod attention;
 mod balances;
 mod brake;
 mod cells;
@@ -44,6 +45,7 @@ mod watch;
 mod work_queue;
 
 pub use allocations::{AllocationFact, AllocationPage, AllocationRow};
+pub use attention::MoverRow;
 pub use balances::{BalanceFact, BalancePage, BalancesRecorded, CellBalance};
 pub use brake::TripRow;
 pub use cells::{CellRow, CellWrite};
@@ -71,4 +73,4 @@ pub use suppliers::{SupplierFact, SupplierRow};
 pub use tracked::{OrderRow, QUIET_AFTER, QUIET_LOOK};
 pub use warehouses::{WarehouseFact, WarehouseRow};
 pub use watch::Watch;
-pub use work_queue::{WorkQueueCounts, WorkQueueRow};
+pub use work_queue::{WorkQueueCounts, WorkQueueMoved, WorkQueueRow};
