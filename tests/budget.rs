@@ -82,3 +82,31 @@ async fn a_question_nobody_waits_for_any_more_costs_no_call() {
     assert_eq!(world.number(probes).await, 0);
     working.stop().await;
 }
+
+#[tokio::test]
+async fn orders_are_read_as_soon_as_the_work_queues_counts_move() {
+    let options = Options { skus: 40, orders: 6, calls_per_minute: 0, ..Options::default() };
+    let world = World::with(options, "[jobs.work_queue]\nschedule = \"* * * * * *\"\n").await;
+    world.track_all().await;
+    let working = world.work().await;
+    let looks = "SELECT count(*) FROM work_queue";
+    world.until("the counts are known", async |world| world.number(looks).await > 0).await;
+    let brought_forward = "SELECT count(*) FROM run WHERE job = 'order_lines' AND trigger = 'outbox'";
+    assert_eq!(world.number(brought_forward).await, 0);
+    let sku = world.shop().await[0].0.clone();
+    world.sandbox.place_order(&[(&sku, 1)]).await.unwrap();
+    world.until("they are read", async |world| world.number(brought_forward).await > 0).await;
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_size_that_was_proved_outlives_the_program() {
+    let options = Options { skus: 60, orders: 0, calls_per_minute: 0, ..Options::default() };
+    let world = World::with(options, "[jobs.balances]\nskus_per_call = 20\n").await;
+    world.track_all().await;
+    world.once().await;
+    let first = world.calls(BALANCES);
+    assert_eq!(world.number("SELECT size FROM page_size").await, 80, "20 and 40 were full and worked");
+    world.once().await;
+    assert_eq!((first, world.calls(BALANCES) - first), (2, 1), "all 60 fit into what was proved");
+}
