@@ -27,7 +27,7 @@
 //!
 //! A million simulated calls (`tests/endurance.rs`: rushes, crashes, suspends, a calendar set an hour ahead and back,
 //! stalls, lost answers, poison; 436 lives) broke no minute and no slot, and 402 answers of 400 came within a day
-//! at most. A process that is killed amid a backlog of 8,000 cells, each answer taking 1.5 s, uses 117 of 118 places in its
+//! at most. A process that is killed amid a backlog of 8,000 cells, each answer taking 1.5 s, uses 115 to 117 of 118 places in its
 //! first minute and draws no 429.
 //!
 //! After the service has refused the whole account, calls go one by one until one is admitted: in an account that grants
