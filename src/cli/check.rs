@@ -2,11 +2,13 @@
 
 use super::calendar::calendar;
 use super::place::Place;
+use super::print::{Table, age};
 use super::{Answer, Failure};
 use crate::config::Config;
 use crate::daemon;
 use crate::job::is_built;
 use crate::model::{Clock, JobKind};
+use crate::schedule::feasible::{self, Demand};
 use crate::store::Store;
 use clap::Args;
 use std::sync::Arc;
@@ -64,7 +66,7 @@ fn in_force(config: &Config) -> String {
     )
 }
 
-/// The calls a minute that the schedules need with what is tracked today.
+/// Whether the schedules fit the quota with what is tracked today.
 async fn load(config: &Config, place: &Place) -> Result<String, Failure> {
     let path = &config.database.path;
     if !path.exists() {
@@ -80,18 +82,43 @@ async fn load(config: &Config, place: &Place) -> Result<String, Failure> {
         storefronts: store.storefront_ids().await?.len(),
         kits: store.kit_ids().await?.len(),
     };
-    let Work { skus, orders, .. } = work;
-    let mut sum = 0.0;
-    for (kind, schedule) in config.jobs.enabled().into_iter().filter(|(kind, _)| is_built(*kind)) {
-        let calls = calls_of_a_run(kind, &work);
-        sum += calls * 60.0 / schedule.interval_hint().as_secs_f64().max(1.0);
+    Ok(feasibility(config, &work))
+}
+
+/// The calls a minute of each schedule, their sum, and how old facts can get.
+fn feasibility(config: &Config, work: &Work) -> String {
+    let built = config.jobs.enabled().into_iter().filter(|(kind, _)| is_built(*kind));
+    let demands = built.map(|(kind, schedule)| Demand {
+        kind,
+        calls: calls_of_a_run(kind, work),
+        interval: schedule.interval_hint(),
+    });
+    let demands: Vec<Demand> = demands.filter(|demand| demand.calls > 0.0).collect();
+    let ours = config.limits.ours_per_minute();
+    let bulk = ours.saturating_sub(config.limits.reserved_calls).max(1);
+    let fit = feasible::fit(&demands, f64::from(bulk));
+    let mut table = Table::new(&["job", "calls a run", "calls a minute", "a fact is at most"]);
+    for row in &fit.rows {
+        let asked = format!("{:.1}", row.asked);
+        let given = if row.given < row.asked { format!(", gets {:.1}", row.given) } else { String::new() };
+        let oldest = i64::try_from(row.oldest.as_secs()).unwrap_or(i64::MAX);
+        table.row([row.kind.as_str().to_owned(), format!("{:.0}", row.calls), asked + &given, age(oldest)]);
     }
-    let ours = f64::from(config.limits.ours_per_minute());
-    let verdict =
-        if sum <= ours { "fits" } else { "does NOT fit: facts will be older than their schedules say" };
-    Ok(format!(
-        "calls     the schedules need {sum:.1} a minute for {skus} SKU(s) and {orders} open order(s); {ours} are ours: {verdict}\n"
-    ))
+    let Work { skus, orders, shipments, .. } = work;
+    let mut text = table.render("no job has anything to read yet");
+    text.push_str(&format!(
+        "\ncalls     the schedules need {:.1} a minute for {skus} SKU(s), {orders} open order(s) and {shipments} \
+         shipment(s); {bulk} are for them, headroom {:.1}\n          while pushes fill the line, {:.1} of them are the polls'\n",
+        fit.asked,
+        fit.headroom,
+        f64::from(bulk) / 5.0,
+    ));
+    if let Some(first) = fit.gives_way {
+        text.push_str(&format!(
+            "warning: the schedules do NOT fit: {first} gives way first; give it a longer interval, or read more at a time\n"
+        ));
+    }
+    text
 }
 
 /// What there is to read today.

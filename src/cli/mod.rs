@@ -5,6 +5,7 @@
 //! Commands that read take `--json`; the fields they print are a contract.
 
 mod backup;
+mod budget;
 mod calendar;
 mod check;
 mod create;

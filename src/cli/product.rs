@@ -1,7 +1,7 @@
 //! `product`: products looked up at the service, and what kits are made of.
 //!
-//! Only the holder of the lock calls the service. `find` takes it for its time; beside a running daemon it says so and
-//! shows what the mirror knows. `components` looks into the mirror first and asks only for what it does not know.
+//! `find` asks the service, through the daemon if one is at work; where that does not answer it says so and shows what the
+//! mirror knows. `components` looks into the mirror first and asks only for what it does not know.
 
 use super::create::{self, FromFile};
 use super::place::Place;
@@ -52,7 +52,7 @@ impl From<AskError> for Failure {
     fn from(error: AskError) -> Self {
         match error {
             AskError::Start(error) => error.into(),
-            AskError::Job(error) => Self::failed(error.to_string()),
+            AskError::Job(_) | AskError::Daemon(_) | AskError::Silent => Self::failed(error.to_string()),
         }
     }
 }
@@ -73,10 +73,8 @@ async fn find(place: &Place, args: &Find) -> Result<Answer, Failure> {
     let store = place.store().await?;
     let rows = match asked {
         Ok(found) => store.product_list(&found).await?,
-        Err(error) if error.is_held() => {
-            complain(
-                "tallyd: a daemon is at work and it alone asks the service; this is what the mirror knows",
-            );
+        Err(error @ AskError::Silent) => {
+            complain(&format!("tallyd: {error}; this is what the mirror knows"));
             match by {
                 ProductKey::Sku => store.product_list(ids).await?,
                 ProductKey::Upc => store.product_list_by_upc(ids).await?,
@@ -146,12 +144,6 @@ async fn known_components(store: &Store, sku: &str) -> Result<Vec<ComponentRow>,
 }
 
 async fn ask_components(place: &Place, sku: &str) -> Result<Vec<ComponentRow>, Failure> {
-    match daemon::read_components(place.config()?, Arc::new(place.clock()), sku).await {
-        Ok(kit) => Ok(place.store().await?.kit_components(kit).await?),
-        Err(error) if error.is_held() => Err(Failure::failed(format!(
-            "the mirror knows no components of `{sku}`, and only the daemon at work may ask the service; \
-             once an order for it is tracked, `kit_components` reads them"
-        ))),
-        Err(error) => Err(error.into()),
-    }
+    let kit = daemon::read_components(place.config()?, Arc::new(place.clock()), sku).await?;
+    Ok(place.store().await?.kit_components(kit).await?)
 }

@@ -1,20 +1,20 @@
 //! `status`: the first line says well or what is wrong; exit 3 when something is stale or stuck.
 
+use super::budget::Spent;
 use super::place::Place;
 use super::print::{Table, age, dash, json};
 use super::{Answer, Failure, Reading};
-use crate::model::{Clock, Timestamp};
+use crate::model::Timestamp;
 use crate::store::{HealthRow, MismatchRow, SnapshotRow, StateCount};
 use serde_json::json as value;
-use std::time::Duration;
+use std::io::IsTerminal;
 
 /// Everything `status` knows.
 struct Status {
     health: Vec<HealthRow>,
     wishes: Vec<(String, i64)>,
-    used: Vec<(String, i64, i64)>,
+    spent: Spent,
     counts: StateCount,
-    limit: u32,
     is_refused: bool,
     mismatches: Vec<MismatchRow>,
     snapshot: Option<SnapshotRow>,
@@ -24,13 +24,11 @@ impl Status {
     async fn read(place: &Place) -> Result<Self, Failure> {
         let config = place.config()?;
         let store = place.store().await?;
-        let since = place.clock().now().minus(Duration::from_secs(60));
         Ok(Self {
             health: store.job_health().await?,
             wishes: store.outbox_counts().await?,
-            used: store.budget_used(since.0).await?,
+            spent: Spent::read(place, &config, &store).await?,
             counts: store.state_count().await?,
-            limit: config.limits.ours_per_minute(),
             is_refused: store.key_is_refused().await?,
             mismatches: store.mismatch_list().await?,
             snapshot: store.snapshot_last().await?,
@@ -65,7 +63,14 @@ impl Status {
                  {written} was accepted, {shown} is shown; look there, then: tallyd quantity set"
             )
         });
-        refused.into_iter().chain(stale).chain(held).chain(doubt).chain(unshown).collect()
+        refused
+            .into_iter()
+            .chain(self.spent.troubles())
+            .chain(stale)
+            .chain(held)
+            .chain(doubt)
+            .chain(unshown)
+            .collect()
     }
 
     fn text(&self, troubles: &[String]) -> String {
@@ -76,14 +81,13 @@ impl Status {
         for trouble in troubles.iter().skip(1) {
             text.push_str(&format!("{trouble}\n"));
         }
-        let calls: i64 = self.used.iter().map(|(_, calls, _)| calls).sum();
-        let throttled: i64 = self.used.iter().map(|(_, _, throttled)| throttled).sum();
         let counts = &self.counts;
         text.push_str(&format!(
             "\nmirror  {} SKU(s), {} cell(s), {} order(s) followed; {} SKU(s) missing, {} record(s) parked\n\
-             budget  {calls} of {} calls in the last 60 s, {throttled} answered 429\n",
-            counts.skus, counts.cells, counts.orders, counts.missing_skus, counts.parked, self.limit
+             ",
+            counts.skus, counts.cells, counts.orders, counts.missing_skus, counts.parked
         ));
+        text.push_str(&self.spent.text(std::io::stdout().is_terminal()));
         let states: Vec<String> =
             self.wishes.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
@@ -104,6 +108,8 @@ impl Status {
             table.row(cells);
         }
         text.push_str(&table.render("no job is enabled, or the daemon never ran"));
+        text.push('\n');
+        text.push_str(&self.spent.table());
         text
     }
 }
@@ -124,11 +130,10 @@ pub(super) async fn status(place: &Place, reading: Reading) -> Result<Answer, Fa
     }
     let wishes: serde_json::Map<String, serde_json::Value> =
         status.wishes.iter().map(|(state, count)| (state.clone(), (*count).into())).collect();
-    let lane = |(lane, calls, throttled): &(String, i64, i64)| value!({"lane": lane, "calls": calls, "throttled": throttled});
     let all = value!({
         "well": troubles.is_empty(), "troubles": troubles, "jobs": status.health, "outbox": wishes,
         "mirror": status.counts, "journal": status.snapshot.map(journal),
-        "budget": {"limit": status.limit, "last_60_s": status.used.iter().map(lane).collect::<Vec<_>>()},
+        "budget": status.spent.json(),
     });
     Ok(Answer { text: json(&all), code })
 }

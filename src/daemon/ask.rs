@@ -1,17 +1,26 @@
-//! One thing asked of the service while no daemon runs: the lock is taken for its time, the calls are journalled and
-//! counted like all others, and the run says nothing about its job's data.
+//! One thing asked of the service by a command. Only the holder of the lock calls the service: without a daemon the lock
+//! is taken for its time, beside one the question is left in the database and its answer waited for (rules.md 32). The
+//! calls are journalled and counted like all others.
 //!
-//! Beside a running daemon this fails with [`LockError::Held`](crate::store::LockError): only the holder of the lock
-//! calls the service.
+//! A holder that answers nothing (a `run --once`, another command) goes away by and by, so the lock is tried again while
+//! the answer is waited for.
 
+use super::answer::{self, Question, Said};
 use super::start::{Daemon, StartError};
 use crate::client::wire::ProductKey;
 use crate::config::Config;
-use crate::job::{self, Context, Finished, Input, JobError, Verified};
-use crate::journal::RunOutcome;
-use crate::model::{Clock, JobKind, ProductId, RunId, Trigger};
-use crate::store::{Durability, LockError, StoreError};
+use crate::job::{self, Finished, Input, JobError, Verified};
+use crate::model::{Clock, JobKind, ProductId, Trigger};
+use crate::store::{Durability, Lock, LockError, Store, StoreError};
+use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// How long an answer is waited for. A call and its time-out fit in; a person does not wait for a hold of an hour.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often the lock is tried again meanwhile, and the answer looked for in case no word of it came.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Why the service was not asked, or did not answer what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +31,15 @@ pub enum AskError {
     /// It was asked in vain.
     #[error(transparent)]
     Job(#[from] JobError),
+    /// The daemon asked it in vain.
+    #[error("{0}")]
+    Daemon(String),
+    /// Nobody answered.
+    #[error(
+        "the tallyd at work did not answer within {} s; it may be told to wait: see tallyd status",
+        PATIENCE.as_secs()
+    )]
+    Silent,
 }
 
 impl From<StoreError> for AskError {
@@ -30,22 +48,62 @@ impl From<StoreError> for AskError {
     }
 }
 
-impl AskError {
-    /// Whether a daemon holds the lock, so that it alone may ask.
-    pub fn is_held(&self) -> bool {
-        match self {
-            Self::Start(StartError::Lock(LockError::Held { .. })) => true,
-            Self::Start(_) | Self::Job(_) => false,
+/// Asks the service one thing, through the daemon if one is at work.
+///
+/// # Errors
+/// [`AskError::Silent`] where a daemon is at work and does not answer in time; the question is withdrawn then.
+pub async fn ask(config: Config, clock: Arc<dyn Clock>, question: &Question) -> Result<Value, AskError> {
+    let path = config.database.path.clone();
+    match Lock::take(&path) {
+        Ok(lock) => drop(lock),
+        Err(LockError::Held { .. }) => return beside(config, clock, question).await,
+        Err(error) => return Err(StartError::from(error).into()),
+    }
+    alone(config, clock, question).await
+}
+
+/// Takes the lock for its time.
+async fn alone(config: Config, clock: Arc<dyn Clock>, question: &Question) -> Result<Value, AskError> {
+    let daemon = Daemon::start(config, clock).await?;
+    let answer = answer::answer(&daemon.context, question).await;
+    daemon.close().await?;
+    Ok(answer?)
+}
+
+/// Leaves the question for the holder of the lock and waits.
+async fn beside(config: Config, clock: Arc<dyn Clock>, question: &Question) -> Result<Value, AskError> {
+    let store = Store::open_beside(&config.database.path).await?;
+    let (kind, input) = question.columns();
+    let mut watch = store.watch();
+    let mut write = store.begin(Durability::Normal).await?;
+    let id = write.request_ask(&kind, &input, clock.now()).await?;
+    write.commit().await?;
+    let begun = Instant::now();
+    let answer = loop {
+        if let Some(answer) = store.request_answer(id).await? {
+            break Some(answer);
         }
+        if begun.elapsed() > PATIENCE || Lock::take(&config.database.path).is_ok() {
+            break None;
+        }
+        // A word of a write or the time: the next look tells.
+        let _ = timeout(LOOK, watch.changed()).await;
+    };
+    let mut write = store.begin(Durability::Normal).await?;
+    write.request_withdraw(id).await?;
+    write.commit().await?;
+    match answer.map(|answer| serde_json::from_str(&answer)) {
+        Some(Ok(Said::Answer(value))) => Ok(value),
+        Some(Ok(Said::Error(why))) => Err(AskError::Daemon(why)),
+        Some(Err(why)) => Err(AskError::Daemon(format!("the daemon's answer cannot be read: {why}"))),
+        None if begun.elapsed() > PATIENCE => Err(AskError::Silent),
+        None => alone(config, clock, question).await,
     }
 }
 
-/// Spends one call to find out whether the service accepts the keys. Takes the lock for its time.
-pub async fn prove_keys(config: Config, clock: Arc<dyn Clock>) -> Result<bool, StartError> {
-    let asked = Asked::begin(config, clock, JobKind::WorkQueue).await?;
-    let works = job::key_works(asked.context(), asked.run).await;
-    asked.end(&works).await?;
-    Ok(works.unwrap_or(false))
+/// Spends one call to find out whether the service accepts the keys.
+pub async fn prove_keys(config: Config, clock: Arc<dyn Clock>) -> Result<bool, AskError> {
+    Ok(ask(config, clock, &Question::Keys {}).await?.as_bool().unwrap_or(false))
 }
 
 /// Looks products up at the service (*Get products by SKU or UPC*) and records them; the SKUs found are returned.
@@ -55,10 +113,9 @@ pub async fn find_products(
     by: ProductKey,
     ids: &[String],
 ) -> Result<Vec<String>, AskError> {
-    let asked = Asked::begin(config, clock, JobKind::Balances).await?;
-    let found = job::find_products(asked.context(), asked.run, by, ids).await;
-    asked.end(&found).await?;
-    Ok(found?)
+    let question = Question::FindProducts { by_upc: matches!(by, ProductKey::Upc), ids: ids.to_vec() };
+    let found = ask(config, clock, &question).await?;
+    Ok(serde_json::from_value(found).unwrap_or_default())
 }
 
 /// Asks the service what a kit is made of (*Get kit components*) and records it; the kit's product id is returned.
@@ -67,18 +124,15 @@ pub async fn read_components(
     clock: Arc<dyn Clock>,
     sku: &str,
 ) -> Result<ProductId, AskError> {
-    let asked = Asked::begin(config, clock, JobKind::KitComponents).await?;
-    let kit = job::read_components(asked.context(), asked.run, sku).await;
-    asked.end(&kit).await?;
-    Ok(kit?)
+    let kit = ask(config, clock, &Question::Components { sku: sku.to_owned() }).await?;
+    Ok(ProductId(kit.as_i64().unwrap_or_default()))
 }
 
 /// Compares mirror and service within `calls` calls; no fact changes.
 pub async fn verify(config: Config, clock: Arc<dyn Clock>, calls: usize) -> Result<Verified, AskError> {
-    let asked = Asked::begin(config, clock, JobKind::Balances).await?;
-    let verified = job::verify(asked.context(), asked.run, calls).await;
-    asked.end(&verified).await?;
-    Ok(verified?)
+    let verified = ask(config, clock, &Question::Verify { calls }).await?;
+    let why = "the daemon's answer cannot be read; is it of the same version as this program?";
+    serde_json::from_value(verified).map_err(|_| AskError::Daemon(why.into()))
 }
 
 /// Runs a job once, on what is due or on what is named. Takes the lock for its time.
@@ -92,38 +146,4 @@ pub async fn run_job(
     let finished = job::run_on(&daemon.context, kind, Trigger::Operator, input).await?;
     daemon.close().await?;
     Ok(finished)
-}
-
-/// A daemon that was started to ask one thing.
-struct Asked {
-    daemon: Daemon,
-    run: RunId,
-}
-
-impl Asked {
-    async fn begin(config: Config, clock: Arc<dyn Clock>, kind: JobKind) -> Result<Self, StartError> {
-        let daemon = Daemon::start(config, clock).await?;
-        let context = &daemon.context;
-        let mut write = context.store.begin(Durability::Normal).await?;
-        let run = write.run_begin(context.session_id, kind, Trigger::Operator, context.now()).await?;
-        write.commit().await?;
-        Ok(Self { daemon, run })
-    }
-
-    fn context(&self) -> &Context {
-        &self.daemon.context
-    }
-
-    /// Writes down how it went, and closes.
-    async fn end<T>(self, asked: &Result<T, JobError>) -> Result<(), StoreError> {
-        let (outcome, summary) = match asked {
-            Ok(_) => (RunOutcome::Ok, "a person asked, and the service answered".to_owned()),
-            Err(error) => (RunOutcome::Failed, error.to_string()),
-        };
-        let context = self.context();
-        let mut write = context.store.begin(Durability::Full).await?;
-        write.run_close(self.run, outcome, &summary, context.now()).await?;
-        write.commit().await?;
-        self.daemon.close().await
-    }
 }

@@ -7,6 +7,7 @@
 //! One loop ([`supervise`]) owns all runs: one slot per kind of job, and a trigger that comes while its job runs makes
 //! it run once more afterwards, however many came.
 
+mod answer;
 mod ask;
 mod belonging;
 mod clock;
@@ -18,10 +19,12 @@ mod settings;
 mod start;
 mod supervise;
 
-pub use ask::{AskError, find_products, prove_keys, read_components, run_job, verify};
+pub use answer::Question;
+pub use ask::{AskError, ask, find_products, prove_keys, read_components, run_job, verify};
 pub use clock::{SystemClock, boot_id};
 pub use notify::reload_refused;
 pub use once::Once;
+pub use settings::limits;
 pub use start::{Daemon, StartError};
 
 use crate::config::Config;

@@ -24,9 +24,10 @@ impl Once {
     }
 }
 
-/// Facts that others build on come first: templates are read per storefront, shipments close orders, orders teach kits
+/// Facts that others build on come first: the work queue's counts call for order lines, templates are read per storefront, shipments close orders, orders teach kits
 /// and SKUs, kits and top sellers teach SKUs, and balances are what a push is decided on.
 const ORDER: [JobKind; 11] = [
+    JobKind::WorkQueue,
     JobKind::Warehouses,
     JobKind::Suppliers,
     JobKind::Storefronts,
@@ -37,7 +38,6 @@ const ORDER: [JobKind; 11] = [
     JobKind::TopSelling,
     JobKind::Balances,
     JobKind::BusinessHealth,
-    JobKind::WorkQueue,
 ];
 
 /// What reads nothing from the service.

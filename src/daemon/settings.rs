@@ -55,7 +55,7 @@ pub(super) fn until_restart(old: &Config, new: Config) -> Config {
 }
 
 /// What the account allows.
-pub(super) fn limits(config: &Config) -> limiter::Settings {
+pub fn limits(config: &Config) -> limiter::Settings {
     let limits = &config.limits;
     limiter::Settings {
         calls_per_minute: limits.calls_per_minute,

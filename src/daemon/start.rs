@@ -298,13 +298,17 @@ async fn limiter(
     let (now, moment) = (clock.now(), clock.moment());
     let boot_id = if has_lost_calls { String::new() } else { boot_id(&**clock) };
     let used = store.exchange_places(&boot_id, limits.calls_per_minute).await?;
+    let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
     let kept = store.limiter_memory().await?;
     let mut kept: Kept = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     // A refused key may be another by now and the first call shows it; whoever judged an operation is gone.
     kept.holds.retain(|hold| !matches!(hold.reason, Reason::RefusedKey | Reason::Judging));
     let memory = Memory {
         places: used.iter().map(|place| held(place, moment)).collect(),
-        bad_requests: store.exchange_bad_requests(now.minus(DAY)).await?,
+        bad_requests: bad_requests
+            .into_iter()
+            .map(|(ago, operation)| (moment.minus(ago), operation))
+            .collect(),
         kept,
     };
     Ok(Limiter::new(limits, Arc::clone(clock), memory))

@@ -4,6 +4,7 @@
 //! ended, a retry that is due, the watchdog, a signal. One slot per kind of job; a trigger for a running job is
 //! remembered once. Nothing polls: between wake-ups it sleeps.
 
+use super::answer::Desk;
 use super::keys::Prober;
 use super::{metrics, notify};
 use crate::config::{Config, KeySource};
@@ -74,6 +75,8 @@ pub(super) struct Supervisor {
     settle_at: Option<Instant>,
     /// The last word of a person that was heard.
     heard: Position,
+    /// Answers what commands beside us ask.
+    desk: Desk,
     caught_up: bool,
 }
 
@@ -103,6 +106,7 @@ impl Supervisor {
             refused: BTreeSet::new(),
             settle_at: None,
             heard: Position(0),
+            desk: Desk::default(),
             caught_up: false,
         }
     }
@@ -130,6 +134,7 @@ impl Supervisor {
                 Some(config) = reload.recv() => return Ok(Some(config)),
                 Some((kind, at)) = self.due.recv() => self.fired(kind, at).await?,
                 Some(ended) = self.runs.join_next() => self.ended(ended).await?,
+                Some(answered) = self.desk.answered() => answered?,
                 () = self.watch.changed() => self.look = after(&LOOKS),
                 () = sleep_until(wake) => {}
             }
@@ -181,6 +186,7 @@ impl Supervisor {
         self.seen = self.context.store.outbox_newest().await?;
         self.heard = self.context.store.position().await?;
         self.begin(JobKind::Push, Trigger::Outbox);
+        self.desk.look(&self.context).await?;
         self.plan_settle(Duration::ZERO).await
     }
 
@@ -299,7 +305,7 @@ impl Supervisor {
             self.push_at.get_or_insert_with(Instant::now);
             self.plan_settle(Duration::ZERO).await?;
         }
-        Ok(())
+        self.desk.look(&self.context).await
     }
 
     /// This loop turns, or it would not be here; it vouches for the ticking of the schedules only if that went on too.
@@ -345,9 +351,13 @@ impl Supervisor {
     pub(super) async fn drain(&mut self) -> Result<(), StoreError> {
         notify::stopping();
         self.context.stop();
-        let all = async { while self.runs.join_next().await.is_some() {} };
+        let all = async {
+            while self.runs.join_next().await.is_some() {}
+            while self.desk.answered().await.is_some() {}
+        };
         if timeout(DRAIN, all).await.is_err() {
             self.runs.shutdown().await;
+            self.desk.shutdown().await;
             tracing::warn!(
                 event = event::DAEMON_STOPPING,
                 "calls were unanswered after {} s; their wishes are in doubt",

@@ -1,20 +1,26 @@
 //! `balances`: the balances of every tracked SKU, stalest first.
 //!
 //! Each page is committed as it arrives, and the stalest SKU is always the next to be read: a crash or a spent budget
-//! loses nothing and needs no cursor. A page that is too much for the service is halved, down to 25, and grows back to
-//! `skus_per_call` as pages succeed.
+//! loses nothing and needs no cursor. How many SKUs a page takes is found out ([`super::page_size`]).
 //!
 //! An answer that lacks much may have been cut silently: what it lacked is asked for again at the end, in pages so small
 //! that their answers are trusted, and only then a SKU is missing (rules.md 29).
+//!
+//! Between the passes, where calls are left over, a page of those that move is read before its turn
+//! ([`crate::schedule::attention`]). That is never instead of a pass: each reads every SKU older than its start.
 
+use super::page_size::{PAGE_MIN, PageSize};
 use super::{Context, JobError, Report, call, record};
 use crate::client::{Verdict, wire};
-use crate::model::{Lane, Position, RunId, Sku};
+use crate::model::{Lane, Position, RunId, Sku, Timestamp};
 use crate::outbox::Delays;
 use crate::reconcile::brake;
+use crate::schedule::attention::{Candidate, pick};
+use crate::store::{Durability, MoverRow};
+use std::time::Duration;
 
-/// The smallest page: what the service returns of so few SKUs is trusted to be whole.
-const PAGE_MIN: usize = 25;
+/// So far back moves are looked at.
+const MOVES_SINCE: Duration = Duration::from_secs(4 * 60 * 60);
 /// Failed attempts in a row after which the run ends; the next run goes on where this one stopped.
 const FAILURES_MAX: usize = 24;
 
@@ -24,10 +30,46 @@ pub(super) async fn run(context: &Context, run: RunId, only: &[Sku]) -> Result<R
     reading.only = (!only.is_empty()).then(|| only.to_vec());
     while let Some(page) = reading.next_page().await? {
         if let Some(gave_up) = reading.read(&page).await? {
+            reading.remember().await?;
             return reading.report(Some(gave_up));
         }
     }
+    reading.remember().await?;
     reading.report(None)
+}
+
+/// Reads a page of what moves before its turn, if half of the quota is free and nobody waits for it; how many SKUs that
+/// were is returned. One that fails costs nothing but its call: the next pass reads them all the same.
+pub(super) async fn read_movers(context: &Context, run: RunId) -> Result<usize, JobError> {
+    let budget = context.limiter.budget();
+    let waiting = budget.waiting.push + budget.waiting.poll;
+    if waiting > 0 || budget.free_for_bulk * 2 < budget.limit {
+        return Ok(0);
+    }
+    let now = context.now();
+    let rows = context.store.mover_list(now.minus(MOVES_SINCE)).await?;
+    let candidate = |row: &MoverRow| Candidate {
+        moves: row.moves,
+        near_zero: row.near_zero,
+        age: now.since(Timestamp(row.observed_ms)),
+    };
+    let candidates: Vec<Candidate> = rows.iter().map(candidate).collect();
+    let picked = pick(&candidates, context.settings().skus_per_call);
+    let page: Vec<Sku> = picked.iter().filter_map(|place| Sku::new(rows[*place].sku.as_str()).ok()).collect();
+    if page.is_empty() {
+        return Ok(0);
+    }
+    let request = wire::get_product_balances(&page).map_err(|why| JobError::Implausible(why.to_string()))?;
+    let answer = context.read_once(run, Lane::Poll, request).await?;
+    if answer.reply.verdict != Verdict::Accepted {
+        context.end_alone(&answer).await?;
+        return Ok(0);
+    }
+    match record::balances_page(context, &answer, &page).await {
+        Ok(_) => Ok(page.len()),
+        Err(JobError::Implausible(_)) => Ok(0),
+        Err(error) => Err(error),
+    }
 }
 
 /// One pass over the tracked SKUs.
@@ -40,7 +82,9 @@ struct Reading<'a> {
     before: Position,
     /// The last SKU taken among those never read.
     after: String,
-    size: usize,
+    size: PageSize,
+    /// What is configured, and what was proved before this run.
+    before_size: (usize, Option<usize>),
     failures: usize,
     delays: Delays,
     asked: usize,
@@ -54,13 +98,16 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     async fn begin(context: &'a Context, run: RunId) -> Result<Self, JobError> {
+        let configured = context.settings().skus_per_call;
+        let proved = context.store.page_size(configured).await?;
         Ok(Self {
             context,
             run,
             only: None,
             before: context.store.position().await?,
             after: String::new(),
-            size: context.settings().skus_per_call,
+            size: PageSize::new(configured, proved),
+            before_size: (configured, proved),
             failures: 0,
             delays: Delays::page_retry(),
             asked: 0,
@@ -72,10 +119,10 @@ impl<'a> Reading<'a> {
     }
 
     async fn next_page(&mut self) -> Result<Option<Vec<Sku>>, JobError> {
-        let limit = u32::try_from(self.size).unwrap_or(u32::MAX);
+        let limit = u32::try_from(self.size.get()).unwrap_or(u32::MAX);
         let mut page: Vec<Sku> = Vec::new();
         if let Some(only) = &mut self.only {
-            page.extend(only.drain(..self.size.min(only.len())));
+            page.extend(only.drain(..self.size.get().min(only.len())));
         }
         while self.only.is_none() {
             let texts = self.context.store.tracked_sku_stalest(self.before, &self.after, limit).await?;
@@ -106,9 +153,9 @@ impl<'a> Reading<'a> {
             self.changed += recorded.cells_changed;
             self.after = page.iter().map(Sku::as_str).max().unwrap_or_default().max(&self.after).to_owned();
             if brake::looks_cut(page.len() as u64, recorded.unsure.len() as u64) {
-                self.shrink();
+                self.size.failed();
             } else {
-                self.size = (self.size * 2).min(self.context.settings().skus_per_call);
+                self.size.worked(page.len() >= self.size.get());
             }
             self.unsure.extend(recorded.unsure);
             self.failures = 0;
@@ -124,8 +171,15 @@ impl<'a> Reading<'a> {
         self.failed(&answer).await
     }
 
-    fn shrink(&mut self) {
-        self.size = (self.size / 2).max(PAGE_MIN.min(self.size));
+    /// What was found out about the page size outlives the program.
+    async fn remember(&self) -> Result<(), JobError> {
+        let (configured, proved) = self.before_size;
+        if self.size.get() == proved.unwrap_or(configured) {
+            return Ok(());
+        }
+        let mut write = self.context.store.begin(Durability::Normal).await?;
+        write.page_size_keep(configured, self.size.get()).await?;
+        Ok(write.commit().await?)
     }
 
     async fn failed(&mut self, answer: &call::Answer) -> Result<Option<String>, JobError> {
@@ -144,7 +198,7 @@ impl<'a> Reading<'a> {
             | Verdict::InDoubt => {}
         }
         if reply.wants_smaller_page() {
-            self.shrink();
+            self.size.failed();
         }
         self.failures += 1;
         if self.failures >= FAILURES_MAX {

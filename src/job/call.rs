@@ -316,11 +316,13 @@ fn tell(notice: &Notice) {
             hold.reason.as_str(),
             hold.why
         ),
-        Notice::ShareShrunk { permille, limit } => tracing::warn!(
+        Notice::ShareShrunk { permille, limit, held } => tracing::warn!(
             event = event::QUOTA_SHARE,
             permille,
             limit,
-            "other software uses the account: at most {limit} calls a minute are ours for now"
+            held,
+            "other software uses the account: the service refused us at {held} calls of our own in a minute; at most \
+             {limit} a minute are ours for now"
         ),
         Notice::ShareRecovered => {
             tracing::info!(

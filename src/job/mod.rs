@@ -24,6 +24,7 @@ mod insist;
 mod kit_components;
 mod listing_templates;
 mod order_lines;
+mod page_size;
 mod pages;
 mod plan;
 mod probe;

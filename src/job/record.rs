@@ -27,7 +27,7 @@ use crate::model::{ExchangeId, Quantity, Sku, Timestamp, time};
 use crate::reconcile::brake;
 use crate::store::{
     BalanceFact, BalancePage, BalancesRecorded, CellBalance, Durability, MismatchRow, StoreError,
-    WorkQueueCounts, Write,
+    WorkQueueCounts, WorkQueueMoved, Write,
 };
 use crate::telemetry::event;
 use serde_json::json;
@@ -142,13 +142,13 @@ fn product(balance: &ProductBalance<'_>) -> BalanceFact {
     }
 }
 
-/// *Work queue*; whether a count moved is returned.
+/// *Work queue*; what moved is returned.
 pub(super) async fn work_queue(
     write: &mut Write,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     queue: &WorkQueue,
-) -> Result<bool, StoreError> {
+) -> Result<WorkQueueMoved, StoreError> {
     let counts: WorkQueueCounts = [
         queue.new_purchase_orders,
         queue.submitted_purchase_orders,

@@ -9,7 +9,7 @@ use crate::client::Verdict;
 use crate::client::wire::{self, ProductBalance};
 use crate::model::{Lane, RunId, Sku, Timestamp};
 use crate::store::{Durability, MirrorAge, VerifyRow};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub const VERIFY_CALLS: usize = 10;
 
 /// What a comparison found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Verified {
     /// Calls spent.
     pub calls: usize,
@@ -38,7 +38,7 @@ pub struct Verified {
 }
 
 /// A cell in which mirror and service differ.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drift {
     /// The SKU.
     pub sku: String,

@@ -32,6 +32,9 @@ impl Desk {
         let admitted = matches!(outcome, Outcome::Answered | Outcome::BadRequest | Outcome::RefusedKey);
         if admitted {
             self.ledger.prove(grant.since);
+            self.share.answered(grant.since);
+            self.block.admitted();
+            self.refused_since = self.refused_since.filter(|since| grant.since <= *since);
         }
         if outcome != Outcome::ConcurrencyThrottled {
             self.holds.completed(grant.operation, admitted);
@@ -68,9 +71,10 @@ impl Desk {
     fn rate_throttled(&mut self, grant: Grant, wait: Duration, held: u32, now: Now) -> Vec<Notice> {
         let new = self.holds.order(Reason::Rate, wait, now.moment);
         let mut notices = self.started(new, Scope::Account, Reason::Rate, now);
+        self.refused_since = Some(now.moment);
         if self.share.throttled(held, self.settings.limit(), grant.since, now.moment) {
             let permille = self.share.permille(now.moment);
-            notices.push(Notice::ShareShrunk { permille, limit: self.limit(now.moment) });
+            notices.push(Notice::ShareShrunk { permille, limit: self.limit(now.moment), held });
         }
         notices
     }
@@ -78,7 +82,15 @@ impl Desk {
     fn concurrency_throttled(&mut self, grant: Grant, now: Now) -> Vec<Notice> {
         let others = self.slots.in_flight(grant.operation);
         let new = self.holds.taken(grant.operation, others, grant.since, now.moment);
-        self.started(new, Scope::Operation(grant.operation), Reason::Concurrency, now)
+        let mut notices = self.started(new, Scope::Operation(grant.operation), Reason::Concurrency, now);
+        if self.refused_since.is_none_or(|since| grant.since > since)
+            && let Some(silence) = self.block.refused(grant.operation)
+        {
+            let new = self.holds.order(Reason::Blocked, silence, now.moment);
+            self.refused_since = Some(now.moment);
+            notices.extend(self.started(new, Scope::Account, Reason::Blocked, now));
+        }
+        notices
     }
 
     fn bad_request_throttled(&mut self, wait: Duration, now: Now) -> Vec<Notice> {

@@ -7,6 +7,7 @@
 
 use super::Pace;
 use super::account::{Account, WINDOW};
+use super::block::Block;
 use super::holds::Holds;
 use super::ledger::Ledger;
 use super::pace::Pacer;
@@ -29,6 +30,9 @@ pub(super) struct Desk {
     pub(super) holds: Holds,
     pub(super) ledger: Ledger,
     pub(super) share: Share,
+    pub(super) block: Block,
+    /// Since when the service refused the whole account: until a later call is admitted, calls go one by one.
+    pub(super) refused_since: Option<Moment>,
     pub(super) queue: Queue,
     /// Let go, but not fetched yet.
     pub(super) granted: BTreeMap<Number, Grant>,
@@ -74,6 +78,8 @@ impl Desk {
             holds: Holds::default(),
             ledger: Ledger::default(),
             share: Share::default(),
+            block: Block::default(),
+            refused_since: None,
             queue: Queue::default(),
             granted: BTreeMap::new(),
             closed: false,
@@ -200,6 +206,10 @@ impl Desk {
             return Err(Wait::Event);
         }
         self.holds.lane_go(turn.lane, now)?;
+        // *Whatever refused one call refuses those behind it too, and each of them counts.*
+        if self.refused_since.is_some() && self.account.in_flight() > 0 {
+            return Err(Wait::Event);
+        }
         self.place_go(turn, now)?;
         let mut soonest = Wait::Event;
         let first = line.iter().find(|waiting| {

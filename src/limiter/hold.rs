@@ -25,6 +25,8 @@ pub enum Reason {
     BadRequests,
     /// 429 without `Retry-After`: the operation's slots are taken.
     Concurrency,
+    /// The same on one operation after the other: the account is blocked, and the service does not say why.
+    Blocked,
     /// 403: the service does not accept the key.
     RefusedKey,
     /// One call is to show whether the operation or the key is at fault (rules.md 18, 34).
@@ -38,6 +40,7 @@ impl Reason {
             Reason::Rate => "rate",
             Reason::BadRequests => "bad_requests",
             Reason::Concurrency => "concurrency",
+            Reason::Blocked => "blocked",
             Reason::RefusedKey => "refused_key",
             Reason::Judging => "judging",
         }

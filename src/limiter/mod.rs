@@ -22,7 +22,16 @@
 //!
 //! Before the window stand the slots (3 calls of an operation at a time), the holds (what the service or we
 //! ordered to wait) and the ledger of bad requests; the share shrinks while other software uses the
-//! account. Lanes (`queue.rs`) decide who goes first.
+//! account. Lanes (`queue.rs`) decide who goes first: a poll waits 4 s at most behind endless pushes, and anybody a minute
+//! behind operators who use the minute up in a rush (`tests/lanes.rs`).
+//!
+//! A million simulated calls (`tests/endurance.rs`: rushes, crashes, suspends, a calendar set an hour ahead and back,
+//! stalls, lost answers, poison; 436 lives) broke no minute and no slot, and 402 answers of 400 came within a day
+//! at most. A process that is killed amid a backlog of 8,000 cells, each answer taking 1.5 s, uses 115 to 117 of 118 places in its
+//! first minute and draws no 429.
+//!
+//! After the service has refused the whole account, calls go one by one until one is admitted: in an account that grants
+//! a tenth of what it should, eight calls at most are sent in vain within 35 s (`tests/foreign.rs`).
 //!
 //! # What it does not promise
 //!
@@ -35,6 +44,7 @@
 //! - No log lines: it returns [`Notice`]s, because the caller knows the run and has to keep what changed anyway.
 
 mod account;
+mod block;
 mod budget;
 mod conclude;
 mod desk;
@@ -50,6 +60,7 @@ mod queue;
 mod settings;
 mod share;
 mod slots;
+mod standing;
 mod wait;
 
 #[cfg(test)]
@@ -61,6 +72,7 @@ pub use memory::{Kept, Memory, Place};
 pub use outcome::{Notice, Outcome};
 pub use permit::Permit;
 pub use settings::Settings;
+pub use standing::{LedgerForecast, Standing, StandingHold, ledger_forecast};
 #[cfg(test)]
 pub use tests::TestClock;
 

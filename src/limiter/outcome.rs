@@ -40,6 +40,8 @@ pub enum Notice {
         permille: u32,
         /// Places that may be held from now on.
         limit: u32,
+        /// Places that were held when the service refused: our own count.
+        held: u32,
     },
     /// Our part is whole again (`quota.share`).
     ShareRecovered,

@@ -5,6 +5,10 @@
 //! evenly, so that two programs which both behave like this end up sharing the account. We never learn how much the
 //! others use; every return to a share that is too large costs one 429.
 //!
+//! Where the next call is refused too, this is no stray call of somebody else's: the account has far less for us than it
+//! should, and the share becomes what we were let do in the last minute. Quarter by quarter it would take eight refused
+//! calls to come from 120 to the floor.
+//!
 //! Whatever its cause, an unexpected 429 also adds a second to the window for a day: a service that counts in whole
 //! seconds may see a call a second later than it came.
 
@@ -34,6 +38,8 @@ pub(super) struct Share {
     pub(super) shrunk: Option<(u32, Moment)>,
     /// The last unexpected 429.
     pub(super) guarded_since: Option<Moment>,
+    /// A call was answered since the last shrink.
+    pub(super) proved: bool,
 }
 
 impl Share {
@@ -69,15 +75,29 @@ impl Share {
         if held >= ours || known {
             return false;
         }
-        let left = self.permille(now) * SHRINK.0 / SHRINK.1;
+        let quarter_less = self.permille(now) * SHRINK.0 / SHRINK.1;
+        let again = self.shrunk.is_some() && !self.proved;
+        let left =
+            if again { quarter_less.min(permille_of(held.saturating_sub(1), ours)) } else { quarter_less };
         self.shrunk = Some((left.max(FLOOR_PERMILLE), now));
+        self.proved = false;
         true
+    }
+
+    /// A call granted at `granted` was answered with something else than a 429.
+    pub(super) fn answered(&mut self, granted: Moment) {
+        self.proved |= self.shrunk.is_none_or(|(_, since)| granted > since);
     }
 
     /// True once, when the share has become whole again.
     pub(super) fn recovered(&mut self, now: Moment) -> bool {
         self.permille(now) == WHOLE_PERMILLE && self.shrunk.take().is_some()
     }
+}
+
+fn permille_of(places: u32, ours: u32) -> u32 {
+    let part = u64::from(places) * u64::from(WHOLE_PERMILLE) / u64::from(ours.max(1));
+    u32::try_from(part).unwrap_or(WHOLE_PERMILLE)
 }
 
 fn steps(since: Moment, now: Moment) -> u32 {
@@ -119,8 +139,20 @@ mod tests {
         let mut share = Share::default();
         assert!(share.throttled(50, 120, minute(9), minute(10)));
         assert!(!share.throttled(50, 120, minute(10), minute(10)));
+        share.answered(minute(11));
         assert!(share.throttled(50, 120, minute(12), minute(12)), "a later call is news");
         assert_eq!(share.permille(minute(12)), 577);
+    }
+
+    #[test]
+    fn a_call_refused_again_shows_what_the_account_has_for_us() {
+        let mut share = Share::default();
+        assert!(share.throttled(31, 120, minute(9), minute(10)));
+        assert!(share.throttled(32, 120, minute(11), minute(11)), "the call after the hold");
+        assert_eq!(share.limit(120, minute(11)), 30, "258 of 1000");
+        share.answered(minute(12));
+        assert!(share.throttled(20, 120, minute(13), minute(13)));
+        assert_eq!(share.limit(120, minute(13)), 24, "an answer between makes it a quarter again");
     }
 
     #[test]

@@ -72,6 +72,11 @@ impl Moment {
         Self(self.0.saturating_add(millis(duration)))
     }
 
+    /// Earlier by `duration`; perhaps before the boot.
+    pub fn minus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(millis(duration)))
+    }
+
     /// Time passed since `earlier`, zero if that is in the future.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -24,10 +24,12 @@ pub struct TripRow {
 }
 
 impl Store {
-    /// By warehouse: counted cells above zero an hour ago, and those of them that our writes emptied since.
+    /// By warehouse: counted cells above zero an hour ago, and those of them that our writes emptied since. A write that
+    /// is under way or in doubt counts as done: it may be.
     pub async fn brake_hours(&self, since: Timestamp) -> Result<BTreeMap<WarehouseId, Hour>, StoreError> {
         let sql = "WITH zeroed AS ( \
-                       SELECT w.product, w.warehouse_id FROM cell_write w WHERE w.emptied_ms >= ?1) \
+                       SELECT w.product, w.warehouse_id FROM cell_write w \
+                       WHERE w.emptied_ms >= ?1 OR (w.ended IS NULL AND w.written = 0 AND w.before > 0)) \
                    SELECT b.warehouse_id, sum(z.product IS NOT NULL), count(*) FROM balance b \
                    JOIN product p ON p.id = b.product \
                    LEFT JOIN zeroed z ON z.product = b.product AND z.warehouse_id = b.warehouse_id \

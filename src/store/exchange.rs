@@ -4,7 +4,8 @@
 use super::error::Doing;
 use super::{Store, StoreError, Write};
 use crate::journal::{Begun, Body, Ended, Outcome};
-use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
+use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp, time};
+use std::time::Duration;
 
 /// A call whose place in the quota may still be held.
 #[derive(Clone, Copy, Debug)]
@@ -35,19 +36,29 @@ impl Store {
         Ok(rows.into_iter().filter_map(place).collect())
     }
 
-    /// The answers of 400 since `since`: the bad-request ledger.
+    /// The bad-request ledger: how long ago each answer of 400 came that is no older than `within`, oldest first. Of this
+    /// boot that is told by its moment, because the calendar may have been set since; of another nothing else is left.
     pub async fn exchange_bad_requests(
         &self,
-        since: Timestamp,
-    ) -> Result<Vec<(Timestamp, Operation)>, StoreError> {
-        let sql = "SELECT answered_ms, operation FROM exchange WHERE status = 400 AND answered_ms >= ?1 \
-                   ORDER BY answered_ms";
+        boot_id: &str,
+        now: (Timestamp, Moment),
+        within: Duration,
+    ) -> Result<Vec<(Duration, Operation)>, StoreError> {
+        let sql = "SELECT iif(s.boot_id = ?1, ?3 - e.answered_moment, ?2 - e.answered_ms) AS ago, e.operation \
+                   FROM exchange e JOIN session s ON s.id = e.session_id \
+                   WHERE e.status = 400 AND ago < ?4 ORDER BY ago DESC";
         let rows: Vec<(i64, String)> = sqlx::query_as(sql)
-            .bind(since.0)
+            .bind(boot_id)
+            .bind(now.0.0)
+            .bind(now.1.0)
+            .bind(time::millis(within))
             .fetch_all(&self.read)
             .await
             .doing("read the bad-request ledger")?;
-        let known = |(at, name): (i64, String)| name.parse().ok().map(|operation| (Timestamp(at), operation));
+        let known = |(ago, name): (i64, String)| {
+            let ago = Duration::from_millis(u64::try_from(ago).unwrap_or(0));
+            name.parse().ok().map(|operation| (ago, operation))
+        };
         Ok(rows.into_iter().filter_map(known).collect())
     }
 

@@ -94,6 +94,8 @@ pub const REST: &[(&str, &str)] = &[
     ("snapshot_table", "the journal"),
     ("belonging", "whose database it is"),
     ("copy_mark", "whether it is a copy"),
+    ("request", "what people asked beside the daemon"),
+    ("page_size", "what the service takes at a time"),
     ("limiter_memory", "the account's budget"),
     ("job_state", "due times"),
     ("tracked_sku", "what people want tracked, and what was learnt"),

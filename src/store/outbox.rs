@@ -109,8 +109,13 @@ pub(super) const COLUMNS: &str = "SELECT id, key, kind, body, priority, state, r
 impl Store {
     /// The pending wishes, operators' first, then in order.
     pub async fn outbox_pending(&self) -> Result<Vec<WishRow>, StoreError> {
-        let sql = format!("{COLUMNS} WHERE state = 'pending' ORDER BY priority DESC, id");
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
+        self.outbox_pending_after(WishId(0)).await
+    }
+
+    /// The pending wishes that came after `after`, operators' first, then in order.
+    pub async fn outbox_pending_after(&self, after: WishId) -> Result<Vec<WishRow>, StoreError> {
+        let sql = format!("{COLUMNS} WHERE state = 'pending' AND id > ?1 ORDER BY priority DESC, id");
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0);
         query.fetch_all(&self.read).await.doing("read the pending wishes")
     }
 
@@ -133,13 +138,6 @@ impl Store {
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
         query.fetch_all(&self.read).await.doing("read the products to come")
-    }
-
-    /// Whether an operator's wish was inserted after the one with this id and still waits.
-    pub async fn outbox_has_urgent_after(&self, newest: WishId) -> Result<bool, StoreError> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE state = 'pending' AND priority = 1 AND id > ?1)";
-        let found = sqlx::query_scalar(sql).bind(newest.0).fetch_one(&self.read).await;
-        found.doing("look for an operator's wish")
     }
 
     /// The newest wish's id; it grows with every insertion.

@@ -9,6 +9,18 @@ use sqlx::FromRow;
 /// The twelve counts of *WorkQueue*, in the document's order; one the answer lacks is `None`.
 pub type WorkQueueCounts = [Option<i64>; 12];
 
+/// What of the counts differs from the newest row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkQueueMoved {
+    /// Any count, or there was no row yet.
+    pub any: bool,
+    /// A count of sales orders that was known before.
+    pub orders: bool,
+}
+
+/// The places of the counts of sales orders.
+const ORDERS: [usize; 6] = [4, 5, 6, 7, 9, 10];
+
 const COLUMNS: &str = "new_purchase_orders, submitted_purchase_orders, partially_received_purchase_orders, \
     open_work_orders, awaiting_payment_sales_orders, paid_in_process_sales_orders, cancelled_sales_orders, \
     paid_ready_to_ship_sales_orders, low_inventory_products, unshipped_sales_orders, unshipped_drop_ship_orders, \
@@ -58,13 +70,13 @@ impl Store {
 }
 
 impl Write {
-    /// Records the counts; whether any differs from the newest row is returned.
+    /// Records the counts; what differs from the newest row is returned.
     pub async fn mirror_work_queue(
         &mut self,
         exchange: ExchangeId,
         observed_at: Timestamp,
         counts: &WorkQueueCounts,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<WorkQueueMoved, StoreError> {
         let newest =
             format!("SELECT json_array({COLUMNS}) FROM work_queue ORDER BY exchange_id DESC LIMIT 1");
         let known: Option<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(newest))
@@ -73,13 +85,16 @@ impl Write {
             .doing("read the newest work queue")?;
         let json = super::cells::json(counts);
         if known.as_deref() == Some(json.as_str()) {
-            return Ok(false);
+            return Ok(WorkQueueMoved::default());
         }
         let values: String = (0..counts.len()).map(|i| format!(", ?3->>{i}")).collect();
         let insert =
             format!("INSERT INTO work_queue (exchange_id, observed_ms, {COLUMNS}) VALUES (?1, ?2{values})");
         let query = sqlx::query(sqlx::AssertSqlSafe(insert)).bind(exchange.0).bind(observed_at.0).bind(json);
         query.execute(&mut *self.tx).await.doing("record the work queue")?;
-        Ok(true)
+        let known: Option<Vec<Option<i64>>> = known.and_then(|known| serde_json::from_str(&known).ok());
+        let moved =
+            |known: &Vec<Option<i64>>| ORDERS.iter().any(|place| known.get(*place) != counts.get(*place));
+        Ok(WorkQueueMoved { any: true, orders: known.as_ref().is_some_and(moved) })
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::support::Shop;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 /// The names of a record's fields, in order.
 fn fields(record: &Value) -> Vec<&str> {
@@ -133,18 +135,17 @@ async fn a_product_is_found_at_the_service_recorded_and_not_tracked() {
 }
 
 #[tokio::test]
-async fn beside_a_daemon_a_product_is_looked_up_in_the_mirror_and_that_is_said() {
+async fn beside_a_daemon_a_product_is_asked_for_by_the_daemon() {
     let shop = Shop::open().await;
     let sku = shop.sandbox.stock().await.unwrap().remove(0).sku;
-    shop.cli_json(&["product", "find", &sku]).await;
-    let daemon = shop.daemon().await;
-    let output = shop.cli(&["product", "find", &sku, "--json"]).await;
-    drop(daemon);
-    assert!(output.status.success(), "{output:?}");
-    assert!(String::from_utf8(output.stderr).unwrap().contains("a daemon is at work"));
-    let known: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(known[0]["sku"], json!(sku));
-    assert_eq!(shop.calls_of("POST /api/inventory/getProducts"), 1, "the service was not asked again");
+    let (stop, (_changed, reload)) = (CancellationToken::new(), mpsc::channel(1));
+    let running = tokio::spawn(shop.daemon().await.run(stop.clone(), reload));
+    let found = shop.cli_json(&["product", "find", &sku]).await;
+    assert_eq!(found[0]["sku"], json!(sku));
+    assert_eq!(shop.calls_of("POST /api/inventory/getProducts"), 1);
+    assert_eq!(shop.rows("count(*)", "session").await, json!([[1.0]]), "by the one that holds the lock");
+    stop.cancel();
+    running.await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The brakes of a push: the whole backlog is judged before any of it is sent, from the facts at hand.
 //!
-//! A batch alone would not show a flood: two hundred of five thousand cells look like ordinary work each time. A
+//! A batch alone would not show a flood: two hundred of five thousand cells look like ordinary work each time. So what
+//! each cell is heading for is remembered until its call begins ([`Flush`]); from then on the hour counts it. A
 //! product's update carries quantities too and is judged alone, by what it would claim.
 
 use super::work::Work;
@@ -11,6 +12,7 @@ use crate::reconcile::Step;
 use crate::reconcile::brake::{self, Brake, Entry, Trip, judge};
 use crate::store::{CellWrite, Durability, Store, StoreError};
 use crate::telemetry::event;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Zeroings are counted over a rolling hour plus the flush (rules.md 27).
@@ -25,6 +27,25 @@ pub(super) async fn trips(
 ) -> Result<Vec<Trip>, StoreError> {
     let flush: Vec<Entry> = works.iter().filter_map(entry).collect();
     flush_trips(store, settings, now, &flush).await
+}
+
+/// Where the cells of the backlog are heading for.
+#[derive(Debug, Default)]
+pub(super) struct Flush(BTreeMap<Cell, Entry>);
+
+impl Flush {
+    /// Takes in what a look at some cells found.
+    pub(super) fn found(&mut self, cells: &[Cell], works: &[Work]) {
+        self.gone(cells);
+        self.0.extend(works.iter().filter_map(|work| Some((work.cell.clone(), entry(work)?))));
+    }
+
+    /// These cells are on their way, or there is nothing to do for them any more.
+    pub(super) fn gone(&mut self, cells: &[Cell]) {
+        for cell in cells {
+            self.0.remove(cell);
+        }
+    }
 }
 
 async fn flush_trips(
@@ -44,10 +65,11 @@ async fn flush_trips(
     }
 }
 
-/// Judges the backlog; how many wishes were held is returned. After a trip the backlog is gathered anew.
-pub(super) async fn judge_backlog(context: &Context, works: &[Work]) -> Result<u64, JobError> {
-    let now = context.now();
-    let trips = trips(&context.store, context.settings().quantities.brakes, now, works).await?;
+/// Judges the backlog; how many wishes were held is returned. After a trip its cells are looked at anew.
+pub(super) async fn judge_backlog(context: &Context, flush: &Flush) -> Result<u64, JobError> {
+    let (now, settings) = (context.now(), context.settings());
+    let flush: Vec<Entry> = flush.0.values().cloned().collect();
+    let trips = flush_trips(&context.store, settings.quantities.brakes, now, &flush).await?;
     hold(context, now, &trips).await
 }
 

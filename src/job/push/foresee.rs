@@ -3,15 +3,17 @@
 //!
 //! A cell whose fact is too old is named and its read shown; what would be sent is what the fact at hand makes of it.
 
-use super::work::{Gathered, Look, Work, gather};
-use super::{brake, calls, first_skus, send, skus_to_read};
+use super::backlog::Backlog;
+use super::pipeline::named;
+use super::work::{Gathered, Look, OwnReads, Work, gather};
+use super::{brake, calls, send, skus_to_read};
 use crate::client::wire;
 use crate::job::plan::{Planned, Preview};
 use crate::job::{JobError, Settings};
-use crate::model::{Timestamp, WishId};
+use crate::model::{Cell, Sku, Timestamp, WishId};
 use crate::reconcile::{Outcome, Step};
 use crate::store::Store;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Adds the quantities to a preview.
 pub(in crate::job) async fn foresee(
@@ -20,7 +22,7 @@ pub(in crate::job) async fn foresee(
     now: Timestamp,
     preview: &mut Preview,
 ) -> Result<(), JobError> {
-    let look = Look { settings: &settings.quantities, now, own_read: None };
+    let look = Look { settings: &settings.quantities, now, own_reads: &OwnReads::new() };
     let Gathered { works, rejected, .. } = gather(store, look, None).await?;
     for verdict in rejected {
         let why = verdict.detail.unwrap_or_default();
@@ -73,32 +75,42 @@ fn without_call(work: &Work, held: &BTreeSet<WishId>, preview: &mut Preview) {
     }
 }
 
-/// The batches of the push, one after the other: what each reads first, and its calls.
+/// The batches of the push, one after the other, by its own backlog: what each reads first, and its calls. A slow
+/// service may be read in smaller pages than these.
 fn batches(works: &[Work], skus_per_call: usize, preview: &mut Preview) -> Result<(), JobError> {
-    let mut rest: Vec<&Work> = works.iter().collect();
-    let mut read = BTreeSet::new();
-    while !rest.is_empty() {
-        let (batch, has_more) = first_skus(rest.iter().copied(), skus_per_call);
-        let is_read = |work: &&Work| work.is_stale || work.plan.step == Step::Read;
-        let stale: Vec<&Work> =
-            batch.iter().copied().filter(is_read).filter(|work| !read.contains(&work.cell)).collect();
+    let by_cell: BTreeMap<&Cell, &Work> = works.iter().map(|work| (&work.cell, work)).collect();
+    let (mut backlog, mut unread) = (Backlog::default(), BTreeSet::new());
+    for work in works {
+        backlog.add(work.cell.clone(), work.urgent);
+        if work.is_stale || work.plan.step == Step::Read {
+            unread.insert(&work.cell);
+        }
+    }
+    while !backlog.is_empty() {
+        let batch = backlog.page(skus_per_call);
+        let batch: Vec<&Work> = batch.iter().filter_map(|cell| by_cell.get(cell).copied()).collect();
+        let (stale, known): (Vec<&Work>, Vec<&Work>) =
+            batch.into_iter().partition(|work| unread.contains(&work.cell));
         if !stale.is_empty() {
-            let request = wire::get_product_balances(&skus_to_read(&stale))
-                .map_err(|why| JobError::Implausible(why.to_string()))?;
+            let skus: Vec<Sku> = skus_to_read(&stale).into_iter().collect();
+            let request =
+                wire::get_product_balances(&skus).map_err(|why| JobError::Implausible(why.to_string()))?;
             let wishes = stale.iter().flat_map(|work| work.pending.iter().copied()).collect();
             preview.requests.push(Planned { request, wishes });
-            read.extend(stale.iter().map(|work| work.cell.clone()));
+            for work in &stale {
+                unread.remove(&work.cell);
+            }
         }
         let is_write = |work: &&Work| matches!(work.plan.step, Step::Write { .. });
-        let writes: Vec<&Work> = batch.iter().copied().filter(is_write).collect();
-        let mut done: BTreeSet<_> =
-            batch.iter().filter(|work| !is_write(work)).map(|work| &work.cell).collect();
-        for call in calls(&writes, has_more) {
+        let writes: Vec<&Work> = known.into_iter().filter(is_write).collect();
+        let mut left: Vec<&Work> = writes.clone();
+        for call in calls(&writes, !stale.is_empty(), !backlog.is_empty()) {
             let planned = planned(&call, preview)?;
             preview.requests.push(planned);
-            done.extend(call.iter().map(|work| &work.cell));
+            left.retain(|work| !call.iter().any(|sent| sent.cell == work.cell));
         }
-        rest.retain(|work| !done.contains(&work.cell));
+        backlog.put_back(left.into_iter().map(named).collect());
+        backlog.put_back(stale.into_iter().map(named).collect());
     }
     Ok(())
 }

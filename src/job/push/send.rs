@@ -2,7 +2,7 @@
 //!
 //! Only the wishes of the call's own claim are concluded; one that was inserted meanwhile waits for the next.
 
-use super::work::{Look, Work, gather};
+use super::work::{Look, OwnReads, Work, gather};
 use crate::client::Request;
 use crate::client::wire;
 use crate::job::call::Answer;
@@ -11,7 +11,7 @@ use crate::job::record::Told;
 use crate::job::settle::{self, Tally};
 use crate::job::{Context, JobError, key_works};
 use crate::limiter::Pace;
-use crate::model::{Cell, ExchangeId, Lane, Operation, Quantity, RunId, Sku, WishId};
+use crate::model::{Cell, Lane, Operation, Quantity, RunId, Sku, WishId};
 use crate::outbox::{Reason, State};
 use crate::reconcile::{Outcome, Step};
 use crate::store::{CellWrite, Claim, Durability, Verdict};
@@ -53,7 +53,7 @@ pub(super) struct Call {
     pub(super) run: RunId,
     pub(super) lane: Lane,
     pub(super) pace: Pace,
-    pub(super) own_read: Option<ExchangeId>,
+    pub(super) own_reads: OwnReads,
     pub(super) cells: Vec<Cell>,
 }
 
@@ -97,7 +97,7 @@ pub(super) fn request(entries: &[wire::QuantityUpdate]) -> Result<Request, JobEr
 /// The entries that are still to be written; none where a fact aged while the call waited for its place.
 async fn lines(context: &Context, call: &Call) -> Result<Vec<Line>, JobError> {
     let settings = context.settings();
-    let look = Look { settings: &settings.quantities, now: context.now(), own_read: call.own_read };
+    let look = Look { settings: &settings.quantities, now: context.now(), own_reads: &call.own_reads };
     let works = gather(&context.store, look, Some(&call.cells)).await?.works;
     if works.iter().any(|work| work.plan.step == Step::Read) {
         return Ok(Vec::new());

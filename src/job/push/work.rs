@@ -17,7 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// So long a read that a push made for its own writes serves them, however short `max_fact_age` is.
-const OWN_READ_SERVES: Duration = Duration::from_secs(5);
+pub(super) const OWN_READ_SERVES: Duration = Duration::from_secs(5);
+
+/// The exchange in which each cell was read for its write; forgotten once that write is concluded.
+pub(in crate::job) type OwnReads = BTreeMap<Cell, ExchangeId>;
 
 /// What every cell of one look is judged by.
 #[derive(Clone, Copy)]
@@ -26,8 +29,8 @@ pub(in crate::job) struct Look<'a> {
     pub(in crate::job) settings: &'a QuantitySettings,
     /// The time of the look.
     pub(in crate::job) now: Timestamp,
-    /// The first read that this push made for the writes at hand.
-    pub(in crate::job) own_read: Option<ExchangeId>,
+    /// The reads that this push made for the writes at hand, cell by cell.
+    pub(in crate::job) own_reads: &'a OwnReads,
 }
 
 /// One cell, its wishes, and what is decided.
@@ -137,6 +140,29 @@ pub(in crate::job) async fn gather(
     Ok(gathered)
 }
 
+/// What came into the outbox after a wish, read but not looked at.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    /// The cells, operators' first, and whether an operator's wish names them.
+    pub(super) cells: Vec<(Cell, bool)>,
+    /// Wishes that make no sense.
+    pub(super) rejected: Vec<Verdict>,
+    /// The newest of all.
+    pub(super) newest: WishId,
+}
+
+/// The pending wishes for stock that came after `after`.
+pub(super) async fn arrived(store: &Store, after: WishId) -> Result<Arrived, StoreError> {
+    let mut gathered = Gathered { newest: after, ..Gathered::default() };
+    let (urgent, bulk): (Vec<_>, Vec<_>) =
+        store.outbox_pending_after(after).await?.into_iter().partition(|wish| wish.priority > 0);
+    let urgent = gathered.validate(urgent).into_iter().map(|cell| (cell, true));
+    let urgent: Vec<(Cell, bool)> = urgent.collect();
+    let bulk = gathered.validate(bulk).into_iter().map(|cell| (cell, false));
+    let cells = urgent.into_iter().chain(bulk).collect();
+    Ok(Arrived { cells, rejected: gathered.rejected, newest: gathered.newest })
+}
+
 impl Gathered {
     /// Reads every body; the cells of those that make sense are returned, in order and once.
     fn validate(&mut self, wishes: Vec<WishRow>) -> Vec<Cell> {
@@ -194,7 +220,7 @@ impl Look<'_> {
         });
         let mut input = CellInput {
             cell: &cell,
-            fact: self.fact(row, is_listed),
+            fact: self.fact(&cell, row, is_listed),
             last_set,
             wishes: &wishes,
             policy: self.settings.policy_of(cell.warehouse_id),
@@ -227,7 +253,8 @@ impl Look<'_> {
     }
 
     /// What is known of the cell, as far as a write may depend on it.
-    fn fact(&self, row: &CellRow, is_listed: bool) -> CellFact {
+    fn fact(&self, cell: &Cell, row: &CellRow, is_listed: bool) -> CellFact {
+        let own = self.own_reads.get(cell).copied();
         if !row.was_asked {
             return CellFact::Unread;
         }
@@ -244,11 +271,11 @@ impl Look<'_> {
             return CellFact::Kit;
         }
         match (row.quantity.filter(|_| !row.vanished), row.ours) {
-            (Some(quantity), Some(ours)) if self.is_fresh(row.fact_ms, row.fact_exchange_id) => {
+            (Some(quantity), Some(ours)) if self.is_fresh(row.fact_ms, row.fact_exchange_id, own) => {
                 let pair = Pair { quantity: Quantity(quantity), ours };
                 if row.is_disputed { CellFact::Disputed(pair) } else { CellFact::Known(pair) }
             }
-            (None, _) if self.is_fresh(row.asked_ms, row.asked_position) => {
+            (None, _) if self.is_fresh(row.asked_ms, row.asked_position, own) => {
                 if is_listed {
                     CellFact::Unlinked
                 } else {
@@ -261,10 +288,10 @@ impl Look<'_> {
 
     /// Young enough to write on, or read for this very write. A fact from the future was observed before a clock
     /// step: nobody knows its age.
-    fn is_fresh(&self, observed_ms: Option<i64>, exchange: Option<i64>) -> bool {
+    fn is_fresh(&self, observed_ms: Option<i64>, exchange: Option<i64>, own: Option<ExchangeId>) -> bool {
         let Some(observed_at) = observed_ms.map(Timestamp).filter(|at| *at <= self.now) else { return false };
         let age = self.now.since(observed_at);
-        let is_own = exchange.zip(self.own_read).is_some_and(|(exchange, own)| exchange >= own.0);
+        let is_own = exchange.zip(own).is_some_and(|(exchange, own)| exchange >= own.0);
         age <= self.settings.max_fact_age || (is_own && age <= OWN_READ_SERVES)
     }
 

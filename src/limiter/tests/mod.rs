@@ -1,6 +1,9 @@
 //! The whole room on paused time: what a caller can rely on. The rules of each guard are tested in its own file.
 
 mod clock;
+mod endurance;
+mod foreign;
+mod lanes;
 mod outcomes;
 mod simulation;
 mod waiting;

@@ -1,0 +1,174 @@
+//! The account's budget as `status` shows it: what was spent in the last hour, by whom and on what, what the service
+//! orders us to wait for, and where the ledger of answers 400 is heading.
+
+use super::Failure;
+use super::place::Place;
+use super::print::{Table, age};
+use crate::config::Config;
+use crate::daemon;
+use crate::limiter::{self, Kept, LedgerForecast, Standing, StandingHold};
+use crate::model::{Clock, Timestamp};
+use crate::store::{SpentRow, Store};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// The bars of the last hour: two minutes each.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const MINUTES_A_BAR: usize = 2;
+/// A hold shorter than this is the daily bread of a quota; a longer one is a reason to look.
+const LONG_HOLD: Duration = Duration::from_secs(2 * 60);
+
+/// What `status` knows of the budget.
+pub(super) struct Spent {
+    limit: u32,
+    now: Timestamp,
+    /// (lane, calls, answered 429) of the last minute.
+    last_minute: Vec<(String, i64, i64)>,
+    last_hour: Vec<SpentRow>,
+    minutes: Vec<u32>,
+    standing: Standing,
+    ledger: LedgerForecast,
+}
+
+impl Spent {
+    pub(super) async fn read(place: &Place, config: &Config, store: &Store) -> Result<Self, Failure> {
+        let now = place.clock().now();
+        let kept = store.limiter_memory().await?;
+        let kept: Kept = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let clock = place.clock();
+        let bad = store.exchange_bad_requests(&daemon::boot_id(&clock), (now, clock.moment()), DAY).await?;
+        let bad: Vec<Timestamp> = bad.into_iter().map(|(ago, _)| now.minus(ago)).collect();
+        Ok(Self {
+            limit: config.limits.ours_per_minute(),
+            now,
+            last_minute: store.budget_used(now.minus(MINUTE).0).await?,
+            last_hour: store.spent(now.minus(MINUTE * 60)).await?,
+            minutes: store.spent_minutes(now, 60).await?,
+            standing: kept.standing(now),
+            ledger: limiter::ledger_forecast(&bad, &daemon::limits(config), now),
+        })
+    }
+
+    /// What a person should know first.
+    pub(super) fn troubles(&self) -> Vec<String> {
+        let long = self.standing.holds.iter().filter(|hold| hold.until.since(self.now) > LONG_HOLD);
+        let holds = long.map(|hold| format!("{}; nothing to do but wait", self.told(hold)));
+        let full = self.standing.reads_only_until.map(|until| {
+            format!("the service throttled this account for bad requests: only reads go until {until}; see tallyd job list")
+        });
+        let count = self.ledger.count;
+        let over = |line: u32| count >= usize::try_from(line).unwrap_or(usize::MAX);
+        let ledger = if over(self.ledger.hard) {
+            Some(format!(
+                "{count} answers of 400 in 24 h: every operation that had one stopped at {}",
+                self.ledger.hard
+            ))
+        } else if over(self.ledger.soft) {
+            Some(format!("{count} answers of 400 in 24 h: bulk pushes stopped at {}", self.ledger.soft))
+        } else {
+            None
+        };
+        holds.chain(full).chain(ledger).collect()
+    }
+
+    fn told(&self, hold: &StandingHold) -> String {
+        let left = i64::try_from(hold.until.since(self.now).as_secs()).unwrap_or(i64::MAX);
+        format!("{} waits ({}) until {}, {} more", hold.what, hold.reason.as_str(), hold.until, age(left))
+    }
+
+    pub(super) fn text(&self, is_terminal: bool) -> String {
+        let calls: i64 = self.last_minute.iter().map(|(_, calls, _)| calls).sum();
+        let throttled: i64 = self.last_minute.iter().map(|(_, _, throttled)| throttled).sum();
+        let mut text =
+            format!("budget  {calls} of {} calls in the last 60 s, {throttled} answered 429\n", self.limit);
+        if self.standing.share_permille < 1000 {
+            let left = u64::from(self.limit) * u64::from(self.standing.share_permille) / 1000;
+            text.push_str(&format!(
+                "        other software uses the account: {left} a minute are ours for now\n"
+            ));
+        }
+        for hold in &self.standing.holds {
+            text.push_str(&format!("        {}\n", self.told(hold)));
+        }
+        if self.ledger.count > 0 {
+            text.push_str(&format!("        {}\n", forecast(&self.ledger)));
+        }
+        if is_terminal && self.minutes.iter().any(|calls| *calls > 0) {
+            text.push_str(&format!("        {} the last hour\n", bars(&self.minutes, self.limit)));
+        }
+        text
+    }
+
+    /// The last hour by lane and operation.
+    pub(super) fn table(&self) -> String {
+        let mut table = Table::new(&["lane", "operation", "calls in the last hour", "answered 429"]);
+        for row in &self.last_hour {
+            let cells =
+                [row.lane.clone(), row.operation.clone(), row.calls.to_string(), row.throttled.to_string()];
+            table.row(cells);
+        }
+        table.render("no call in the last hour")
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let lane = |(lane, calls, throttled): &(String, i64, i64)| json!({"lane": lane, "calls": calls, "throttled": throttled});
+        json!({
+            "limit": self.limit,
+            "last_60_s": self.last_minute.iter().map(lane).collect::<Vec<_>>(),
+            "last_hour": self.last_hour,
+            "minutes": self.minutes,
+            "share_permille": self.standing.share_permille,
+            "holds": self.standing.holds.iter().map(hold_json).collect::<Vec<_>>(),
+            "reads_only_until": self.standing.reads_only_until.map(Timestamp::rfc3339),
+            "bad_requests": {
+                "last_24_h": self.ledger.count, "last_hour": self.ledger.last_hour,
+                "soft_line": self.ledger.soft, "hard_line": self.ledger.hard,
+                "soft_line_at": self.ledger.soft_at.map(Timestamp::rfc3339),
+                "hard_line_at": self.ledger.hard_at.map(Timestamp::rfc3339),
+            },
+        })
+    }
+}
+
+fn hold_json(hold: &StandingHold) -> Value {
+    json!({
+        "what": hold.what, "reason": hold.reason.as_str(),
+        "since": hold.since.rfc3339(), "until": hold.until.rfc3339(),
+    })
+}
+
+fn forecast(ledger: &LedgerForecast) -> String {
+    let LedgerForecast { count, last_hour, soft, hard, .. } = ledger;
+    let at = |at: Timestamp| at.datetime().format("%H:%M UTC").to_string();
+    let heading = match (ledger.soft_at, ledger.hard_at) {
+        (Some(line), _) => format!("at the last hour's rate ({last_hour}) pushes stop at {}", at(line)),
+        (None, Some(line)) => format!("at the last hour's rate ({last_hour}) more stops at {}", at(line)),
+        (None, None) => "at the last hour's rate no line is reached within a day".to_owned(),
+    };
+    format!("{count} answers of 400 in 24 h (bulk pushes stop at {soft}, what had one at {hard}); {heading}")
+}
+
+/// The calls of each two minutes against the limit.
+fn bars(minutes: &[u32], limit: u32) -> String {
+    let bar = |calls: &[u32]| {
+        let sum: u32 = calls.iter().sum();
+        let full = limit.saturating_mul(u32::try_from(calls.len()).unwrap_or(1)).max(1);
+        match sum {
+            0 => ' ',
+            _ => BARS[usize::try_from((sum.saturating_mul(8) - 1) / full).unwrap_or(0).min(BARS.len() - 1)],
+        }
+    };
+    minutes.chunks(MINUTES_A_BAR).map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_show_how_full_the_minutes_were() {
+        assert_eq!(bars(&[0, 0, 1, 0, 60, 60, 120, 120, 130, 130], 120), " ▁▄██");
+    }
+}

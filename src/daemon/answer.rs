@@ -1,0 +1,182 @@
+//! The daemon's side of a question: what a command beside it wants asked of the service (rules.md 32).
+//!
+//! One function knows what each question means, whether the daemon answers it or a command that took the lock for its
+//! time ([`super::ask`]). A new kind of question is a variant of [`Question`], its name in the table's CHECK, and an arm in
+//! `made_of`. Each question is a run of its own in the journal, in the operator's lane, and says nothing about its job's
+//! data. Questions are answered beside each other: one that waits for a hold keeps nobody else waiting.
+
+use crate::client::wire::ProductKey;
+use crate::job::{self, Context, JobError};
+use crate::journal::RunOutcome;
+use crate::model::{JobKind, RunId, Timestamp, Trigger};
+use crate::store::{Durability, RequestRow, StoreError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Nobody waits any more for the answer to a question as old as this; it costs no call.
+const TOO_OLD: Duration = Duration::from_secs(5 * 60);
+
+/// What can be asked of the service beside a running daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "input")]
+pub enum Question {
+    /// Whether it accepts the keys.
+    #[serde(rename = "keys")]
+    Keys {},
+    /// Which products it knows by these SKUs or UPCs; the SKUs found are answered.
+    #[serde(rename = "product.find")]
+    FindProducts {
+        /// The ids are UPCs.
+        by_upc: bool,
+        /// SKUs or UPCs.
+        ids: Vec<String>,
+    },
+    /// What a kit is made of; the kit's product id is answered.
+    #[serde(rename = "product.components")]
+    Components {
+        /// The kit.
+        sku: String,
+    },
+    /// How the mirror differs from what it shows.
+    #[serde(rename = "verify")]
+    Verify {
+        /// In so many calls at most.
+        calls: usize,
+    },
+}
+
+impl Question {
+    /// The columns `kind` and `input` of its row.
+    pub(super) fn columns(&self) -> (String, String) {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        (value["kind"].as_str().unwrap_or_default().to_owned(), value["input"].to_string())
+    }
+
+    fn of(row: &RequestRow) -> Result<Self, serde_json::Error> {
+        let input: Value = serde_json::from_str(&row.input)?;
+        serde_json::from_value(json!({"kind": row.kind, "input": input}))
+    }
+
+    /// The job whose run it is written down as.
+    fn job(&self) -> JobKind {
+        match self {
+            Question::Keys {} => JobKind::WorkQueue,
+            Question::FindProducts { .. } | Question::Verify { .. } => JobKind::Balances,
+            Question::Components { .. } => JobKind::KitComponents,
+        }
+    }
+}
+
+/// What stands in the column `answer`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Said {
+    /// What was asked for.
+    Answer(Value),
+    /// Why it was asked in vain.
+    Error(String),
+}
+
+/// Asks the service, in a run of its own.
+pub(super) async fn answer(context: &Context, question: &Question) -> Result<Value, JobError> {
+    let mut write = context.store.begin(Durability::Normal).await?;
+    let run = write.run_begin(context.session_id, question.job(), Trigger::Operator, context.now()).await?;
+    write.commit().await?;
+    let answer = made_of(context, run, question).await;
+    let (outcome, summary) = match &answer {
+        Ok(_) => (RunOutcome::Ok, "a person asked, and the service answered".to_owned()),
+        Err(error) => (RunOutcome::Failed, error.to_string()),
+    };
+    let mut write = context.store.begin(Durability::Full).await?;
+    write.run_close(run, outcome, &summary, context.now()).await?;
+    write.commit().await?;
+    answer
+}
+
+async fn made_of(context: &Context, run: RunId, question: &Question) -> Result<Value, JobError> {
+    match question {
+        Question::Keys {} => Ok(json!(job::key_works(context, run).await?)),
+        Question::FindProducts { by_upc, ids } => {
+            let by = if *by_upc { ProductKey::Upc } else { ProductKey::Sku };
+            Ok(json!(job::find_products(context, run, by, ids).await?))
+        }
+        Question::Components { sku } => Ok(json!(job::read_components(context, run, sku).await?.0)),
+        Question::Verify { calls } => Ok(json!(job::verify(context, run, *calls).await?)),
+    }
+}
+
+/// Takes up the requests of commands beside the daemon.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    /// The newest request that was taken up.
+    taken: i64,
+    answers: JoinSet<Result<(), StoreError>>,
+}
+
+impl Desk {
+    /// Takes up what waits.
+    pub(super) async fn look(&mut self, context: &Context) -> Result<(), StoreError> {
+        for row in context.store.request_waiting(self.taken).await? {
+            self.taken = row.id;
+            self.answers.spawn(serve(context.clone(), row));
+        }
+        Ok(())
+    }
+
+    /// The next answer that was written down; none while nothing is asked.
+    pub(super) async fn answered(&mut self) -> Option<Result<(), StoreError>> {
+        match self.answers.join_next().await? {
+            Ok(answered) => Some(answered),
+            Err(error) if error.is_cancelled() => Some(Ok(())),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// Gives up what is not answered yet; its askers give up by themselves.
+    pub(super) async fn shutdown(&mut self) {
+        self.answers.shutdown().await;
+    }
+}
+
+async fn serve(context: Context, row: RequestRow) -> Result<(), StoreError> {
+    let asked_at = Timestamp::parse(&row.asked_at).unwrap_or(context.now());
+    let said = match Question::of(&row) {
+        _ if context.now().since(asked_at) > TOO_OLD => {
+            Said::Error("it was asked too long ago; ask again".into())
+        }
+        Ok(question) => match answer(&context, &question).await {
+            Ok(answer) => Said::Answer(answer),
+            Err(JobError::Store(error)) => return Err(error),
+            Err(error) => Said::Error(error.to_string()),
+        },
+        Err(why) => Said::Error(format!(
+            "the daemon does not know this question ({why}); is it of the same version as this program?"
+        )),
+    };
+    let text = serde_json::to_string(&said).expect("an answer has text keys, which JSON can write");
+    let mut write = context.store.begin(Durability::Normal).await?;
+    write.request_conclude(row.id, &text, context.now()).await?;
+    write.commit().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_survives_being_written_down() {
+        let questions = [
+            Question::Keys {},
+            Question::FindProducts { by_upc: true, ids: vec!["4711".into()] },
+            Question::Components { sku: "KIT".into() },
+            Question::Verify { calls: 3 },
+        ];
+        for question in questions {
+            let (kind, input) = question.columns();
+            let row = RequestRow { id: 1, kind, input, asked_at: String::new() };
+            assert_eq!(Question::of(&row).unwrap(), question);
+        }
+    }
+}

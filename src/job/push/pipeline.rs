@@ -1,0 +1,392 @@
+//! The line of a push: the next batch is read while calls fly, so that a slow service costs none of the quota.
+//!
+//! One page after the other is read, and its calls are queued; when the queue is about to run dry, the next page is asked
+//! for. Few calls are begun at a time, one more than the service takes at once: what has begun waits for its place with
+//! its cells taken, and an operator's wish would have to go round it. What is only queued is dropped when such a wish
+//! arrives, and planned again behind it.
+//!
+//! Freshness stays the business of each call ([`send`](super::send)): it looks at the age of its facts when it has its
+//! place. A page is no larger than what can be written before its facts are too old, because the rest would be read
+//! again. Batches without overlap used three quarters of the quota where an answer takes 1.5 s.
+
+use super::backlog::Backlog;
+use super::send::{self, Sent};
+use super::work::{Arrived, Look, OWN_READ_SERVES, OwnReads, Work, arrived, gather};
+use super::{ENTRIES_MAX, Push, READS_MAX, brake, calls, read, skus_to_read};
+use crate::job::JobError;
+use crate::limiter::Pace;
+use crate::model::{Cell, Lane, Sku, WishId};
+use crate::reconcile::Step;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// What is under way and what is ready to go.
+#[derive(Debug)]
+pub(super) struct Pipeline {
+    flying: JoinSet<Result<Landed, JobError>>,
+    /// Reads among them.
+    reading: usize,
+    /// Calls that are packed and not begun.
+    queued: VecDeque<Planned>,
+    /// Calls the service refused as a whole, cut in two to find the culprit.
+    halves: VecDeque<Planned>,
+    /// The cells of all of these: nobody plans them anew.
+    taken: BTreeSet<Cell>,
+    own_reads: OwnReads,
+    /// How long the last read took.
+    latency: Duration,
+    /// The newest wish that was taken in.
+    newest: WishId,
+    backlog: Backlog,
+    flush: brake::Flush,
+    /// The next call goes straight behind the read that made its facts fresh, which paid its pace.
+    paid: bool,
+}
+
+/// A call to be sent.
+#[derive(Debug)]
+struct Planned {
+    cells: Vec<Cell>,
+    urgent: bool,
+}
+
+/// A cell that is read.
+#[derive(Debug)]
+struct Asked {
+    cell: Cell,
+    urgent: bool,
+    /// The SKU it is asked for by.
+    sku: Sku,
+}
+
+/// What came back.
+#[derive(Debug)]
+enum Landed {
+    Read { cells: Vec<Asked>, page: read::Page },
+    Sent { cells: Vec<Cell>, sent: Sent },
+}
+
+impl Push<'_> {
+    /// Works until nothing is left to do now. Facts that cannot be read stop the quantities and nobody else.
+    pub(super) async fn drain(&mut self) -> Result<Option<JobError>, JobError> {
+        let ended = self.pump().await;
+        self.pipe = Pipeline::default();
+        match ended {
+            Ok(()) => Ok(None),
+            Err(
+                error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_)),
+            ) => Ok(Some(error)),
+            Err(error @ (JobError::Stopped | JobError::Refused(_) | JobError::Store(_))) => Err(error),
+        }
+    }
+
+    /// What is in flight concludes, also when another call broke off: left alone it would be in doubt.
+    async fn pump(&mut self) -> Result<(), JobError> {
+        let mut broken = None;
+        loop {
+            if broken.is_none() && self.tally.trouble.is_none() {
+                broken = self.fill().await.err();
+            }
+            match self.pipe.flying.join_next().await.map(joined) {
+                None => return broken.map_or(Ok(()), Err),
+                Some(Ok(landed)) => self.landed(landed),
+                Some(Err(error)) => broken = broken.or(Some(error)),
+            }
+        }
+    }
+
+    /// Plans as far ahead as is worth it, and begins what may begin.
+    async fn fill(&mut self) -> Result<(), JobError> {
+        self.take_in().await?;
+        while !self.pipe.backlog.is_empty() && (self.pipe.backlog.is_urgent() || self.wants_more()) {
+            self.plan().await?;
+        }
+        self.begin();
+        Ok(())
+    }
+
+    /// Takes in what came since the last look; all of it at the first. The brakes need to know where all of it is
+    /// heading for before any of it goes.
+    async fn take_in(&mut self) -> Result<(), JobError> {
+        let Arrived { cells, rejected, newest } = arrived(&self.context.store, self.pipe.newest).await?;
+        self.pipe.newest = newest;
+        self.reject(&rejected).await?;
+        if cells.is_empty() {
+            return Ok(());
+        }
+        if cells.iter().any(|(_, is_urgent)| *is_urgent) {
+            self.pipe.put_back();
+        }
+        let names: Vec<Cell> = cells.iter().map(|(cell, _)| cell.clone()).collect();
+        self.look(&names).await?;
+        for (cell, is_urgent) in cells {
+            self.pipe.backlog.add(cell, is_urgent);
+        }
+        Ok(())
+    }
+
+    /// What is known of some cells and wanted for them, and decided from both.
+    async fn look(&mut self, cells: &[Cell]) -> Result<Vec<Work>, JobError> {
+        let settings = self.context.settings();
+        let (now, own_reads) = (self.context.now(), &self.pipe.own_reads);
+        let look = Look { settings: &settings.quantities, now, own_reads };
+        let works = gather(&self.context.store, look, Some(cells)).await?.works;
+        self.pipe.flush.found(cells, &works);
+        Ok(works)
+    }
+
+    /// Whether the queue is about to run dry. One page is read at a time: the next is known better when it is there.
+    fn wants_more(&self) -> bool {
+        self.pipe.reading == 0 && self.pipe.queued.len() <= self.ahead()
+    }
+
+    /// So many calls go while a page is read.
+    fn ahead(&self) -> usize {
+        self.calls_in(self.pipe.latency) + 1
+    }
+
+    /// The bulk calls that the quota lets go in this time.
+    fn calls_in(&self, time: Duration) -> usize {
+        let calls = u128::from(self.context.limiter.budget().limit) * time.as_millis() / 60_000;
+        usize::try_from(calls).unwrap_or(usize::MAX)
+    }
+
+    /// Takes the next batch of the backlog: settles what needs no call, reads what is stale, packs the rest.
+    async fn plan(&mut self) -> Result<(), JobError> {
+        let cells = self.pipe.backlog.page(self.context.settings().skus_per_call);
+        // What is taken comes back when it lands.
+        let cells: Vec<Cell> = cells.into_iter().filter(|cell| !self.pipe.taken.contains(cell)).collect();
+        let works = self.look(&cells).await?;
+        let held = brake::judge_backlog(self.context, &self.pipe.flush).await?;
+        if held > 0 {
+            self.tally.held += held;
+            self.pipe.backlog.put_back(works.iter().map(named).collect());
+            return Ok(());
+        }
+        let batch: Vec<&Work> = works.iter().filter(|work| is_open(work)).collect();
+        self.settle(&batch).await?;
+        for work in &works {
+            if work.plan.step != Step::Read {
+                self.reads.remove(&work.cell);
+            }
+            if matches!(work.plan.step, Step::Nothing | Step::Agreed(_)) {
+                self.pipe.own_reads.remove(&work.cell);
+            }
+        }
+        self.read(&batch).await?;
+        self.pack(&batch);
+        let is_left = |work: &&&Work| {
+            matches!(work.plan.step, Step::Read | Step::Write { .. }) && !self.pipe.taken.contains(&work.cell)
+        };
+        let left: Vec<(Cell, bool)> = batch.iter().filter(is_left).map(|work| named(work)).collect();
+        self.pipe.backlog.put_back(left);
+        Ok(())
+    }
+
+    /// Begins to read the cells of a batch whose facts are missing or too old for a write.
+    async fn read(&mut self, batch: &[&Work]) -> Result<(), JobError> {
+        let stale: Vec<&Work> = batch.iter().copied().filter(|work| work.plan.step == Step::Read).collect();
+        let tired: Vec<&Work> = stale.iter().copied().filter(|work| self.reads(work) >= READS_MAX).collect();
+        if !tired.is_empty() {
+            self.hold_unread(&tired).await?;
+        }
+        let stale: Vec<&Work> = stale.into_iter().filter(|work| self.reads(work) < READS_MAX).collect();
+        let urgent = stale.iter().any(|work| work.urgent);
+        // A small page is answered and recorded sooner, and a person waits for it.
+        let stale: Vec<&Work> = stale.into_iter().filter(|work| work.urgent || !urgent).collect();
+        let skus = self.page(&stale);
+        if skus.is_empty() {
+            return Ok(());
+        }
+        let asked =
+            |work: &&Work| Asked { cell: work.cell.clone(), urgent: work.urgent, sku: work.ask.clone() };
+        let cells: Vec<Asked> = stale.iter().filter(|work| skus.contains(&work.ask)).map(asked).collect();
+        for Asked { cell, .. } in &cells {
+            *self.reads.entry(cell.clone()).or_default() += 1;
+            self.pipe.taken.insert(cell.clone());
+        }
+        self.pipe.reading += 1;
+        let lane = if urgent { Lane::Operator } else { Lane::Push };
+        let (context, run) = (self.context.clone(), self.run);
+        self.pipe.flying.spawn(async move {
+            let page = read::page(&context, run, lane, skus.into_iter().collect()).await?;
+            Ok(Landed::Read { cells, page })
+        });
+        Ok(())
+    }
+
+    /// The SKUs of the next page: those an earlier answer lacked by themselves, and no more than can be written while
+    /// the facts are fresh.
+    fn page(&self, stale: &[&Work]) -> BTreeSet<Sku> {
+        if stale.iter().any(|work| work.was_absent) {
+            return skus_to_read(stale);
+        }
+        let serves = self.context.settings().quantities.max_fact_age.max(OWN_READ_SERVES);
+        // A call or two of the last page is still before them.
+        let calls = self.calls_in(serves.saturating_sub(self.pipe.latency)).saturating_sub(2).max(1);
+        skus_to_read(&stale[..stale.len().min(calls.saturating_mul(ENTRIES_MAX))])
+    }
+
+    /// Packs what is to be written into calls.
+    fn pack(&mut self, batch: &[&Work]) {
+        let writes = batch.iter().copied().filter(|work| matches!(work.plan.step, Step::Write { .. }));
+        let writes: Vec<&Work> = writes.collect();
+        let more = !self.pipe.backlog.is_empty();
+        let calls = calls(&writes, self.pipe.reading > 0, more).into_iter().map(|call| Planned {
+            urgent: call.iter().any(|work| work.urgent),
+            cells: call.into_iter().map(|work| work.cell.clone()).collect(),
+        });
+        for call in calls {
+            self.pipe.queue(call);
+        }
+    }
+
+    /// Begins calls, as many as may fly and one that waits for the next place. An operator's goes in any case.
+    fn begin(&mut self) {
+        let at_once = self.context.settings().calls_in_flight.max(1) + 1;
+        while let Some(call) = self.pipe.next(at_once) {
+            let lane = if call.urgent { Lane::Operator } else { Lane::Push };
+            let own = &self.pipe.own_reads;
+            let own_reads = call.cells.iter().filter_map(|cell| Some((cell.clone(), *own.get(cell)?)));
+            let own_reads = own_reads.collect();
+            let pace = if std::mem::take(&mut self.pipe.paid) { Pace::Paid } else { Pace::Paced };
+            self.pipe.flush.gone(&call.cells);
+            let cells = call.cells.clone();
+            let call = send::Call { run: self.run, lane, pace, own_reads, cells: call.cells };
+            let context = self.context.clone();
+            self.pipe
+                .flying
+                .spawn(async move { Ok(Landed::Sent { sent: send::send(context, call).await?, cells }) });
+        }
+    }
+
+    /// What landed is looked at once more: a page that was read has its calls now, a call may have found its facts too
+    /// old, and a wish may have come meanwhile.
+    fn landed(&mut self, landed: Landed) {
+        match landed {
+            Landed::Read { cells, page } => {
+                let read: BTreeSet<Sku> = page.skus.into_iter().collect();
+                cells.iter().for_each(|asked| drop(self.pipe.taken.take(&asked.cell)));
+                let known = cells.iter().filter(|asked| read.contains(&asked.sku));
+                self.pipe.own_reads.extend(known.map(|asked| (asked.cell.clone(), page.exchange)));
+                let cells = cells.into_iter().map(|asked| (asked.cell, asked.urgent));
+                self.pipe.backlog.put_back(cells.collect());
+                self.pipe.reading -= 1;
+                self.pipe.latency = page.took;
+                self.pipe.paid = self.pipe.flying.is_empty();
+            }
+            Landed::Sent { cells, sent } => {
+                cells.iter().for_each(|cell| drop(self.pipe.taken.take(cell)));
+                if let Sent::Waits(_) = sent {
+                    // It waits for who knows how long: what was read for it serves no more.
+                    self.pipe.own_reads.retain(|cell, _| !cells.contains(cell));
+                }
+                self.sent(sent);
+                let free = cells.into_iter().filter(|cell| !self.pipe.taken.contains(cell));
+                let free: Vec<(Cell, bool)> = free.map(|cell| (cell, false)).collect();
+                self.pipe.backlog.put_back(free);
+            }
+        }
+    }
+
+    fn sent(&mut self, sent: Sent) {
+        match sent {
+            Sent::Nothing => {}
+            Sent::Concluded { cells, applied, rejected, held, in_doubt } => {
+                self.tally.calls += 1;
+                self.tally.applied += applied;
+                self.tally.rejected += rejected;
+                self.tally.held += held;
+                self.tally.in_doubt += in_doubt;
+                for cell in &cells {
+                    self.reads.remove(cell);
+                    self.pipe.own_reads.remove(cell);
+                }
+            }
+            Sent::Halved(halves) => {
+                self.tally.calls += 1;
+                for cells in halves {
+                    self.pipe.taken.extend(cells.iter().cloned());
+                    self.pipe.halves.push_back(Planned { cells, urgent: false });
+                }
+            }
+            Sent::Waits(why) => {
+                self.tally.calls += 1;
+                self.tally.trouble = self.tally.trouble.take().or(why);
+            }
+        }
+    }
+}
+
+impl Pipeline {
+    /// Queues a call, an operator's before the others.
+    fn queue(&mut self, call: Planned) {
+        self.taken.extend(call.cells.iter().cloned());
+        if call.urgent {
+            let place = self.queued.iter().take_while(|before| before.urgent).count();
+            self.queued.insert(place, call);
+        } else {
+            self.queued.push_back(call);
+        }
+    }
+
+    /// The call that may begin, with `at_once` of them under way.
+    fn next(&mut self, at_once: usize) -> Option<Planned> {
+        let is_urgent = self.queued.front().is_some_and(|call| call.urgent);
+        if !is_urgent && self.flying.len() - self.reading >= at_once {
+            return None;
+        }
+        if is_urgent {
+            return self.queued.pop_front();
+        }
+        self.halves.pop_front().or_else(|| self.queued.pop_front())
+    }
+
+    /// What was not begun is planned again.
+    fn put_back(&mut self) {
+        let calls: Vec<Planned> = self.queued.drain(..).collect();
+        let named = |call: Planned| call.cells.into_iter().map(move |cell| (cell, call.urgent));
+        let cells: Vec<(Cell, bool)> = calls.into_iter().flat_map(named).collect();
+        for (cell, _) in &cells {
+            self.taken.remove(cell);
+        }
+        self.backlog.put_back(cells);
+    }
+}
+
+impl Default for Pipeline {
+    fn default() -> Self {
+        Self {
+            flying: JoinSet::new(),
+            reading: 0,
+            queued: VecDeque::new(),
+            halves: VecDeque::new(),
+            taken: BTreeSet::new(),
+            own_reads: OwnReads::new(),
+            latency: Duration::ZERO,
+            newest: WishId(0),
+            backlog: Backlog::default(),
+            flush: brake::Flush::default(),
+            paid: false,
+        }
+    }
+}
+
+fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
+    match result {
+        Ok(value) => value,
+        // The calls are never cancelled, so what ends one early is a panic: it is handed on.
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// Whether there is anything to do for the cell.
+fn is_open(work: &Work) -> bool {
+    work.plan.step != Step::Nothing || !work.plan.decisions.is_empty()
+}
+
+/// A cell as the backlog knows it.
+pub(super) fn named(work: &Work) -> (Cell, bool) {
+    (work.cell.clone(), work.urgent)
+}

@@ -1,0 +1,249 @@
+//! Days in virtual time in which everything happens at once: rushes and quiet hours, crashes, suspends, the calendar set
+//! an hour ahead and back, a network that jitters and stalls, answers that never come, calls that never leave, poison
+//! that is answered 400. Judged as the service counts: by what arrived there, and when.
+//!
+//! The short form runs with every test; `TALLYD_ENDURANCE=1000000 cargo test --release endurance` runs a million calls
+//! (about a week of the account's quota).
+
+use super::*;
+use tokio::sync::oneshot;
+
+const LIMIT: usize = 120;
+const SHORT: usize = 90_000;
+const WORKERS: usize = 24;
+/// Its content is refused one time in eight.
+const POISONED: [Operation; 2] = [Operation::UpdateQuantityOnHand, Operation::CreateProduct];
+const BAD_REQUESTS_A_DAY: usize = 500;
+
+/// Marsaglia's xorshift, as in the simulation beside this one.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// One way through the network, in milliseconds.
+    fn way(&mut self) -> u64 {
+        let stall = if self.one_in(50) { self.below(3_500) } else { 0 };
+        20 + self.below(400) + stall
+    }
+}
+
+/// A call as the service saw it, in milliseconds of a clock nobody sets.
+#[derive(Clone, Copy)]
+struct Arrival {
+    operation: Operation,
+    from: i64,
+    until: i64,
+    is_bad: bool,
+}
+
+/// A line of the journal.
+struct Claim {
+    operation: Operation,
+    answered: Option<Moment>,
+    bad_at: Option<Moment>,
+}
+
+struct World {
+    clock: Arc<TestClock>,
+    random: Mutex<Random>,
+    arrivals: Mutex<Vec<Arrival>>,
+    journal: Mutex<Vec<Claim>>,
+}
+
+impl World {
+    fn roll<T>(&self, roll: impl FnOnce(&mut Random) -> T) -> T {
+        roll(&mut self.random.lock().unwrap())
+    }
+
+    fn count(&self) -> usize {
+        self.arrivals.lock().unwrap().len()
+    }
+
+    /// Sends a request that arrives whatever becomes of its sender.
+    fn send(self: &Arc<Self>, operation: Operation) -> oneshot::Receiver<bool> {
+        let (answer, answered) = oneshot::channel();
+        let world = Arc::clone(self);
+        tokio::spawn(async move {
+            let (there, work, back, is_lost, is_bad) = world.roll(|random| {
+                let is_bad = POISONED.contains(&operation) && random.one_in(8);
+                // Slow enough that its slots are what it waits for; what a crash leaves is over within the grace time.
+                let work = if operation == READ { 1_500 + random.below(1_500) } else { random.below(300) };
+                (random.way(), work, random.way(), random.one_in(200), is_bad)
+            });
+            sleep(Duration::from_millis(there)).await;
+            let from = world.clock.moment().0;
+            sleep(Duration::from_millis(work)).await;
+            let until = world.clock.moment().0;
+            world.arrivals.lock().unwrap().push(Arrival { operation, from, until, is_bad });
+            sleep(Duration::from_millis(back)).await;
+            if is_lost {
+                sleep(ONE_MINUTE).await;
+            }
+            let _ = answer.send(is_bad);
+        });
+        answered
+    }
+
+    /// One worker of the program, until it crashes.
+    async fn work(self: Arc<Self>, limiter: Limiter, calm: bool) {
+        loop {
+            if calm {
+                let pause = self.roll(|random| random.below(30_000));
+                sleep(Duration::from_millis(pause)).await;
+            }
+            let (operation, lane) = self.roll(|random| {
+                let any = Operation::ALL[usize::try_from(random.below(20)).unwrap()];
+                let operation = if random.one_in(2) { READ } else { any };
+                let lane = [Lane::Operator, Lane::Push, Lane::Push, Lane::Poll, Lane::Poll];
+                (operation, lane[usize::try_from(random.below(5)).unwrap()])
+            });
+            // What waits too long is given up: a dropped wait leaves no trace.
+            let Ok(permit) = timeout(ONE_MINUTE, limiter.acquire(operation, lane, Pace::Paced)).await else {
+                continue;
+            };
+            let Ok(permit) = permit else { return };
+            self.call(permit).await;
+        }
+    }
+
+    async fn call(self: &Arc<Self>, permit: Permit) {
+        let operation = permit.operation();
+        if self.roll(|random| random.one_in(100)) {
+            permit.give_back();
+            return;
+        }
+        let claim = {
+            let journal = &mut *self.journal.lock().unwrap();
+            journal.push(Claim { operation, answered: None, bad_at: None });
+            journal.len() - 1
+        };
+        let outcome = if self.roll(|random| random.one_in(100)) {
+            Outcome::NotSent
+        } else {
+            match timeout(seconds(30), self.send(operation)).await {
+                Ok(Ok(true)) => Outcome::BadRequest,
+                Ok(_) => Outcome::Answered,
+                Err(_) => Outcome::TimedOut,
+            }
+        };
+        let line = &mut self.journal.lock().unwrap()[claim];
+        line.answered = Some(self.clock.moment());
+        line.bad_at = (outcome == Outcome::BadRequest).then(|| self.clock.moment());
+        drop(permit.conclude(outcome));
+    }
+
+    /// What the journal tells a program that starts; the start concludes what the crash left open.
+    fn memory(&self, kept: Kept) -> Memory {
+        let now = self.clock.moment();
+        let mut journal = self.journal.lock().unwrap();
+        let recent = journal.iter().rev().take(LIMIT);
+        let places = recent.map(|claim| match claim.answered {
+            Some(at) => Place::Answered(at),
+            None => Place::Unanswered(claim.operation),
+        });
+        let day_ago = now.minus(ONE_MINUTE * 60 * 24);
+        let bad = journal.iter().filter_map(|claim| Some((claim.bad_at?, claim.operation)));
+        let memory = Memory {
+            places: places.collect(),
+            bad_requests: bad.filter(|(at, _)| *at >= day_ago).collect(),
+            kept,
+        };
+        journal.iter_mut().for_each(|claim| claim.answered = claim.answered.or(Some(now)));
+        memory
+    }
+
+    /// Runs the program until `calls` have arrived, or an hour has passed, then lets it crash.
+    async fn live(self: &Arc<Self>, calls: usize, kept: Kept) -> Kept {
+        let limiter = Limiter::new(Settings::default(), self.clock.clone(), self.memory(kept));
+        let calm = self.roll(|random| random.one_in(4));
+        let (mut workers, start) = (JoinSet::new(), Instant::now());
+        for _ in 0..WORKERS {
+            workers.spawn(Arc::clone(self).work(limiter.clone(), calm));
+        }
+        while self.count() < calls && start.elapsed() < ONE_MINUTE * 60 {
+            sleep(seconds(10)).await;
+            match self.roll(|random| random.below(400)) {
+                0 => self.clock.step_calendar(3_600_000),
+                1 => self.clock.step_calendar(-3_600_000),
+                2 => self.clock.suspend(self.roll(|random| i64::try_from(random.below(600_000)).unwrap())),
+                _ => {}
+            }
+        }
+        workers.shutdown().await;
+        limiter.memory().kept
+    }
+}
+
+/// What the service would hold against us.
+struct Verdict {
+    calls: usize,
+    full_minutes: usize,
+    most_at_once: usize,
+    most_bad_in_a_day: usize,
+}
+
+fn judge(world: &World) -> Verdict {
+    let mut arrivals = world.arrivals.lock().unwrap().clone();
+    arrivals.sort_unstable_by_key(|call| call.from);
+    let full_minutes =
+        arrivals.windows(LIMIT + 1).filter(|calls| calls[LIMIT].from - calls[0].from <= 60_000);
+    let at_once = |operation: &Operation| {
+        let calls = arrivals.iter().filter(|call| call.operation == *operation);
+        // An end goes before a beginning of the same instant.
+        let mut edges: Vec<(i64, i64)> = calls.flat_map(|call| [(call.from, 1), (call.until, -1)]).collect();
+        edges.sort_unstable();
+        let counts = edges.iter().scan(0i64, |count, (_, step)| {
+            *count += step;
+            Some(*count)
+        });
+        usize::try_from(counts.max().unwrap_or(0)).unwrap()
+    };
+    let bad: Vec<i64> = arrivals.iter().filter(|call| call.is_bad).map(|call| call.from).collect();
+    let in_a_day = |(place, from): (usize, &i64)| {
+        bad[place..].iter().take_while(|at| **at - from < 24 * 3_600_000).count()
+    };
+    Verdict {
+        calls: arrivals.len(),
+        full_minutes: full_minutes.count(),
+        most_at_once: Operation::ALL.iter().map(at_once).max().unwrap_or(0),
+        most_bad_in_a_day: bad.iter().enumerate().map(in_a_day).max().unwrap_or(0),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn days_of_everything_at_once_break_no_limit_of_the_service() {
+    let calls = std::env::vars().find(|(name, _)| name == "TALLYD_ENDURANCE");
+    let calls: usize = calls.map_or(SHORT, |(_, calls)| calls.parse().unwrap());
+    let world = Arc::new(World {
+        clock: TestClock::new(),
+        random: Mutex::new(Random(0x7a11_1d5e_ed00_0001)),
+        arrivals: Mutex::default(),
+        journal: Mutex::default(),
+    });
+    let (mut kept, mut lives) = (Kept::default(), 0);
+    while world.count() < calls {
+        kept = world.live(calls, kept).await;
+        lives += 1;
+        let pause = world.roll(|random| random.below(5_000));
+        sleep(Duration::from_millis(pause)).await;
+    }
+    let verdict = judge(&world);
+    println!(
+        "{} calls in {lives} lives: {} full minutes, {} at once, {} bad requests in a day",
+        verdict.calls, verdict.full_minutes, verdict.most_at_once, verdict.most_bad_in_a_day
+    );
+    assert_eq!(verdict.full_minutes, 0, "more than {LIMIT} within 60 s");
+    assert_eq!(verdict.most_at_once, 3, "calls of one operation at once");
+    assert!(verdict.most_bad_in_a_day < BAD_REQUESTS_A_DAY, "{} in a day", verdict.most_bad_in_a_day);
+    assert!(verdict.most_bad_in_a_day > 300, "the poison was not tried: {}", verdict.most_bad_in_a_day);
+}

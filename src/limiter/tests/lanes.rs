@@ -1,0 +1,54 @@
+//! No lane waits longer than a stated time, whatever the others do: endless calls in every lane, hours of virtual time.
+
+use super::*;
+
+/// How long a call of each lane waits at most while the lanes before it are endless, at 120 calls a minute. A poll has
+/// every fifth bulk turn, bulk every tenth turn of an operator; and operators who do not pace themselves use the minute up
+/// in a rush, after which everybody waits for the first of its places.
+const POLL_BEHIND_PUSHES: Duration = Duration::from_secs(4);
+const PUSH_BEHIND_OPERATORS: Duration = Duration::from_secs(60);
+const POLL_BEHIND_BOTH: Duration = Duration::from_secs(60);
+
+/// The longest wait of a call in the last of these lanes, over two hours in which all of them are endless.
+async fn longest_wait(lanes: &[Lane]) -> Duration {
+    let limiter = limiter(Settings::default());
+    let longest = Arc::new(Mutex::new(Duration::ZERO));
+    let last = *lanes.last().unwrap();
+    let mut callers = JoinSet::new();
+    // One caller in the lane that is measured, so that it is not its own lane's queue that it waits in.
+    let crowd = lanes.iter().filter(|lane| **lane != last).flat_map(|lane| [*lane; 4]);
+    for (n, lane) in crowd.chain([last]).enumerate() {
+        let (limiter, longest) = (limiter.clone(), Arc::clone(&longest));
+        let operation = Operation::ALL[n % Operation::ALL.len()];
+        callers.spawn(async move {
+            loop {
+                let begun = Instant::now();
+                let Ok(permit) = limiter.acquire(operation, lane, Pace::Paced).await else { return };
+                if lane == last {
+                    let longest = &mut *longest.lock().unwrap();
+                    *longest = (*longest).max(begun.elapsed());
+                }
+                sleep(Duration::from_millis(200)).await;
+                drop(permit.conclude(Outcome::Answered));
+            }
+        });
+    }
+    sleep(seconds(2 * 3600)).await;
+    limiter.close();
+    callers.join_all().await;
+    Arc::into_inner(longest).unwrap().into_inner().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_lane_waits_longer_than_its_bound() {
+    let cases: [(&[Lane], Duration); 3] = [
+        (&[Lane::Push, Lane::Poll], POLL_BEHIND_PUSHES),
+        (&[Lane::Operator, Lane::Push], PUSH_BEHIND_OPERATORS),
+        (&[Lane::Operator, Lane::Push, Lane::Poll], POLL_BEHIND_BOTH),
+    ];
+    for (lanes, bound) in cases {
+        let longest = longest_wait(lanes).await;
+        assert!(longest <= bound, "{lanes:?}: {longest:?}, at most {bound:?}");
+        assert!(longest * 2 >= bound, "{lanes:?}: {longest:?}: the bound says too little");
+    }
+}

@@ -1,0 +1,127 @@
+//! Whether a table of schedules fits the quota, how old facts can get, and what gives way first. Pure.
+//!
+//! Each running job asks for one call after the other and waits its turn among the other polls, so a job that needs
+//! little gets all of it and those that need much share what is left evenly: the one that needs most gives way first.
+//! A fact is oldest just before it is read again: an interval after its last read, and then the time the run takes to
+//! come to it.
+
+use crate::model::JobKind;
+use std::time::Duration;
+
+/// What a job asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand {
+    /// The job.
+    pub kind: JobKind,
+    /// Calls of one run.
+    pub calls: f64,
+    /// The longest time between two runs.
+    pub interval: Duration,
+}
+
+/// What it gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// The job.
+    pub kind: JobKind,
+    /// Calls of one run.
+    pub calls: f64,
+    /// Calls a minute that its schedule asks for.
+    pub asked: f64,
+    /// Calls a minute that it gets.
+    pub given: f64,
+    /// The most a fact of it ages.
+    pub oldest: Duration,
+}
+
+/// The table of schedules against the quota.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    /// Every job, in the order it was given.
+    pub rows: Vec<Row>,
+    /// Calls a minute of all.
+    pub asked: f64,
+    /// Calls a minute that are left; below zero where the table cannot fit.
+    pub headroom: f64,
+    /// What gives way first where it cannot.
+    pub gives_way: Option<JobKind>,
+}
+
+/// Lays the demands against `limit` calls a minute.
+pub fn fit(demands: &[Demand], limit: f64) -> Fit {
+    let asked: Vec<f64> = demands.iter().map(per_minute).collect();
+    let level = level(&asked, limit);
+    let rows = demands.iter().zip(&asked).map(|(demand, asked)| {
+        let given = asked.min(level);
+        let run_s = demand.calls * 60.0 / limit.max(1.0);
+        let turn_s = if given > 0.0 { demand.calls * 60.0 / given } else { 0.0 };
+        let oldest = Duration::from_secs_f64(demand.interval.as_secs_f64().max(turn_s) + run_s);
+        Row { kind: demand.kind, calls: demand.calls, asked: *asked, given, oldest }
+    });
+    let rows: Vec<Row> = rows.collect();
+    let sum: f64 = asked.iter().sum();
+    let most = rows.iter().max_by(|one, two| one.asked.total_cmp(&two.asked));
+    let gives_way = most.filter(|_| sum > limit).map(|row| row.kind);
+    Fit { rows, asked: sum, headroom: limit - sum, gives_way }
+}
+
+fn per_minute(demand: &Demand) -> f64 {
+    demand.calls * 60.0 / demand.interval.as_secs_f64().max(1.0)
+}
+
+/// What each may have at most so that all together stay within the limit: those below it get what they ask for.
+fn level(asked: &[f64], limit: f64) -> f64 {
+    let mut sorted: Vec<f64> = asked.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (mut left, mut jobs) = (limit, sorted.len());
+    for asked in sorted {
+        #[expect(clippy::cast_precision_loss, reason = "a handful of jobs")]
+        let even = left / jobs as f64;
+        if asked > even {
+            return even;
+        }
+        left -= asked;
+        jobs -= 1;
+    }
+    f64::INFINITY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn demand(kind: JobKind, calls: f64, minutes: u64) -> Demand {
+        Demand { kind, calls, interval: Duration::from_secs(minutes * 60) }
+    }
+
+    #[test]
+    fn a_table_that_fits_leaves_headroom_and_facts_age_an_interval_and_a_run() {
+        let demands = [demand(JobKind::Balances, 50.0, 5), demand(JobKind::WorkQueue, 1.0, 1)];
+        let fit = fit(&demands, 100.0);
+        assert_eq!((fit.asked, fit.headroom, fit.gives_way), (11.0, 89.0, None));
+        let oldest: Vec<_> = fit.rows.iter().map(|row| row.oldest.as_secs()).collect();
+        assert_eq!(oldest, [330, 60], "five minutes and the half a minute that 50 calls take");
+    }
+
+    #[test]
+    fn where_it_cannot_fit_the_largest_gives_way_and_the_small_ones_keep_their_pace() {
+        let demands = [
+            demand(JobKind::OrderLines, 400.0, 2),
+            demand(JobKind::Balances, 100.0, 1),
+            demand(JobKind::WorkQueue, 1.0, 1),
+        ];
+        let fit = fit(&demands, 101.0);
+        assert_eq!(fit.gives_way, Some(JobKind::OrderLines));
+        let given: Vec<_> = fit.rows.iter().map(|row| row.given).collect();
+        assert_eq!(given, [50.0, 50.0, 1.0]);
+        assert_eq!(fit.headroom, -200.0);
+        assert!(fit.rows[0].oldest >= Duration::from_secs(8 * 60), "{:?}", fit.rows[0]);
+        assert_eq!(fit.rows[2].oldest.as_secs(), 60);
+    }
+
+    #[test]
+    fn nothing_to_read_costs_nothing() {
+        let fit = fit(&[demand(JobKind::Shipments, 0.0, 10)], 118.0);
+        assert_eq!((fit.asked, fit.gives_way, fit.rows[0].oldest.as_secs()), (0.0, None, 600));
+    }
+}

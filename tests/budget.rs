@@ -1,0 +1,112 @@
+//! The account's budget at work, over real HTTP on loopback: the line of a push, and what is asked beside a daemon.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+
+mod support;
+
+use serde_json::json;
+use std::sync::Arc;
+use support::{BALANCES, UPDATE, World};
+use tallyd::client::wire::ProductKey;
+use tallyd::daemon::{self, Question, SystemClock};
+use tallyd::model::Clock;
+use tallyd::sandbox::Options;
+use tallyd::store::{Durability, Store};
+
+/// A shop whose answers take a while, and a wish for every cell of it.
+async fn slow_backlog(latency_ms: u64) -> (World, Vec<(String, i64, i64)>) {
+    let options = Options { skus: 60, orders: 0, calls_per_minute: 0, latency_ms, ..Options::default() };
+    let extra = "[quantities]\nmax_fact_age = \"0s\"\n[jobs.balances]\nenabled = false\nskus_per_call = 40\n";
+    let world = World::with(options, extra).await;
+    world.make().await;
+    let cells = world.shop().await;
+    for (n, (sku, warehouse, quantity)) in cells.iter().enumerate() {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
+        world.wish(&format!("w{n}"), "quantity.set", &body).await;
+    }
+    (world, cells)
+}
+
+#[tokio::test]
+async fn the_next_page_is_read_while_calls_fly_and_the_calls_stay_as_few_as_can_be() {
+    let (world, cells) = slow_backlog(150).await;
+    world.once().await;
+    let calls = world.sandbox.calls();
+    let of = |operation: &'static str| calls.iter().filter(move |call| call.operation == operation);
+    let end = |call: &tallyd::sandbox::Call| call.started_at_ms + call.duration_ms.unwrap();
+    let overlaps = |read: &&tallyd::sandbox::Call| {
+        of(UPDATE).any(|call| call.started_at_ms < end(read) && read.started_at_ms < end(call))
+    };
+    assert!(of(BALANCES).filter(overlaps).count() >= 1, "{calls:#?}");
+    assert_eq!(of(UPDATE).count(), cells.len().div_ceil(25).max(3));
+    let expected: Vec<_> = cells.iter().map(|(sku, w, quantity)| (sku.clone(), *w, quantity + 1)).collect();
+    assert_eq!(world.shop().await, expected);
+}
+
+#[tokio::test]
+async fn what_is_asked_beside_a_daemon_is_asked_by_the_daemon() {
+    let world = World::new().await;
+    world.track_all().await;
+    let working = world.work().await;
+    world.until("the mirror fills", async |world| world.mirror().await.len() > 10).await;
+    let clock = || Arc::new(SystemClock);
+    assert!(daemon::prove_keys(world.config(), clock()).await.unwrap());
+    let sku = world.shop().await[0].0.clone();
+    let asked = [sku.clone(), "no such thing".to_owned()];
+    let found = daemon::find_products(world.config(), clock(), ProductKey::Sku, &asked).await.unwrap();
+    assert_eq!(found, [sku]);
+    let sessions = "SELECT count(*) FROM session";
+    assert_eq!(world.number(sessions).await, 1, "nobody else took the lock");
+    let asked = "SELECT count(*) FROM exchange WHERE operation = 'POST /api/inventory/getProducts'";
+    assert_eq!(world.number(asked).await, 1, "and the call is counted where all are");
+    assert_eq!(world.number("SELECT count(*) FROM request").await, 0, "answers are taken away");
+    let refused = daemon::ask(world.config(), clock(), &Question::Components { sku: "none".into() }).await;
+    let why = refused.unwrap_err().to_string();
+    assert!(why.contains("no product with the SKU `none`"), "{why}");
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_nobody_waits_for_any_more_costs_no_call() {
+    let world = World::new().await;
+    world.make().await;
+    let store = Store::open_beside(&world.path).await.unwrap();
+    let mut write = store.begin(Durability::Normal).await.unwrap();
+    let long_ago = tallyd::model::Timestamp(1_000_000_000_000);
+    write.request_ask("keys", "{}", long_ago).await.unwrap();
+    let strange = write.request_ask("verify", "[]", SystemClock.now()).await.unwrap();
+    write.commit().await.unwrap();
+    let working = world.work().await;
+    world.until("both are answered", async |_| store.request_answer(strange).await.unwrap().is_some()).await;
+    let probes = "SELECT count(*) FROM exchange WHERE lane = 'probe'";
+    assert_eq!(world.number(probes).await, 0);
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn orders_are_read_as_soon_as_the_work_queues_counts_move() {
+    let options = Options { skus: 40, orders: 6, calls_per_minute: 0, ..Options::default() };
+    let world = World::with(options, "[jobs.work_queue]\nschedule = \"* * * * * *\"\n").await;
+    world.track_all().await;
+    let working = world.work().await;
+    let looks = "SELECT count(*) FROM work_queue";
+    world.until("the counts are known", async |world| world.number(looks).await > 0).await;
+    let brought_forward = "SELECT count(*) FROM run WHERE job = 'order_lines' AND trigger = 'outbox'";
+    assert_eq!(world.number(brought_forward).await, 0);
+    let sku = world.shop().await[0].0.clone();
+    world.sandbox.place_order(&[(&sku, 1)]).await.unwrap();
+    world.until("they are read", async |world| world.number(brought_forward).await > 0).await;
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_size_that_was_proved_outlives_the_program() {
+    let options = Options { skus: 60, orders: 0, calls_per_minute: 0, ..Options::default() };
+    let world = World::with(options, "[jobs.balances]\nskus_per_call = 20\n").await;
+    world.track_all().await;
+    world.once().await;
+    let first = world.calls(BALANCES);
+    assert_eq!(world.number("SELECT size FROM page_size").await, 80, "20 and 40 were full and worked");
+    world.once().await;
+    assert_eq!((first, world.calls(BALANCES) - first), (2, 1), "all 60 fit into what was proved");
+}
