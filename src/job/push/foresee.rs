@@ -79,7 +79,7 @@ fn without_call(work: &Work, held: &BTreeSet<WishId>, preview: &mut Preview) {
 /// service may be read in smaller pages than these.
 fn batches(works: &[Work], skus_per_call: usize, preview: &mut Preview) -> Result<(), JobError> {
     let by_cell: BTreeMap<&Cell, &Work> = works.iter().map(|work| (&work.cell, work)).collect();
-    let (mut backlog, mut unread) = (Backlog::default(), BTreeSet::new());
+    let (mut backlog, mut unread, mut waiting) = (Backlog::default(), BTreeSet::new(), Vec::new());
     for work in works {
         backlog.add(work.cell.clone(), work.urgent);
         if work.is_stale || work.plan.step == Step::Read {
@@ -102,14 +102,12 @@ fn batches(works: &[Work], skus_per_call: usize, preview: &mut Preview) -> Resul
             }
         }
         let is_write = |work: &&Work| matches!(work.plan.step, Step::Write { .. });
-        let writes: Vec<&Work> = known.into_iter().filter(is_write).collect();
-        let mut left: Vec<&Work> = writes.clone();
-        for call in calls(&writes, !stale.is_empty(), !backlog.is_empty()) {
+        waiting.extend(known.into_iter().filter(is_write));
+        for call in calls(&waiting, !stale.is_empty() || !backlog.is_empty()) {
             let planned = planned(&call, preview)?;
             preview.requests.push(planned);
-            left.retain(|work| !call.iter().any(|sent| sent.cell == work.cell));
+            waiting.retain(|work| !call.iter().any(|sent| sent.cell == work.cell));
         }
-        backlog.put_back(left.into_iter().map(named).collect());
         backlog.put_back(stale.into_iter().map(named).collect());
     }
     Ok(())

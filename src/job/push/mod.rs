@@ -158,14 +158,13 @@ impl Push<'_> {
 
 /// The writes of a batch as calls. While more is to come, by a read or from the rest of the backlog, a call that would
 /// not be full waits for it, unless an operator does.
-fn calls<'w>(writes: &[&'w Work], is_reading: bool, has_more: bool) -> Vec<Vec<&'w Work>> {
+fn calls<'w>(writes: &[&'w Work], has_more: bool) -> Vec<Vec<&'w Work>> {
     let entries: Vec<Entry<'_>> = writes.iter().map(|work| work.entry()).collect();
     let packed = pack(&entries).into_iter();
     let mut calls: Vec<Vec<&Work>> =
         packed.map(|call| call.into_iter().map(|index| writes[index]).collect()).collect();
-    let is_full = |call: &Vec<&Work>| call.len() == ENTRIES_MAX;
-    if is_reading || (has_more && calls.iter().any(is_full)) {
-        calls.retain(|call| is_full(call) || call.iter().any(|work| work.urgent));
+    if has_more {
+        calls.retain(|call| call.len() == ENTRIES_MAX || call.iter().any(|work| work.urgent));
     }
     calls
 }

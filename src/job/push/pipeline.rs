@@ -31,6 +31,8 @@ pub(super) struct Pipeline {
     queued: VecDeque<Planned>,
     /// Calls the service refused as a whole, cut in two to find the culprit.
     halves: VecDeque<Planned>,
+    /// Cells to be written that wait for others to fill their call.
+    waiting: Vec<Cell>,
     /// The cells of all of these: nobody plans them anew.
     taken: BTreeSet<Cell>,
     own_reads: OwnReads,
@@ -154,9 +156,10 @@ impl Push<'_> {
 
     /// Takes the next batch of the backlog: settles what needs no call, reads what is stale, packs the rest.
     async fn plan(&mut self) -> Result<(), JobError> {
-        let cells = self.pipe.backlog.page(self.context.settings().skus_per_call);
+        let mut cells = std::mem::take(&mut self.pipe.waiting);
+        let page = self.pipe.backlog.page(self.context.settings().skus_per_call);
         // What is taken comes back when it lands.
-        let cells: Vec<Cell> = cells.into_iter().filter(|cell| !self.pipe.taken.contains(cell)).collect();
+        cells.extend(page.into_iter().filter(|cell| !self.pipe.taken.contains(cell)));
         let works = self.look(&cells).await?;
         let held = brake::judge_backlog(self.context, &self.pipe.flush).await?;
         if held > 0 {
@@ -176,9 +179,7 @@ impl Push<'_> {
         }
         self.read(&batch).await?;
         self.pack(&batch);
-        let is_left = |work: &&&Work| {
-            matches!(work.plan.step, Step::Read | Step::Write { .. }) && !self.pipe.taken.contains(&work.cell)
-        };
+        let is_left = |work: &&&Work| work.plan.step == Step::Read && !self.pipe.taken.contains(&work.cell);
         let left: Vec<(Cell, bool)> = batch.iter().filter(is_left).map(|work| named(work)).collect();
         self.pipe.backlog.put_back(left);
         Ok(())
@@ -232,14 +233,16 @@ impl Push<'_> {
     fn pack(&mut self, batch: &[&Work]) {
         let writes = batch.iter().copied().filter(|work| matches!(work.plan.step, Step::Write { .. }));
         let writes: Vec<&Work> = writes.collect();
-        let more = !self.pipe.backlog.is_empty();
-        let calls = calls(&writes, self.pipe.reading > 0, more).into_iter().map(|call| Planned {
+        let more = self.pipe.reading > 0 || !self.pipe.backlog.is_empty();
+        let calls = calls(&writes, more).into_iter().map(|call| Planned {
             urgent: call.iter().any(|work| work.urgent),
             cells: call.into_iter().map(|work| work.cell.clone()).collect(),
         });
         for call in calls {
             self.pipe.queue(call);
         }
+        let waits = writes.iter().map(|work| &work.cell).filter(|cell| !self.pipe.taken.contains(*cell));
+        self.pipe.waiting = waits.cloned().collect();
     }
 
     /// Begins calls, as many as may fly and one that waits for the next place. An operator's goes in any case.
@@ -362,6 +365,7 @@ impl Default for Pipeline {
             reading: 0,
             queued: VecDeque::new(),
             halves: VecDeque::new(),
+            waiting: Vec::new(),
             taken: BTreeSet::new(),
             own_reads: OwnReads::new(),
             latency: Duration::ZERO,
