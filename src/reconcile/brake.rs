@@ -119,10 +119,11 @@ impl fmt::Display for Trip {
 
 /// Judges a flush against the last hour, by warehouse. Entries that change nothing never trip a brake.
 pub fn judge(flush: &[Entry], hours: &BTreeMap<WarehouseId, Hour>, settings: Settings) -> Brake {
-    let judged: Vec<&Entry> = flush.iter().filter(|entry| entry.counts && !entry.released).collect();
+    let judged: Vec<&Entry> = flush.iter().filter(|entry| !entry.released).collect();
     let zeroing: Vec<&Entry> = judged.iter().copied().filter(|entry| entry.zeroes()).collect();
     let mut trips = floods(&zeroing, hours, settings);
-    trips.extend(jump(&judged, settings.hold_jump_over));
+    let counted: Vec<&Entry> = judged.into_iter().filter(|entry| entry.counts).collect();
+    trips.extend(jump(&counted, settings.hold_jump_over));
     if trips.is_empty() { Brake::Clear } else { Brake::Tripped(trips) }
 }
 
@@ -136,7 +137,8 @@ impl Entry {
     }
 }
 
-/// A trip everywhere holds every zeroing already; so a wish is never in two trips for the same cause.
+/// A trip everywhere holds every zeroing already; so a wish is never in two trips for the same cause. What does not
+/// count is held with the rest: it comes from the same feed.
 fn floods(zeroing: &[&Entry], hours: &BTreeMap<WarehouseId, Hour>, settings: Settings) -> Vec<Trip> {
     if let Some(trip) = flood(Scope::Everywhere, zeroing, hours, settings) {
         return vec![trip];
@@ -158,7 +160,7 @@ fn flood(
         non_zero: sum.non_zero + hour.non_zero,
     });
     let here: Vec<&Entry> = zeroing.iter().copied().filter(|entry| within(entry.cell.warehouse_id)).collect();
-    let now = here.len() as u64;
+    let now = here.iter().filter(|entry| entry.counts).count() as u64;
     let zeroed = hour.zeroed + now;
     let too_many = zeroed as f64 > settings.hold_zeroing_over * hour.non_zero as f64;
     (now > 0 && zeroed >= ZEROED_MIN && too_many).then(|| Trip::Zeroing {

@@ -96,6 +96,17 @@ fn a_trip_holds_the_zeroings_and_lets_the_rest_go() {
 }
 
 #[test]
+fn what_does_not_count_trips_nothing_and_is_held_with_the_rest_of_its_feed() {
+    let mut flush = [writes(1, 21, 1, 5, 0), writes(100, 30, 1, 5, 0)].concat();
+    flush[21..].iter_mut().for_each(|entry| entry.counts = false);
+    let [Trip::Zeroing { now, wishes, .. }] = &trips(&flush, &hours(&[(1, 0, 100)]), SETTINGS)[..] else {
+        panic!("one trip");
+    };
+    assert_eq!((*now, wishes.len()), (21, 51), "the numbers are of what counts");
+    assert_eq!(trips(&flush[21..], &hours(&[(1, 30, 100)]), SETTINGS), []);
+}
+
+#[test]
 fn a_jump_is_held_where_it_is_asked_for() {
     let settings = Settings { hold_jump_over: 100, ..SETTINGS };
     let flush = [writes(1, 1, 1, 0, 100), writes(2, 1, 1, 0, 101), writes(3, 1, 1, 500, 1)].concat();
