@@ -5,7 +5,6 @@ use super::print::{Table, dash, json};
 use super::{Answer, Failure, Reading};
 use crate::daemon::run_job;
 use crate::job::{Input, is_built};
-use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, Timestamp};
 use crate::store::{Decided, ExchangeRow, RunRow, ToldWish};
 use clap::{Args, Subcommand};
@@ -19,7 +18,7 @@ pub(super) enum Command {
     List(List),
     /// Show one run: trigger, input, exchanges, decisions, outcome
     Show(Show),
-    /// Run a job once, now; takes the database's lock, so not beside a running daemon
+    /// Run a job once, now; beside a running daemon the daemon runs it
     Run(Run),
 }
 
@@ -103,8 +102,10 @@ async fn run_now(place: &Place, args: &Run) -> Result<Answer, Failure> {
     let input = args.input.as_deref().map(|text| Input::read(kind, text)).transpose();
     let input = input.map_err(|error| Failure::usage(error.to_string()))?.unwrap_or_default();
     let done = run_job(place.config()?, Arc::new(place.clock()), kind, &input).await?;
-    let code = u8::from(!matches!(done.outcome, RunOutcome::Ok));
-    Ok(Answer { text: format!("{kind}: {}: {}\n", done.outcome.as_str(), done.summary), code })
+    Ok(Answer {
+        text: format!("{kind}: {}: {}\n", done.outcome, done.summary),
+        code: u8::from(!done.is_good),
+    })
 }
 
 async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {

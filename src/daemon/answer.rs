@@ -6,7 +6,7 @@
 //! data. Questions are answered beside each other: one that waits for a hold keeps nobody else waiting.
 
 use crate::client::wire::ProductKey;
-use crate::job::{self, Context, JobError};
+use crate::job::{self, Context, Finished, Input, JobError};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, Timestamp, Trigger};
 use crate::store::{Durability, RequestRow, StoreError};
@@ -45,6 +45,25 @@ pub enum Question {
         /// In so many calls at most.
         calls: usize,
     },
+    /// That a job be run now; what came of it is answered.
+    #[serde(rename = "job.run")]
+    RunJob {
+        /// The job.
+        job: String,
+        /// What it is to work on instead of what is due.
+        input: Input,
+    },
+}
+
+/// What came of a job that was asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ran {
+    /// Whether it did all it set out to do.
+    pub is_good: bool,
+    /// How it ended.
+    pub outcome: String,
+    /// What it did, or why it did not.
+    pub summary: String,
 }
 
 impl Question {
@@ -59,13 +78,14 @@ impl Question {
         serde_json::from_value(json!({"kind": row.kind, "input": input}))
     }
 
-    /// The job whose run it is written down as.
-    fn job(&self) -> JobKind {
-        match self {
+    /// The job whose run it is written down as; a run that is asked for writes itself down.
+    fn job(&self) -> Option<JobKind> {
+        Some(match self {
             Question::Keys {} => JobKind::WorkQueue,
             Question::FindProducts { .. } | Question::Verify { .. } => JobKind::Balances,
             Question::Components { .. } => JobKind::KitComponents,
-        }
+            Question::RunJob { .. } => return None,
+        })
     }
 }
 
@@ -79,10 +99,17 @@ pub(super) enum Said {
     Error(String),
 }
 
-/// Asks the service, in a run of its own.
-pub(super) async fn answer(context: &Context, question: &Question) -> Result<Value, JobError> {
+/// Asks the service, in a run of its own; what a job that was asked for did is returned beside the answer.
+pub(super) async fn answer(
+    context: &Context,
+    question: &Question,
+) -> Result<(Value, Option<Finished>), JobError> {
+    if let Question::RunJob { job, input } = question {
+        return run_job(context, job, input).await;
+    }
+    let job = question.job().unwrap_or(JobKind::WorkQueue);
     let mut write = context.store.begin(Durability::Normal).await?;
-    let run = write.run_begin(context.session_id, question.job(), Trigger::Operator, context.now()).await?;
+    let run = write.run_begin(context.session_id, job, Trigger::Operator, context.now()).await?;
     write.commit().await?;
     let answer = made_of(context, run, question).await;
     let (outcome, summary) = match &answer {
@@ -92,7 +119,15 @@ pub(super) async fn answer(context: &Context, question: &Question) -> Result<Val
     let mut write = context.store.begin(Durability::Full).await?;
     write.run_close(run, outcome, &summary, context.now()).await?;
     write.commit().await?;
-    answer
+    answer.map(|answer| (answer, None))
+}
+
+async fn run_job(context: &Context, job: &str, input: &Input) -> Result<(Value, Option<Finished>), JobError> {
+    let kind = job.parse().map_err(|_| JobError::Implausible(format!("there is no job {job}")))?;
+    let finished = job::run_on(context, kind, Trigger::Operator, input).await?;
+    let is_good = finished.outcome == RunOutcome::Ok;
+    let (outcome, summary) = (finished.outcome.as_str().to_owned(), finished.summary.clone());
+    Ok((json!(Ran { is_good, outcome, summary }), Some(finished)))
 }
 
 async fn made_of(context: &Context, run: RunId, question: &Question) -> Result<Value, JobError> {
@@ -104,6 +139,7 @@ async fn made_of(context: &Context, run: RunId, question: &Question) -> Result<V
         }
         Question::Components { sku } => Ok(json!(job::read_components(context, run, sku).await?.0)),
         Question::Verify { calls } => Ok(json!(job::verify(context, run, *calls).await?)),
+        Question::RunJob { job, input } => Ok(run_job(context, job, input).await?.0),
     }
 }
 
@@ -112,7 +148,7 @@ async fn made_of(context: &Context, run: RunId, question: &Question) -> Result<V
 pub(super) struct Desk {
     /// The newest request that was taken up.
     taken: i64,
-    answers: JoinSet<Result<(), StoreError>>,
+    answers: JoinSet<Result<Option<Finished>, StoreError>>,
 }
 
 impl Desk {
@@ -125,11 +161,11 @@ impl Desk {
         Ok(())
     }
 
-    /// The next answer that was written down; none while nothing is asked.
-    pub(super) async fn answered(&mut self) -> Option<Result<(), StoreError>> {
+    /// The next answer that was written down, with the job that was run for it; none while nothing is asked.
+    pub(super) async fn answered(&mut self) -> Option<Result<Option<Finished>, StoreError>> {
         match self.answers.join_next().await? {
             Ok(answered) => Some(answered),
-            Err(error) if error.is_cancelled() => Some(Ok(())),
+            Err(error) if error.is_cancelled() => Some(Ok(None)),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     }
@@ -140,14 +176,18 @@ impl Desk {
     }
 }
 
-async fn serve(context: Context, row: RequestRow) -> Result<(), StoreError> {
+async fn serve(context: Context, row: RequestRow) -> Result<Option<Finished>, StoreError> {
     let asked_at = Timestamp::parse(&row.asked_at).unwrap_or(context.now());
+    let mut done = None;
     let said = match Question::of(&row) {
         _ if context.now().since(asked_at) > TOO_OLD => {
             Said::Error("it was asked too long ago; ask again".into())
         }
         Ok(question) => match answer(&context, &question).await {
-            Ok(answer) => Said::Answer(answer),
+            Ok((answer, finished)) => {
+                done = finished;
+                Said::Answer(answer)
+            }
             Err(JobError::Store(error)) => return Err(error),
             Err(error) => Said::Error(error.to_string()),
         },
@@ -158,7 +198,8 @@ async fn serve(context: Context, row: RequestRow) -> Result<(), StoreError> {
     let text = serde_json::to_string(&said).expect("an answer has text keys, which JSON can write");
     let mut write = context.store.begin(Durability::Normal).await?;
     write.request_conclude(row.id, &text, context.now()).await?;
-    write.commit().await
+    write.commit().await?;
+    Ok(done)
 }
 
 #[cfg(test)]
@@ -172,6 +213,7 @@ mod tests {
             Question::FindProducts { by_upc: true, ids: vec!["4711".into()] },
             Question::Components { sku: "KIT".into() },
             Question::Verify { calls: 3 },
+            Question::RunJob { job: "balances".into(), input: Input::default() },
         ];
         for question in questions {
             let (kind, input) = question.columns();

@@ -5,13 +5,14 @@
 //! A holder that answers nothing (a `run --once`, another command) goes away by and by, so the lock is tried again while
 //! the answer is waited for.
 
-use super::answer::{self, Question, Said};
+use super::answer::{self, Question, Ran, Said};
 use super::start::{Daemon, StartError};
 use crate::client::wire::ProductKey;
 use crate::config::Config;
-use crate::job::{self, Finished, Input, JobError, Verified};
-use crate::model::{Clock, JobKind, ProductId, Trigger};
+use crate::job::{Input, JobError, Verified};
+use crate::model::{Clock, JobKind, ProductId};
 use crate::store::{Durability, Lock, LockError, Store, StoreError};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +68,7 @@ async fn alone(config: Config, clock: Arc<dyn Clock>, question: &Question) -> Re
     let daemon = Daemon::start(config, clock).await?;
     let answer = answer::answer(&daemon.context, question).await;
     daemon.close().await?;
-    Ok(answer?)
+    Ok(answer?.0)
 }
 
 /// Leaves the question for the holder of the lock and waits.
@@ -130,20 +131,21 @@ pub async fn read_components(
 
 /// Compares mirror and service within `calls` calls; no fact changes.
 pub async fn verify(config: Config, clock: Arc<dyn Clock>, calls: usize) -> Result<Verified, AskError> {
-    let verified = ask(config, clock, &Question::Verify { calls }).await?;
-    let why = "the daemon's answer cannot be read; is it of the same version as this program?";
-    serde_json::from_value(verified).map_err(|_| AskError::Daemon(why.into()))
+    read_back(ask(config, clock, &Question::Verify { calls }).await?)
 }
 
-/// Runs a job once, on what is due or on what is named. Takes the lock for its time.
+/// Runs a job once, on what is due or on what is named.
 pub async fn run_job(
     config: Config,
     clock: Arc<dyn Clock>,
     kind: JobKind,
     input: &Input,
-) -> Result<Finished, StartError> {
-    let daemon = Daemon::start(config, clock).await?;
-    let finished = job::run_on(&daemon.context, kind, Trigger::Operator, input).await?;
-    daemon.close().await?;
-    Ok(finished)
+) -> Result<Ran, AskError> {
+    let question = Question::RunJob { job: kind.as_str().into(), input: input.clone() };
+    read_back(ask(config, clock, &question).await?)
+}
+
+fn read_back<T: DeserializeOwned>(answer: Value) -> Result<T, AskError> {
+    let why = "the daemon's answer cannot be read; is it of the same version as this program?";
+    serde_json::from_value(answer).map_err(|_| AskError::Daemon(why.into()))
 }

@@ -19,7 +19,7 @@ mod settings;
 mod start;
 mod supervise;
 
-pub use answer::Question;
+pub use answer::{Question, Ran};
 pub use ask::{AskError, ask, find_products, prove_keys, read_components, run_job, verify};
 pub use clock::{SystemClock, boot_id};
 pub use notify::reload_refused;

@@ -134,7 +134,11 @@ impl Supervisor {
                 Some(config) = reload.recv() => return Ok(Some(config)),
                 Some((kind, at)) = self.due.recv() => self.fired(kind, at).await?,
                 Some(ended) = self.runs.join_next() => self.ended(ended).await?,
-                Some(answered) = self.desk.answered() => answered?,
+                Some(answered) = self.desk.answered() => {
+                    if let Some(finished) = answered? {
+                        self.follow(&finished).await?;
+                    }
+                }
                 () = self.watch.changed() => self.look = after(&LOOKS),
                 () = sleep_until(wake) => {}
             }
@@ -258,6 +262,11 @@ impl Supervisor {
         if let Some(Some(trigger)) = self.slots.remove(&finished.kind) {
             self.begin(finished.kind, trigger);
         }
+        self.follow(&finished).await
+    }
+
+    /// What a run leads to, whoever began it.
+    async fn follow(&mut self, finished: &Finished) -> Result<(), StoreError> {
         if let Some(kind) = finished.wakes {
             self.begin(kind, Trigger::Outbox);
         }

@@ -3,13 +3,14 @@
 use super::insist::Gate;
 use crate::client::Client;
 use crate::limiter::Limiter;
-use crate::model::{Clock, Timestamp, WarehouseId};
+use crate::model::{Clock, JobKind, Timestamp, WarehouseId};
 use crate::reconcile::{Policy, brake};
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
 
 /// What every job works with.
@@ -29,6 +30,8 @@ pub struct Context {
     pub(super) gate: Gate,
     settings: Arc<RwLock<Arc<Settings>>>,
     stopping: CancellationToken,
+    /// Held by the run of each kind of job.
+    turns: Arc<BTreeMap<JobKind, Arc<Mutex<()>>>>,
 }
 
 /// The settings of the jobs, as plain values.
@@ -93,7 +96,14 @@ impl Context {
     ) -> Self {
         let settings = Arc::new(RwLock::new(Arc::new(settings)));
         let stopping = CancellationToken::new();
-        Self { store, client, limiter, clock, session_id, gate: Gate::default(), settings, stopping }
+        let turns = Arc::new(JobKind::ALL.iter().map(|kind| (*kind, Arc::default())).collect());
+        Self { store, client, limiter, clock, session_id, gate: Gate::default(), settings, stopping, turns }
+    }
+
+    /// Waits until no other run of the job is under way, whoever began it; the turn ends with what is returned.
+    pub(super) async fn turn(&self, kind: JobKind) -> OwnedMutexGuard<()> {
+        let turn = self.turns.get(&kind).expect("every kind of job has a turn");
+        Arc::clone(turn).lock_owned().await
     }
 
     /// The settings in force now.

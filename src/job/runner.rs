@@ -54,13 +54,14 @@ pub async fn run(context: &Context, kind: JobKind, trigger: Trigger) -> Result<F
     run_on(context, kind, trigger, &Input::default()).await
 }
 
-/// The same on what a person named, which is kept with the run.
+/// The same on what a person named, which is kept with the run. Two runs of a kind go one after the other.
 pub async fn run_on(
     context: &Context,
     kind: JobKind,
     trigger: Trigger,
     input: &Input,
 ) -> Result<Finished, StoreError> {
+    let _turn = context.turn(kind).await;
     let started = context.now();
     let mut insist = context.insist("begin a run");
     let run = loop {

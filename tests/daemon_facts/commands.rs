@@ -148,6 +148,21 @@ async fn beside_a_daemon_a_product_is_asked_for_by_the_daemon() {
     running.await.unwrap().unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_a_daemon_a_job_is_run_by_the_daemon() {
+    let shop = Shop::open().await;
+    let sku = shop.sandbox.stock().await.unwrap().remove(0).sku;
+    let (stop, (_changed, reload)) = (CancellationToken::new(), mpsc::channel(1));
+    let running = tokio::spawn(shop.daemon().await.run(stop.clone(), reload));
+    let input = json!({"skus": [sku]}).to_string();
+    let ran = shop.cli(&["job", "run", "balances", "--input", &input]).await;
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    assert!(String::from_utf8(ran.stdout).unwrap().contains("1 SKU(s) read"));
+    assert_eq!(shop.rows("count(*)", "session").await, json!([[1.0]]), "by the one that holds the lock");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn a_kit_nobody_ordered_is_asked_for_and_what_is_no_kit_is_said_to_be_none() {
     let shop = Shop::open().await;

@@ -12,6 +12,7 @@
 
 mod commands;
 mod life;
+mod long;
 #[path = "../support/replayed.rs"]
 mod replayed;
 mod retention;
