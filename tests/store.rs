@@ -12,7 +12,7 @@ use tallyd::model::{
 };
 use tallyd::outbox::State;
 use tallyd::store::{
-    BalanceFact, BalancePage, BalancesRecorded, CellBalance, CellWrite, Durability, Lock, Store,
+    BalanceFact, BalancePage, BalancesRecorded, CellBalance, CellWrite, Durability, Lock, ProductFact, Store,
 };
 
 /// A store in a folder of its own, with a session and a run begun.
@@ -656,4 +656,62 @@ async fn cancelling_an_undecided_wish_frees_its_cell() {
     assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
     write.commit().await.unwrap();
     assert!(!shelf.store.cell_rows(&cell).await.unwrap()[0].is_busy, "later wishes of the cell go on");
+}
+
+/// What the product `a` holds besides its cells: its UPC, whose spelling it is, how often it was absent, and whether
+/// the same record would be known again.
+async fn held(shelf: &Shelf) -> (Option<String>, bool, i64, bool) {
+    let sql = "SELECT upc, alias_of IS NOT NULL, absent, digest IS NOT NULL FROM product WHERE sku = 'a'";
+    sqlx::query_as(sql).fetch_one(&mut shelf.outsider().await).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_record_known_by_its_digest_is_written_again_once_anything_else_changed_its_product() {
+    let mut shelf = Shelf::new().await;
+    let same: &[(&str, &[(i64, i64)])] = &[("a", &[(1, 5), (2, 6)])];
+    let as_it_was = (None, false, 0, true);
+    shelf.read(&["a"], same).await;
+    assert_eq!(held(&shelf).await, as_it_was);
+
+    shelf.read(&["a"], &[]).await;
+    assert_eq!(held(&shelf).await, (None, false, 1, false), "absent");
+    shelf.read(&["a"], same).await;
+    assert_eq!(held(&shelf).await, as_it_was);
+
+    shelf.read(&["a"], &[("A", &[(1, 5)])]).await;
+    assert_eq!(held(&shelf).await, (None, true, 0, false), "another spelling");
+    shelf.read(&["a"], same).await;
+    assert_eq!(held(&shelf).await, as_it_was);
+
+    let met = ProductFact { sku: sku("a"), product_id: None, name: None, upc: Some("1".into()), kind: None };
+    let mut write = shelf.store.begin(Durability::Normal).await.unwrap();
+    write.mirror_products(&[met]).await.unwrap();
+    write.commit().await.unwrap();
+    assert_eq!(held(&shelf).await, (Some("1".into()), false, 0, false), "met on the way");
+    shelf.read(&["a"], same).await;
+    assert!(held(&shelf).await.3);
+
+    let claim = shelf.begin().await;
+    let written = CellWrite { product: 1, warehouse_id: 1, before: Some(Quantity(5)), written: Quantity(3) };
+    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    write.cell_claim(claim, std::slice::from_ref(&written)).await.unwrap();
+    let position = write.exchange_end(claim, &ended(shelf.now)).await.unwrap();
+    write.cell_conclude(claim, position, Timestamp(shelf.now), &[written]).await.unwrap();
+    write.commit().await.unwrap();
+    assert!(!held(&shelf).await.3, "written by us");
+    for _ in 0..2 {
+        shelf.now += 10_000;
+        shelf.read(&["a"], same).await;
+    }
+    assert_eq!(shelf.cell("a", 1).await, (5, None, at(shelf.now)), "two looks agree");
+    assert!(held(&shelf).await.3);
+}
+
+#[tokio::test]
+async fn of_two_records_for_one_product_the_last_speaks_every_time() {
+    let mut shelf = Shelf::new().await;
+    for _ in 0..2 {
+        shelf.read(&["a"], &[("a", &[(1, 5)]), ("a", &[(1, 6)])]).await;
+        assert_eq!(shelf.cell("a", 1).await.0, 6);
+    }
 }
