@@ -12,7 +12,8 @@ use tallyd::model::{
 };
 use tallyd::outbox::State;
 use tallyd::store::{
-    BalanceFact, BalancePage, BalancesRecorded, CellBalance, CellWrite, Durability, Lock, ProductFact, Store,
+    BalanceFact, BalancePage, BalancesRecorded, CellBalance, CellWrite, Durability, Lock, ProductFact,
+    Stalest, Store,
 };
 
 /// A store in a folder of its own, with a session and a run begun.
@@ -166,14 +167,12 @@ async fn the_stalest_tracked_sku_is_always_next() {
     shelf.read(&["C"], &[("C", &[(1, 1)])]).await;
     shelf.read(&["A"], &[("A", &[(1, 1)])]).await;
     let now = shelf.store.position().await.unwrap();
-    let next = |before, after, limit| shelf.store.tracked_sku_stalest(before, after, limit);
-    assert_eq!(
-        next(now, "", 9).await.unwrap(),
-        ["B", "D", "C", "A"],
-        "never read first, then the oldest reading"
-    );
-    assert_eq!(next(now, "B", 2).await.unwrap(), ["D", "C"]);
-    assert_eq!(next(now, "D", 9).await.unwrap(), ["C", "A"]);
+    let all = shelf.store.tracked_sku_stalest(now, &mut Stalest::default(), 9).await.unwrap();
+    assert_eq!(all, ["B", "D", "C", "A"], "never read first, then the oldest reading");
+    let mut stands = Stalest::default();
+    for (limit, expected) in [(1, &["B"][..]), (2, &["D", "C"]), (9, &["A"]), (9, &[])] {
+        assert_eq!(shelf.store.tracked_sku_stalest(now, &mut stands, limit).await.unwrap(), expected);
+    }
 }
 
 #[tokio::test]

@@ -91,7 +91,7 @@ pub use storefronts::{StorefrontFact, StorefrontRow, TemplateFact, TemplateRow};
 pub use story::{CandidateRow, DecisionRow, MoveRow};
 pub use suppliers::{SupplierFact, SupplierRow};
 pub use telling::{ToldExchange, ToldRow, ToldWish};
-pub use tracked::{OrderRow, QUIET_AFTER, QUIET_LOOK};
+pub use tracked::{OrderRow, QUIET_AFTER, QUIET_LOOK, Stalest};
 pub use verify::{MirrorAge, VerifyRow};
 pub use warehouses::{WarehouseFact, WarehouseRow};
 pub use watch::Watch;
