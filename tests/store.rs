@@ -12,7 +12,8 @@ use tallyd::model::{
 };
 use tallyd::outbox::State;
 use tallyd::store::{
-    BalanceFact, BalancePage, BalancesRecorded, CellBalance, CellWrite, Durability, Lock, Store,
+    BalanceFact, BalancePage, BalancesRecorded, CellBalance, CellWrite, Durability, Lock, ProductFact,
+    Stalest, Store,
 };
 
 /// A store in a folder of its own, with a session and a run begun.
@@ -166,14 +167,12 @@ async fn the_stalest_tracked_sku_is_always_next() {
     shelf.read(&["C"], &[("C", &[(1, 1)])]).await;
     shelf.read(&["A"], &[("A", &[(1, 1)])]).await;
     let now = shelf.store.position().await.unwrap();
-    let next = |before, after, limit| shelf.store.tracked_sku_stalest(before, after, limit);
-    assert_eq!(
-        next(now, "", 9).await.unwrap(),
-        ["B", "D", "C", "A"],
-        "never read first, then the oldest reading"
-    );
-    assert_eq!(next(now, "B", 2).await.unwrap(), ["D", "C"]);
-    assert_eq!(next(now, "D", 9).await.unwrap(), ["C", "A"]);
+    let all = shelf.store.tracked_sku_stalest(now, &mut Stalest::default(), 9).await.unwrap();
+    assert_eq!(all, ["B", "D", "C", "A"], "never read first, then the oldest reading");
+    let mut stands = Stalest::default();
+    for (limit, expected) in [(1, &["B"][..]), (2, &["D", "C"]), (9, &["A"]), (9, &[])] {
+        assert_eq!(shelf.store.tracked_sku_stalest(now, &mut stands, limit).await.unwrap(), expected);
+    }
 }
 
 #[tokio::test]
@@ -673,4 +672,62 @@ async fn cancelling_an_undecided_wish_frees_its_cell() {
     assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
     write.commit().await.unwrap();
     assert!(!shelf.store.cell_rows(&cell).await.unwrap()[0].is_busy, "later wishes of the cell go on");
+}
+
+/// What the product `a` holds besides its cells: its UPC, whose spelling it is, how often it was absent, and whether
+/// the same record would be known again.
+async fn held(shelf: &Shelf) -> (Option<String>, bool, i64, bool) {
+    let sql = "SELECT upc, alias_of IS NOT NULL, absent, digest IS NOT NULL FROM product WHERE sku = 'a'";
+    sqlx::query_as(sql).fetch_one(&mut shelf.outsider().await).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_record_known_by_its_digest_is_written_again_once_anything_else_changed_its_product() {
+    let mut shelf = Shelf::new().await;
+    let same: &[(&str, &[(i64, i64)])] = &[("a", &[(1, 5), (2, 6)])];
+    let as_it_was = (None, false, 0, true);
+    shelf.read(&["a"], same).await;
+    assert_eq!(held(&shelf).await, as_it_was);
+
+    shelf.read(&["a"], &[]).await;
+    assert_eq!(held(&shelf).await, (None, false, 1, false), "absent");
+    shelf.read(&["a"], same).await;
+    assert_eq!(held(&shelf).await, as_it_was);
+
+    shelf.read(&["a"], &[("A", &[(1, 5)])]).await;
+    assert_eq!(held(&shelf).await, (None, true, 0, false), "another spelling");
+    shelf.read(&["a"], same).await;
+    assert_eq!(held(&shelf).await, as_it_was);
+
+    let met = ProductFact { sku: sku("a"), product_id: None, name: None, upc: Some("1".into()), kind: None };
+    let mut write = shelf.store.begin(Durability::Normal).await.unwrap();
+    write.mirror_products(&[met]).await.unwrap();
+    write.commit().await.unwrap();
+    assert_eq!(held(&shelf).await, (Some("1".into()), false, 0, false), "met on the way");
+    shelf.read(&["a"], same).await;
+    assert!(held(&shelf).await.3);
+
+    let claim = shelf.begin().await;
+    let written = CellWrite { product: 1, warehouse_id: 1, before: Some(Quantity(5)), written: Quantity(3) };
+    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    write.cell_claim(claim, std::slice::from_ref(&written)).await.unwrap();
+    let position = write.exchange_end(claim, &ended(shelf.now)).await.unwrap();
+    write.cell_conclude(claim, position, Timestamp(shelf.now), &[written]).await.unwrap();
+    write.commit().await.unwrap();
+    assert!(!held(&shelf).await.3, "written by us");
+    for _ in 0..2 {
+        shelf.now += 10_000;
+        shelf.read(&["a"], same).await;
+    }
+    assert_eq!(shelf.cell("a", 1).await, (5, None, at(shelf.now)), "two looks agree");
+    assert!(held(&shelf).await.3);
+}
+
+#[tokio::test]
+async fn of_two_records_for_one_product_the_last_speaks_every_time() {
+    let mut shelf = Shelf::new().await;
+    for _ in 0..2 {
+        shelf.read(&["a"], &[("a", &[(1, 5)]), ("a", &[(1, 6)])]).await;
+        assert_eq!(shelf.cell("a", 1).await.0, 6);
+    }
 }

@@ -16,26 +16,27 @@ use crate::model::{Lane, Position, RunId, Sku, Timestamp};
 use crate::outbox::Delays;
 use crate::reconcile::brake;
 use crate::schedule::attention::{Candidate, pick};
-use crate::store::{Durability, MoverRow};
+use crate::store::{BalancesRecorded, Durability, MoverRow, Stalest};
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 /// So far back moves are looked at.
 const MOVES_SINCE: Duration = Duration::from_secs(4 * 60 * 60);
 /// Failed attempts in a row after which the run ends; the next run goes on where this one stopped.
 const FAILURES_MAX: usize = 24;
+/// Pages that are being recorded while the next is read: one is written, another decoded meanwhile.
+const RECORDING_MAX: usize = 2;
 
 /// Reads these SKUs, or all that are due where none is named.
 pub(super) async fn run(context: &Context, run: RunId, only: &[Sku]) -> Result<Report, JobError> {
-    let mut reading = Reading::begin(context, run).await?;
-    reading.only = (!only.is_empty()).then(|| only.to_vec());
-    while let Some(page) = reading.next_page().await? {
-        if let Some(gave_up) = reading.read(&page).await? {
-            reading.remember().await?;
-            return reading.report(Some(gave_up));
-        }
-    }
+    let mut reading = Reading::begin(context, run, only).await?;
+    let read = reading.pages().await;
+    // What was answered is recorded, however the reading ended.
+    let recorded = reading.record_up_to(0).await;
+    let gave_up = read?;
+    recorded?;
     reading.remember().await?;
-    reading.report(None)
+    reading.report(gave_up)
 }
 
 /// Reads a page of what moves before its turn, if half of the quota is free and nobody waits for it; how many SKUs that
@@ -76,12 +77,12 @@ pub(super) async fn read_movers(context: &Context, run: RunId) -> Result<usize, 
 struct Reading<'a> {
     context: &'a Context,
     run: RunId,
-    /// The SKUs a person named that are still to be read; none: what is due is read.
-    only: Option<Vec<Sku>>,
+    /// To be read next.
+    queue: Vec<Sku>,
+    /// Where the queue is filled from; `None`: a person named the SKUs.
+    tracked: Option<Stalest>,
     /// What was read before this is due.
     before: Position,
-    /// The last SKU taken among those never read.
-    after: String,
     size: PageSize,
     /// What is configured, and what was proved before this run.
     before_size: (usize, Option<usize>),
@@ -94,18 +95,20 @@ struct Reading<'a> {
     /// The pages are of `unsure` now.
     rereads: bool,
     changed: u64,
+    /// Pages that came, with how many SKUs they were asked for.
+    recording: JoinSet<Result<(usize, BalancesRecorded), JobError>>,
 }
 
 impl<'a> Reading<'a> {
-    async fn begin(context: &'a Context, run: RunId) -> Result<Self, JobError> {
+    async fn begin(context: &'a Context, run: RunId, only: &[Sku]) -> Result<Self, JobError> {
         let configured = context.settings().skus_per_call;
         let proved = context.store.page_size(configured).await?;
         Ok(Self {
             context,
             run,
-            only: None,
+            queue: only.to_vec(),
+            tracked: only.is_empty().then(Stalest::default),
             before: context.store.position().await?,
-            after: String::new(),
             size: PageSize::new(configured, proved),
             before_size: (configured, proved),
             failures: 0,
@@ -115,59 +118,74 @@ impl<'a> Reading<'a> {
             unsure: Vec::new(),
             rereads: false,
             changed: 0,
+            recording: JoinSet::new(),
         })
     }
 
-    async fn next_page(&mut self) -> Result<Option<Vec<Sku>>, JobError> {
-        let limit = u32::try_from(self.size.get()).unwrap_or(u32::MAX);
-        let mut page: Vec<Sku> = Vec::new();
-        if let Some(only) = &mut self.only {
-            page.extend(only.drain(..self.size.get().min(only.len())));
-        }
-        while self.only.is_none() {
-            let texts = self.context.store.tracked_sku_stalest(self.before, &self.after, limit).await?;
-            page = texts.iter().filter_map(|text| Sku::new(text.as_str()).ok()).collect();
-            // A page of texts that are no SKUs must not end the run: those behind it are read all the same.
-            match texts.into_iter().max().filter(|last| page.is_empty() && *last > self.after) {
-                Some(last) => self.after = last,
-                None => break,
+    /// Reads page after page; the reason is returned where it is time to give up.
+    async fn pages(&mut self) -> Result<Option<String>, JobError> {
+        loop {
+            self.record_up_to(RECORDING_MAX - 1).await?;
+            self.fill().await?;
+            let mut page = self.next_page();
+            if page.is_empty() {
+                // What is being recorded may show SKUs that are to be read again.
+                self.record_up_to(0).await?;
+                page = self.next_page();
+            }
+            if page.is_empty() {
+                return Ok(None);
+            }
+            if let Some(gave_up) = self.read(page).await? {
+                return Ok(Some(gave_up));
             }
         }
-        if page.is_empty() {
-            let first = self.unsure.len().saturating_sub(PAGE_MIN);
-            page = self.unsure.split_off(first);
-            self.rereads = true;
+    }
+
+    /// Makes sure that something is queued while something is due.
+    async fn fill(&mut self) -> Result<(), JobError> {
+        let limit = u32::try_from(self.size.get()).unwrap_or(u32::MAX);
+        while let Some(stands) = self.tracked.as_mut().filter(|_| self.queue.is_empty()) {
+            let texts = self.context.store.tracked_sku_stalest(self.before, stands, limit).await?;
+            if texts.is_empty() {
+                break;
+            }
+            // A page of texts that are no SKUs must not end the run: those behind it are read all the same.
+            self.queue.extend(texts.into_iter().filter_map(|text| Sku::new(text).ok()));
         }
-        Ok((!page.is_empty()).then_some(page))
+        Ok(())
+    }
+
+    fn next_page(&mut self) -> Vec<Sku> {
+        if self.queue.is_empty() {
+            self.rereads = true;
+            let first = self.unsure.len().saturating_sub(PAGE_MIN);
+            return self.unsure.split_off(first);
+        }
+        self.queue.drain(..self.size.get().min(self.queue.len())).collect()
     }
 
     /// Reads one page; the reason is returned when it is time to give up.
-    async fn read(&mut self, page: &[Sku]) -> Result<Option<String>, JobError> {
+    async fn read(&mut self, page: Vec<Sku>) -> Result<Option<String>, JobError> {
         let request =
-            wire::get_product_balances(page).map_err(|why| JobError::Implausible(why.to_string()))?;
-        let answer = self.context.read_once(self.run, Lane::Poll, request).await?;
+            wire::get_product_balances(&page).map_err(|why| JobError::Implausible(why.to_string()))?;
+        let (context, run) = (self.context, self.run);
+        // The next page is looked for while this one is on its way.
+        let (answer, filled) = tokio::join!(context.read_once(run, Lane::Poll, request), self.fill());
+        let answer = answer?;
         if answer.reply.verdict == Verdict::Accepted {
-            let recorded = record::balances_page(self.context, &answer, page).await?;
-            self.asked += page.len();
-            self.absent += recorded.absent.len() - recorded.unsure.len();
-            self.changed += recorded.cells_changed;
-            self.after = page.iter().map(Sku::as_str).max().unwrap_or_default().max(&self.after).to_owned();
-            if brake::looks_cut(page.len() as u64, recorded.unsure.len() as u64) {
-                self.size.failed();
-            } else {
-                self.size.worked(page.len() >= self.size.get());
-            }
-            self.unsure.extend(recorded.unsure);
             self.failures = 0;
             self.delays = Delays::page_retry();
-            return Ok(None);
+            self.record(answer, page);
+            return filled.map(|()| None);
         }
-        self.context.end_alone(&answer).await?;
+        context.end_alone(&answer).await?;
         if self.rereads {
-            self.unsure.extend_from_slice(page);
-        } else if let Some(only) = &mut self.only {
-            only.extend_from_slice(page);
+            self.unsure.extend(page);
+        } else {
+            self.queue.splice(..0, page);
         }
+        filled?;
         self.failed(&answer).await
     }
 
@@ -180,6 +198,40 @@ impl<'a> Reading<'a> {
         let mut write = self.context.store.begin(Durability::Normal).await?;
         write.page_size_keep(configured, self.size.get()).await?;
         Ok(write.commit().await?)
+    }
+
+    /// Records a page while the next is read.
+    fn record(&mut self, answer: call::Answer, page: Vec<Sku>) {
+        let context = self.context.clone();
+        self.recording.spawn(async move {
+            let recorded = record::balances_page(&context, &answer, &page).await?;
+            Ok((page.len(), recorded))
+        });
+    }
+
+    /// Waits until at most so many pages are being recorded, and counts what the others brought.
+    async fn record_up_to(&mut self, pages: usize) -> Result<(), JobError> {
+        let mut failed = Ok(());
+        while self.recording.len() > pages {
+            let Some(done) = self.recording.join_next().await else { break };
+            match done.expect("a page that is recorded neither panics nor is stopped") {
+                Ok((asked, recorded)) => self.count(asked, recorded),
+                Err(error) => failed = failed.and(Err(error)),
+            }
+        }
+        failed
+    }
+
+    fn count(&mut self, asked: usize, recorded: BalancesRecorded) {
+        self.asked += asked;
+        self.absent += recorded.absent.len() - recorded.unsure.len();
+        self.changed += recorded.cells_changed;
+        if brake::looks_cut(asked as u64, recorded.unsure.len() as u64) {
+            self.size.failed();
+        } else {
+            self.size.worked(asked >= self.size.get());
+        }
+        self.unsure.extend(recorded.unsure);
     }
 
     async fn failed(&mut self, answer: &call::Answer) -> Result<Option<String>, JobError> {

@@ -1,20 +1,24 @@
 //! Recording a page of balances: the one place where a product's and its cells' facts change.
 //!
-//! A handful of statements a page, each over all of it (`json_each`): a statement per row would cross to the
-//! connection's thread and back thousands of times. What did not change is not written.
+//! A handful of statements a page (`bulk.rs`, and `json_each` where rows are few): a statement per row would cross to
+//! the connection's thread and back thousands of times. A product whose record is the one written last is recognised by
+//! its digest (`page.rs`) and not looked at any further; of the others only what changed is written.
 //!
 //! A cell that a write of ours overlaps (claimed, or concluded after this request was sent) keeps its older fact:
 //! the answer may be from before the write (rules.md 5). Its age stays the older fact's too. So does a cell that shows
 //! the value from before its last write, until a second look agrees (rules.md 6, `readback.rs`).
 
+use super::bulk::Values;
+use super::cells::json;
 use super::error::Doing;
+use super::page::{Known, Members, Row};
 use super::{MismatchRow, Store, StoreError, Write};
 use crate::model::{ExchangeId, Quantity, Sku, Timestamp, WarehouseId};
-use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::{Value, json as value};
+use sqlx::Arguments as _;
 
 /// The service's word on one product (`ProductBalance`).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct BalanceFact {
     /// In the service's spelling.
     pub sku: Sku,
@@ -31,7 +35,7 @@ pub struct BalanceFact {
 }
 
 /// The service's word on one cell (`ProductBalance.Warehouses[]`).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct CellBalance {
     /// `WarehouseId`.
     pub warehouse_id: WarehouseId,
@@ -84,7 +88,7 @@ impl Store {
         let sql = "SELECT count(*) FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
                    AND sku IN (SELECT value FROM json_each(?1))";
         let count: i64 = sqlx::query_scalar(sql)
-            .bind(super::cells::json(skus))
+            .bind(json(skus))
             .fetch_one(&self.read)
             .await
             .doing("count the known SKUs of a page")?;
@@ -92,27 +96,56 @@ impl Store {
     }
 }
 
+/// New products come with the reading of their page; known ones move to it when their cells are written.
+const PRODUCTS: Values = Values {
+    head: "INSERT INTO product (id, sku, sku_fold, product_id, upc, total, reading_id, digest)",
+    columns: 8,
+    tail: "ON CONFLICT (id) DO UPDATE SET \
+               product_id = coalesce(excluded.product_id, product_id), \
+               upc = coalesce(excluded.upc, upc), total = coalesce(excluded.total, total), \
+               alias_of = NULL, absent = 0, missing_since_ms = NULL, digest = excluded.digest \
+           WHERE (excluded.product_id IS NOT NULL AND product_id IS NOT excluded.product_id) \
+               OR (excluded.upc IS NOT NULL AND upc IS NOT excluded.upc) \
+               OR (excluded.total IS NOT NULL AND total IS NOT excluded.total) \
+               OR alias_of IS NOT NULL OR absent > 0 OR digest IS NOT excluded.digest",
+};
+
+const CELLS: Values = Values {
+    head: "INSERT INTO balance (product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync, since_ms)",
+    columns: 7,
+    tail: "ON CONFLICT (product, warehouse_id) DO UPDATE SET \
+               quantity = excluded.quantity, warehouse_sku = excluded.warehouse_sku, \
+               is_active = excluded.is_active, include_in_sync = excluded.include_in_sync, \
+               since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
+               fact_exchange_id = NULL, fact_ms = NULL, vanished_ms = NULL \
+           WHERE quantity <> excluded.quantity OR warehouse_sku IS NOT excluded.warehouse_sku \
+               OR is_active IS NOT excluded.is_active OR include_in_sync IS NOT excluded.include_in_sync \
+               OR fact_exchange_id IS NOT NULL OR vanished_ms IS NOT NULL",
+};
+
 impl Write {
     /// Records a page of balances.
     pub async fn mirror_balances(&mut self, page: &BalancePage<'_>) -> Result<BalancesRecorded, StoreError> {
-        let spelled = Spellings::of(page);
-        let rows = Rows::of(page);
-        self.products_write(page, &rows, &spelled).await?;
+        let members = Members::of(page);
+        let known = self.products_known(&members).await?;
         let judged = self.writes_judge(page).await?;
-        let no_fact = super::cells::json(&judged.no_fact);
-        self.older_facts_keep(&no_fact).await?;
+        let reading = self.reading_for(page, &known).await?;
+        let rows = known.to_write(page, &members, &judged.no_fact);
+        self.products_write(&rows, reading).await?;
+        self.others_write(&members).await?;
+        self.older_facts_keep(&judged.no_fact).await?;
         // Before the reading moves on: what a cell held is kept with the time it was last seen.
-        let changed = self.cells_write(page, &rows, &no_fact).await?;
-        self.reading_move(page, &spelled).await?;
-        self.cells_vanish(page, &rows, &no_fact).await?;
-        let agreed = self.mismatch_agree(&rows.cells).await?;
-        let unsure = self.absent_mark(page, &spelled).await?;
+        let cells_changed = self.cells_write(page, &rows, &judged.no_fact).await?;
+        self.reading_move(page, &members, &known, reading).await?;
+        self.cells_vanish(page, &rows, &judged.no_fact).await?;
+        let agreed = self.mismatch_agree(page).await?;
+        let unsure = self.absent_mark(page, &members).await?;
         Ok(BalancesRecorded {
-            cells_changed: changed,
+            cells_changed,
             cells_overlapped: judged.no_fact.len() as u64,
             mismatched: judged.opened,
             agreed,
-            absent: spelled.absent,
+            absent: members.absent,
             unsure,
         })
     }
@@ -129,35 +162,49 @@ impl Write {
         query.execute(&mut *self.tx).await.map(drop).doing("record a product's name and type")
     }
 
-    async fn products_write(
-        &mut self,
-        page: &BalancePage<'_>,
-        rows: &Rows,
-        spelled: &Spellings,
-    ) -> Result<(), StoreError> {
-        let sql = "INSERT INTO product (sku, sku_fold, product_id, upc, total) \
-                   SELECT value->>0, value->>1, value->>2, value->>3, value->>4 FROM json_each(?1) WHERE true \
-                   ON CONFLICT (sku) DO UPDATE SET \
-                       product_id = coalesce(excluded.product_id, product_id), \
-                       upc = coalesce(excluded.upc, upc), total = coalesce(excluded.total, total), \
-                       alias_of = NULL, absent = 0, missing_since_ms = NULL \
-                   WHERE (excluded.product_id IS NOT NULL AND product_id IS NOT excluded.product_id) \
-                       OR (excluded.upc IS NOT NULL AND upc IS NOT excluded.upc) \
-                       OR (excluded.total IS NOT NULL AND total IS NOT excluded.total) \
-                       OR alias_of IS NOT NULL OR absent > 0";
-        let done = sqlx::query(sql).bind(&rows.products).execute(&mut *self.tx).await;
-        done.doing("record products")?;
-        if spelled.aliases.is_empty() && spelled.absent.is_empty() {
+    /// What the mirror holds of a page's members.
+    async fn products_known(&mut self, members: &Members<'_>) -> Result<Known, StoreError> {
+        // One row of text: a row for each member would cross to the connection's thread one by one.
+        let sql = "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.reading_id)), \
+                       (SELECT coalesce(max(id), 0) FROM product) \
+                   FROM json_each(?1) m CROSS JOIN product p ON p.sku = m.value";
+        let (found, newest): (String, i64) = sqlx::query_as(sql)
+            .bind(json(&members.skus))
+            .fetch_one(&mut *self.tx)
+            .await
+            .doing("look for the products of a page")?;
+        Ok(Known::read(&found, newest, members))
+    }
+
+    async fn products_write(&mut self, rows: &[Row<'_>], reading: Option<i64>) -> Result<(), StoreError> {
+        let rows: Vec<(&Row<'_>, Option<i64>)> = rows.iter().map(|row| (row, reading)).collect();
+        let done = PRODUCTS.write(&mut self.tx, &rows, |(row, reading), bound| {
+            bound.add(row.id)?;
+            bound.add(row.fact.sku.as_str())?;
+            bound.add(row.fact.sku.fold())?;
+            bound.add(row.fact.product_id)?;
+            bound.add(row.fact.upc.as_deref())?;
+            bound.add(row.fact.total)?;
+            bound.add(*reading)?;
+            bound.add(row.digest)
+        });
+        done.await.map(drop).doing("record products")
+    }
+
+    /// Records what was asked for and did not come under that spelling.
+    async fn others_write(&mut self, members: &Members<'_>) -> Result<(), StoreError> {
+        if members.aliases.is_empty() && members.absent.is_empty() {
             return Ok(());
         }
-        let others = page.asked.iter().filter(|sku| !spelled.exact.contains(*sku));
-        let others: Vec<Value> = others.map(|sku| json!([sku, sku.fold()])).collect();
+        let others = members.aliases.iter().map(|(asked, _)| *asked).chain(&members.absent);
+        let others: Vec<Value> = others.map(|sku| value!([sku, sku.fold()])).collect();
         let sql = "INSERT INTO product (sku, sku_fold) SELECT value->>0, value->>1 FROM json_each(?1) WHERE true \
                    ON CONFLICT (sku) DO NOTHING";
-        let done = sqlx::query(sql).bind(super::cells::json(&others)).execute(&mut *self.tx).await;
+        let done = sqlx::query(sql).bind(json(&others)).execute(&mut *self.tx).await;
         done.doing("record the SKUs that were asked for")?;
-        for (asked, returned) in &spelled.aliases {
-            let sql = "UPDATE product SET alias_of = (SELECT id FROM product WHERE sku = ?2) WHERE sku = ?1";
+        for (asked, returned) in &members.aliases {
+            let sql = "UPDATE product SET alias_of = (SELECT id FROM product WHERE sku = ?2), digest = NULL \
+                       WHERE sku = ?1";
             let done =
                 sqlx::query(sql).bind(asked.as_str()).bind(returned.as_str()).execute(&mut *self.tx).await;
             done.doing("record another spelling")?;
@@ -166,107 +213,114 @@ impl Write {
     }
 
     /// Pins the older fact's time on cells of which the page says no fact, before the reading moves on.
-    async fn older_facts_keep(&mut self, no_fact: &str) -> Result<(), StoreError> {
+    async fn older_facts_keep(&mut self, no_fact: &[(i64, i64)]) -> Result<(), StoreError> {
+        if no_fact.is_empty() {
+            return Ok(());
+        }
         let sql = "UPDATE balance SET fact_exchange_id = reading.exchange_id, fact_ms = reading.observed_ms \
                    FROM product JOIN reading ON reading.id = product.reading_id \
                    WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
                      AND (balance.product, balance.warehouse_id) IN ( \
                          SELECT value->>0, value->>1 FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(no_fact).execute(&mut *self.tx).await;
-        done.map(drop).doing("keep the facts that a write overlaps")
+        let done = sqlx::query(sql).bind(json(no_fact)).execute(&mut *self.tx).await;
+        done.doing("keep the facts that a write overlaps")?;
+        let products: Vec<i64> = no_fact.iter().map(|(product, _)| *product).collect();
+        self.digests_clear(&products).await
     }
 
-    /// Points the page's products to a reading of this exchange. Where they are exactly one older reading, that row
-    /// moves on instead: an unchanged page costs one row.
-    async fn reading_move(&mut self, page: &BalancePage<'_>, spelled: &Spellings) -> Result<(), StoreError> {
-        let mut members: BTreeSet<&Sku> = page.asked.iter().collect();
-        members.extend(page.products.iter().map(|p| &p.sku));
-        members.extend(spelled.aliases.values());
-        let members_json = super::cells::json(&members);
-        let sql = "SELECT count(*), min(reading_id), max(reading_id), count(reading_id) FROM product \
-                   WHERE sku IN (SELECT value FROM json_each(?1))";
-        let (count, oldest, newest, read): (i64, Option<i64>, Option<i64>, i64) = sqlx::query_as(sql)
-            .bind(&members_json)
-            .fetch_one(&mut *self.tx)
-            .await
-            .doing("find the readings of a page")?;
-        let one = oldest.filter(|_| oldest == newest && read == count);
-        if let Some(reading) = one {
-            let sql = "UPDATE reading SET exchange_id = ?2, observed_ms = ?3 WHERE id = ?1 \
-                       AND (SELECT count(*) FROM product WHERE reading_id = ?1) = ?4";
-            let done = sqlx::query(sql)
-                .bind(reading)
-                .bind(page.exchange_id.0)
-                .bind(page.observed_at.0)
-                .bind(count)
-                .execute(&mut *self.tx)
-                .await
-                .doing("move a reading on")?;
-            if done.rows_affected() == 1 {
-                return Ok(());
+    /// Forgets what balances last said of these products: they hold something else by now.
+    pub(super) async fn digests_clear(&mut self, products: &[i64]) -> Result<(), StoreError> {
+        let sql = "UPDATE product SET digest = NULL WHERE id IN (SELECT value FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(json(products)).execute(&mut *self.tx).await;
+        done.map(drop).doing("forget the digests of products")
+    }
+
+    /// A new reading of this exchange; none where the page's members are exactly one older reading, which moves on.
+    async fn reading_for(
+        &mut self,
+        page: &BalancePage<'_>,
+        known: &Known,
+    ) -> Result<Option<i64>, StoreError> {
+        if let Some(reading) = known.reading {
+            let sql = "SELECT count(*) FROM product WHERE reading_id = ?1";
+            let query = sqlx::query_scalar(sql).bind(reading).fetch_one(&mut *self.tx);
+            let members: i64 = query.await.doing("count the members of a reading")?;
+            if members.unsigned_abs() == known.members() {
+                return Ok(None);
             }
         }
-        self.reading_new(page, &members_json).await
-    }
-
-    async fn reading_new(&mut self, page: &BalancePage<'_>, members: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO reading (exchange_id, observed_ms) VALUES (?1, ?2) RETURNING id";
         let query = sqlx::query_scalar(sql).bind(page.exchange_id.0).bind(page.observed_at.0);
-        let reading: i64 = query.fetch_one(&mut *self.tx).await.doing("begin a reading")?;
+        query.fetch_one(&mut *self.tx).await.map(Some).doing("begin a reading")
+    }
+
+    /// Points the page's members to the new reading, or moves their old one on: an unchanged page costs one row.
+    async fn reading_move(
+        &mut self,
+        page: &BalancePage<'_>,
+        members: &Members<'_>,
+        known: &Known,
+        reading: Option<i64>,
+    ) -> Result<(), StoreError> {
+        let Some(reading) = reading else {
+            let sql = "UPDATE reading SET exchange_id = ?2, observed_ms = ?3 WHERE id = ?1";
+            let query =
+                sqlx::query(sql).bind(known.reading).bind(page.exchange_id.0).bind(page.observed_at.0);
+            return query.execute(&mut *self.tx).await.map(drop).doing("move a reading on");
+        };
+        let elsewhere = known.elsewhere(members);
+        if elsewhere.is_empty() {
+            return Ok(());
+        }
         let sql = "UPDATE product SET reading_id = ?2 WHERE sku IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(members).bind(reading).execute(&mut *self.tx).await;
+        let done = sqlx::query(sql).bind(json(&elsewhere)).bind(reading).execute(&mut *self.tx).await;
         done.doing("point products to their reading")?;
-        let sql = "DELETE FROM reading WHERE id < ?1 \
+        let sql = "DELETE FROM reading WHERE id IN (SELECT value FROM json_each(?1)) \
                    AND NOT EXISTS (SELECT 1 FROM product WHERE product.reading_id = reading.id)";
-        let done = sqlx::query(sql).bind(reading).execute(&mut *self.tx).await;
+        let done = sqlx::query(sql).bind(json(&known.readings)).execute(&mut *self.tx).await;
         done.map(drop).doing("drop readings nothing points to")
     }
 
     async fn cells_write(
         &mut self,
         page: &BalancePage<'_>,
-        rows: &Rows,
-        no_fact: &str,
+        rows: &[Row<'_>],
+        no_fact: &[(i64, i64)],
     ) -> Result<u64, StoreError> {
-        let sql = "INSERT INTO balance (product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync, \
-                                        since_ms) \
-                   SELECT p.id, value->>1, value->>2, value->>3, value->>4, value->>5, ?3 \
-                   FROM json_each(?1) JOIN product p ON p.sku = value->>0 \
-                   WHERE (p.id, value->>1) NOT IN (SELECT n.value->>0, n.value->>1 FROM json_each(?2) n) \
-                   ON CONFLICT (product, warehouse_id) DO UPDATE SET \
-                       quantity = excluded.quantity, warehouse_sku = excluded.warehouse_sku, \
-                       is_active = excluded.is_active, include_in_sync = excluded.include_in_sync, \
-                       since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
-                       fact_exchange_id = NULL, fact_ms = NULL, vanished_ms = NULL \
-                   WHERE quantity <> excluded.quantity OR warehouse_sku IS NOT excluded.warehouse_sku \
-                       OR is_active IS NOT excluded.is_active OR include_in_sync IS NOT excluded.include_in_sync \
-                       OR fact_exchange_id IS NOT NULL OR vanished_ms IS NOT NULL";
-        let query = sqlx::query(sql).bind(&rows.cells).bind(no_fact).bind(page.observed_at.0);
-        let done = query.execute(&mut *self.tx).await;
-        Ok(done.doing("record balances")?.rows_affected())
+        let cells = rows.iter().flat_map(|row| row.fact.cells.iter().map(move |cell| (row.id, cell)));
+        let facts = cells.filter(|(id, cell)| !no_fact.contains(&(*id, cell.warehouse_id.0)));
+        let facts: Vec<_> = facts.map(|(id, cell)| (id, cell, page.observed_at.0)).collect();
+        let done = CELLS.write(&mut self.tx, &facts, |(id, cell, observed_ms), bound| {
+            bound.add(*id)?;
+            bound.add(cell.warehouse_id.0)?;
+            bound.add(cell.quantity.0)?;
+            bound.add(cell.warehouse_sku.as_deref())?;
+            bound.add(cell.is_active)?;
+            bound.add(cell.include_in_sync)?;
+            bound.add(*observed_ms)
+        });
+        done.await.doing("record balances")
     }
 
     /// Marks the cells whose product was returned without them: the link to the warehouse is gone.
     async fn cells_vanish(
         &mut self,
         page: &BalancePage<'_>,
-        rows: &Rows,
-        no_fact: &str,
+        rows: &[Row<'_>],
+        no_fact: &[(i64, i64)],
     ) -> Result<(), StoreError> {
+        let whole: Vec<&Row<'_>> = rows.iter().filter(|row| !row.is_new && row.fact.is_whole).collect();
+        if whole.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<i64> = whole.iter().map(|row| row.id).collect();
+        let cells = rows.iter().flat_map(|row| row.fact.cells.iter().map(|c| (row.id, c.warehouse_id.0)));
+        let stay: Vec<(i64, i64)> = cells.chain(no_fact.iter().copied()).collect();
         let sql = "UPDATE balance SET vanished_ms = ?3 \
-                   WHERE vanished_ms IS NULL \
-                     AND product IN (SELECT p.id FROM json_each(?1) JOIN product p ON p.sku = value->>0) \
-                     AND (product, warehouse_id) NOT IN ( \
-                         SELECT p.id, CAST(value->>1 AS INTEGER) FROM json_each(?2) JOIN product p ON p.sku = value->>0) \
-                     AND (product, warehouse_id) NOT IN (SELECT value->>0, value->>1 FROM json_each(?4))";
-        let done = sqlx::query(sql)
-            .bind(&rows.whole)
-            .bind(&rows.cells)
-            .bind(page.observed_at.0)
-            .bind(no_fact)
-            .execute(&mut *self.tx)
-            .await;
-        done.map(drop).doing("mark vanished cells")
+                   WHERE vanished_ms IS NULL AND product IN (SELECT value FROM json_each(?1)) \
+                     AND (product, warehouse_id) NOT IN (SELECT value->>0, value->>1 FROM json_each(?2))";
+        let query = sqlx::query(sql).bind(json(&ids)).bind(json(&stay)).bind(page.observed_at.0);
+        query.execute(&mut *self.tx).await.map(drop).doing("mark vanished cells")
     }
 
     /// Counts the SKUs the service did not return; a small answer that lacks one again makes it missing. Those that
@@ -274,17 +328,17 @@ impl Write {
     async fn absent_mark(
         &mut self,
         page: &BalancePage<'_>,
-        spelled: &Spellings,
+        members: &Members<'_>,
     ) -> Result<Vec<Sku>, StoreError> {
-        if spelled.absent.is_empty() {
+        if members.absent.is_empty() {
             return Ok(Vec::new());
         }
-        let sql = "UPDATE product SET absent = absent + 1, \
+        let sql = "UPDATE product SET absent = absent + 1, digest = NULL, \
                        missing_since_ms = iif(?3 AND (absent > 0 OR product_id IS NULL), \
                                               coalesce(missing_since_ms, ?2), missing_since_ms) \
                    WHERE sku IN (SELECT value FROM json_each(?1)) RETURNING sku, missing_since_ms IS NULL";
         let marked: Vec<(String, bool)> = sqlx::query_as(sql)
-            .bind(super::cells::json(&spelled.absent))
+            .bind(json(&members.absent))
             .bind(page.observed_at.0)
             .bind(page.asked.len() <= TRUSTED_PAGE)
             .fetch_all(&mut *self.tx)
@@ -292,65 +346,5 @@ impl Write {
             .doing("mark the SKUs the service did not return")?;
         let unsure = marked.into_iter().filter(|(_, is_unsure)| *is_unsure);
         Ok(unsure.filter_map(|(sku, _)| Sku::new(sku).ok()).collect())
-    }
-}
-
-/// The page as JSON arrays, one row each, for the bulk statements.
-struct Rows {
-    products: String,
-    cells: String,
-    /// The products whose cells are all there.
-    whole: String,
-}
-
-impl Rows {
-    fn of(page: &BalancePage<'_>) -> Self {
-        let products: Vec<Value> = page
-            .products
-            .iter()
-            .map(|p| json!([p.sku, p.sku.fold(), p.product_id, p.upc, p.total]))
-            .collect();
-        let cells = page.products.iter().flat_map(|p| p.cells.iter().map(move |c| (p, c)));
-        let cells: Vec<Value> = cells.map(|(p, c)| cell_row(p, c)).collect();
-        let whole: Vec<Value> = page.products.iter().filter(|p| p.is_whole).map(|p| json!([p.sku])).collect();
-        let text = |rows: &[Value]| super::cells::json(rows);
-        Self { products: text(&products), cells: text(&cells), whole: text(&whole) }
-    }
-}
-
-fn cell_row(product: &BalanceFact, cell: &CellBalance) -> Value {
-    let flag = |value: Option<bool>| value.map(i64::from);
-    json!([
-        product.sku,
-        cell.warehouse_id,
-        cell.quantity,
-        cell.warehouse_sku,
-        flag(cell.is_active),
-        flag(cell.include_in_sync)
-    ])
-}
-
-/// How the answer spells what was asked: exactly, otherwise, or not at all (rules.md 12).
-struct Spellings {
-    exact: BTreeSet<Sku>,
-    aliases: BTreeMap<Sku, Sku>,
-    absent: Vec<Sku>,
-}
-
-impl Spellings {
-    fn of(page: &BalancePage<'_>) -> Self {
-        let exact: BTreeSet<Sku> = page.products.iter().map(|p| p.sku.clone()).collect();
-        let mut folds: BTreeMap<String, Vec<&Sku>> = BTreeMap::new();
-        for product in page.products {
-            folds.entry(product.sku.fold()).or_default().push(&product.sku);
-        }
-        let (mut aliases, mut absent) = (BTreeMap::new(), Vec::new());
-        for asked in page.asked.iter().filter(|sku| !exact.contains(*sku)) {
-            match folds.get(&asked.fold()).map(Vec::as_slice) {
-                Some([only]) => drop(aliases.insert(asked.clone(), (*only).clone())),
-                _ => absent.push(asked.clone()),
-            }
-        }
-        Self { exact, aliases, absent }
     }
 }

@@ -195,6 +195,8 @@ impl Write {
                        fact_ms = excluded.fact_ms, vanished_ms = NULL";
         let query = sqlx::query(sql).bind(json(written)).bind(exchange.0).bind(sent_at.0);
         query.execute(&mut *self.tx).await.doing("record written quantities")?;
+        let products: Vec<i64> = written.iter().map(|write| write.product).collect();
+        self.digests_clear(&products).await?;
         let changed = written.iter().filter(|write| write.before != Some(write.written));
         let changed: Vec<(i64, i64)> = changed.map(|write| (write.product, write.warehouse_id)).collect();
         let sql = "UPDATE cell_write SET emptied_ms = iif(written = 0, iif(before > 0, ?2, emptied_ms), NULL) \

@@ -200,18 +200,19 @@ impl Write {
     /// Keeps a body once; the id of its only copy is returned.
     async fn body_keep(&mut self, bytes: Option<&[u8]>) -> Result<Option<i64>, StoreError> {
         let Some(bytes) = bytes else { return Ok(None) };
-        let body = Body::pack(bytes)?;
+        let digest = Body::digest(bytes);
         let known: Option<i64> = sqlx::query_scalar("SELECT id FROM body WHERE digest = ?1")
-            .bind(&body.digest[..])
+            .bind(&digest[..])
             .fetch_optional(&mut *self.tx)
             .await
             .doing("look for a body")?;
         if known.is_some() {
             return Ok(known);
         }
+        let body = Body::pack(bytes)?;
         let size = i64::try_from(body.size).unwrap_or(i64::MAX);
         let sql = "INSERT INTO body (digest, size, packed) VALUES (?1, ?2, ?3) RETURNING id";
-        let query = sqlx::query_scalar(sql).bind(&body.digest[..]).bind(size).bind(&body.packed);
+        let query = sqlx::query_scalar(sql).bind(&digest[..]).bind(size).bind(&body.packed);
         query.fetch_one(&mut *self.tx).await.map(Some).doing("keep a body")
     }
 }

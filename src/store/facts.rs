@@ -19,7 +19,7 @@ pub struct FactTable {
     pub name: &'static str,
     /// What names a row of it.
     key: &'static [&'static str],
-    /// Columns that hold row ids, and what is compared instead; empty: nothing.
+    /// Columns that are no facts, as row ids are none, and what is compared instead; empty: nothing.
     instead: &'static [(&'static str, &'static str)],
 }
 
@@ -42,6 +42,7 @@ pub const FACTS: &[FactTable] = &[
             ("id", ""),
             ("alias_of", "(SELECT p.sku FROM product p WHERE p.id = product.alias_of)"),
             ("reading_id", READ_BY),
+            ("digest", ""),
         ],
     },
     FactTable {

@@ -113,7 +113,7 @@ impl Write {
                    FROM json_each(?1) WHERE true \
                    ON CONFLICT (sku) DO UPDATE SET product_id = coalesce(excluded.product_id, product_id), \
                        name = coalesce(excluded.name, name), upc = coalesce(excluded.upc, upc), \
-                       type = coalesce(excluded.type, type) \
+                       type = coalesce(excluded.type, type), digest = NULL \
                    WHERE alias_of IS NULL AND (product_id, name, upc, type) IS NOT ( \
                        coalesce(excluded.product_id, product_id), coalesce(excluded.name, name), \
                        coalesce(excluded.upc, upc), coalesce(excluded.type, type))";

@@ -32,6 +32,21 @@ pub struct OrderRow {
     pub left: Option<i64>,
 }
 
+/// Where a run over the tracked SKUs, stalest first, stands: it takes each once, while others are still being recorded.
+#[derive(Clone, Debug)]
+pub struct Stalest {
+    /// The last one taken of those never read; `None`: all were taken.
+    never_read: Option<String>,
+    /// The last one taken of the others: the exchange and id of its reading, and itself.
+    read: (i64, i64, String),
+}
+
+impl Default for Stalest {
+    fn default() -> Self {
+        Self { never_read: Some(String::new()), read: (0, 0, String::new()) }
+    }
+}
+
 impl Store {
     /// The tracked SKUs in order, with their origin.
     pub async fn tracked_sku_list(&self) -> Result<Vec<(String, String)>, StoreError> {
@@ -46,37 +61,59 @@ impl Store {
         count.doing("count the tracked SKUs")
     }
 
-    /// The next page of a balances run: tracked SKUs never asked for (those after `after`, in order), then those
-    /// whose reading is oldest and older than `before`, the position at which the run began.
+    /// The next tracked SKUs of a run, at most `limit`: those never asked for, in order, then those whose reading is
+    /// oldest and older than `before`, the position at which the run began. Where it stands is moved on.
     pub async fn tracked_sku_stalest(
         &self,
         before: Position,
-        after: &str,
+        stands: &mut Stalest,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        let sql = "SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
-                   WHERE t.sku > ?1 AND p.reading_id IS NULL ORDER BY t.sku LIMIT ?2";
-        let never: Vec<Text> = sqlx::query_scalar(sql)
-            .bind(after)
-            .bind(limit)
-            .fetch_all(&self.read)
-            .await
-            .doing("find the SKUs that were never read")?;
-        let mut page: Vec<String> = never.into_iter().map(String::from).collect();
+        let mut page = Vec::new();
+        if let Some(after) = &stands.never_read {
+            let sql = "SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
+                       WHERE t.sku > ?1 AND p.reading_id IS NULL ORDER BY t.sku LIMIT ?2";
+            let query = sqlx::query_scalar(sql).bind(after).bind(limit).fetch_all(&self.read);
+            let never: Vec<Text> = query.await.doing("find the SKUs that were never read")?;
+            page.extend(never.into_iter().map(String::from));
+            // Looking for more would go through all that are tracked, for each page.
+            stands.never_read = page.last().filter(|_| page.len() >= limit as usize).cloned();
+        }
         let rest = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
         if rest > 0 {
-            let sql = "SELECT p.sku FROM reading r JOIN product p ON p.reading_id = r.id \
-                       JOIN tracked_sku t ON t.sku = p.sku \
-                       WHERE r.exchange_id < ?1 ORDER BY r.exchange_id, r.id, p.sku LIMIT ?2";
-            let stale: Vec<String> = sqlx::query_scalar(sql)
-                .bind(before.0)
-                .bind(rest)
-                .fetch_all(&self.read)
-                .await
-                .doing("find the stalest SKUs")?;
-            page.extend(stale);
+            page.extend(self.tracked_sku_stale(before, stands, rest).await?);
         }
         Ok(page)
+    }
+
+    async fn tracked_sku_stale(
+        &self,
+        before: Position,
+        stands: &mut Stalest,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        // As one text: a row for each would cross to the connection's thread one by one.
+        let sql = "SELECT json_group_array(json_array(sku, exchange_id, id)) FROM ( \
+                       SELECT p.sku, r.exchange_id, r.id FROM reading r JOIN product p ON p.reading_id = r.id \
+                       JOIN tracked_sku t ON t.sku = p.sku \
+                       WHERE r.exchange_id < ?1 AND (r.exchange_id, r.id, p.sku) > (?3, ?4, ?5) \
+                       ORDER BY r.exchange_id, r.id, p.sku LIMIT ?2)";
+        let (exchange, reading, sku) = &stands.read;
+        let found: String = sqlx::query_scalar(sql)
+            .bind(before.0)
+            .bind(limit)
+            .bind(exchange)
+            .bind(reading)
+            .bind(sku)
+            .fetch_one(&self.read)
+            .await
+            .doing("find the stalest SKUs")?;
+        let found: Vec<(String, i64, i64)> =
+            serde_json::from_str(&found).expect("SQLite wrote the list, from texts and integers");
+        if let Some((sku, exchange, reading)) = found.last() {
+            stands.read = (*exchange, *reading, sku.clone());
+        }
+        Ok(found.into_iter().map(|(sku, ..)| sku).collect())
     }
 
     /// The tracked orders to be read at `now`, stalest first: those still open, quiet ones daily.

@@ -1,0 +1,159 @@
+//! A page of balances beside what the mirror holds of it: who is in it, how the answer spells them, and which records
+//! must be written. No statement stands here; `balances.rs` makes them from this.
+//!
+//! A record is written unless its digest is the one its product carries. The digest is taken of what was understood, not
+//! of the bytes, so that a program that understands more writes it again. It is no promise between releases: where the
+//! hash of the standard library changes, each product is compared column by column once more.
+
+use super::balances::{BalanceFact, BalancePage};
+use crate::model::Sku;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+/// The products a page is about: what was asked for, and what came.
+pub(super) struct Members<'a> {
+    /// Each once; what was asked for stands first.
+    pub(super) skus: Vec<&'a Sku>,
+    /// Where each record's product stands among them.
+    places: Vec<usize>,
+    /// What was asked for, and the spelling it came under (rules.md 12).
+    pub(super) aliases: Vec<(&'a Sku, &'a Sku)>,
+    /// What was asked for and did not come under any spelling.
+    pub(super) absent: Vec<Sku>,
+}
+
+impl<'a> Members<'a> {
+    pub(super) fn of(page: &BalancePage<'a>) -> Self {
+        let mut place_of: HashMap<&str, usize> = HashMap::with_capacity(page.asked.len());
+        let mut skus = Vec::with_capacity(page.asked.len());
+        for sku in page.asked.iter().chain(page.products.iter().map(|product| &product.sku)) {
+            place_of.entry(sku.as_str()).or_insert_with(|| {
+                skus.push(sku);
+                skus.len() - 1
+            });
+        }
+        let places: Vec<usize> = page.products.iter().map(|p| place_of[p.sku.as_str()]).collect();
+        let mut members = Self { skus, places, aliases: Vec::new(), absent: Vec::new() };
+        let came = members.came();
+        let others: Vec<&Sku> = page.asked.iter().filter(|sku| !came[place_of[sku.as_str()]]).collect();
+        members.spell(page.products, &others);
+        members
+    }
+
+    /// Which of the members a record came for.
+    fn came(&self) -> Vec<bool> {
+        let mut came = vec![false; self.skus.len()];
+        self.places.iter().for_each(|place| came[*place] = true);
+        came
+    }
+
+    /// How the answer spells what did not come as it was asked for: otherwise, if one spelling alone folds to it.
+    fn spell(&mut self, products: &'a [BalanceFact], others: &[&'a Sku]) {
+        let mut folds: HashMap<String, Vec<&Sku>> = HashMap::new();
+        for product in products.iter().filter(|_| !others.is_empty()) {
+            folds.entry(product.sku.fold()).or_default().push(&product.sku);
+        }
+        for asked in others {
+            match folds.get(&asked.fold()).map(Vec::as_slice) {
+                Some([only]) => self.aliases.push((*asked, *only)),
+                _ => self.absent.push((*asked).clone()),
+            }
+        }
+    }
+}
+
+/// What the mirror holds of a page's members, each at its place.
+pub(super) struct Known {
+    products: Vec<Option<Product>>,
+    newest: i64,
+    /// The reading that all members are of, if they are of one.
+    pub(super) reading: Option<i64>,
+    /// All their readings.
+    pub(super) readings: BTreeSet<i64>,
+}
+
+struct Product {
+    id: i64,
+    digest: Option<i64>,
+}
+
+/// A record to be written.
+pub(super) struct Row<'a> {
+    /// The product's row.
+    pub(super) id: i64,
+    /// The mirror did not hold it.
+    pub(super) is_new: bool,
+    /// What the service said.
+    pub(super) fact: &'a BalanceFact,
+    /// By which the same record is known again; none where the product will not hold exactly what it says.
+    pub(super) digest: Option<i64>,
+}
+
+impl Known {
+    /// Takes what was found: place, id, digest and reading of each product, and the newest id of all.
+    pub(super) fn read(found: &str, newest: i64, members: &Members<'_>) -> Self {
+        let found: Vec<(usize, i64, Option<i64>, Option<i64>)> =
+            serde_json::from_str(found).expect("SQLite wrote the list, from columns it holds to be integers");
+        let mut readings: BTreeSet<Option<i64>> = found.iter().map(|(_, _, _, reading)| *reading).collect();
+        let is_one = found.len() == members.skus.len() && readings.len() == 1;
+        let reading = readings.first().copied().flatten().filter(|_| is_one);
+        readings.remove(&None);
+        let mut products: Vec<Option<Product>> = members.skus.iter().map(|_| None).collect();
+        for (place, id, digest, _) in found {
+            products[place] = Some(Product { id, digest });
+        }
+        Self { products, newest, reading, readings: readings.into_iter().flatten().collect() }
+    }
+
+    /// How many members the page has.
+    pub(super) fn members(&self) -> u64 {
+        self.products.len() as u64
+    }
+
+    /// The records that must be written; of several for one product the last speaks. `no_fact`: cells (product, warehouse) that keep an older fact.
+    pub(super) fn to_write<'a>(
+        &self,
+        page: &BalancePage<'a>,
+        members: &Members<'_>,
+        no_fact: &[(i64, i64)],
+    ) -> Vec<Row<'a>> {
+        let mut last = vec![0; members.skus.len()];
+        members.places.iter().enumerate().for_each(|(record, place)| last[*place] = record);
+        let kept: HashSet<i64> = no_fact.iter().map(|(product, _)| *product).collect();
+        let mut newest = self.newest;
+        let mut rows = Vec::new();
+        for (record, (fact, place)) in page.products.iter().zip(&members.places).enumerate() {
+            if last[*place] != record {
+                continue;
+            }
+            let known = self.products[*place].as_ref();
+            let is_exact = fact.is_whole && known.is_none_or(|product| !kept.contains(&product.id));
+            let digest = is_exact.then(|| digest(fact));
+            if digest.is_some() && known.and_then(|product| product.digest) == digest {
+                continue;
+            }
+            let id = known.map_or_else(
+                || {
+                    newest += 1;
+                    newest
+                },
+                |product| product.id,
+            );
+            rows.push(Row { id, is_new: known.is_none(), fact, digest });
+        }
+        rows
+    }
+
+    /// The members that do not come with the page's new reading and must be pointed to it.
+    pub(super) fn elsewhere<'a>(&self, members: &Members<'a>) -> Vec<&'a Sku> {
+        let places = self.products.iter().zip(members.came());
+        let elsewhere = places.zip(&members.skus).filter(|((known, came), _)| known.is_some() || !came);
+        elsewhere.map(|(_, sku)| *sku).collect()
+    }
+}
+
+fn digest(fact: &BalanceFact) -> i64 {
+    let mut hasher = DefaultHasher::new();
+    fact.hash(&mut hasher);
+    hasher.finish().cast_signed()
+}
