@@ -56,11 +56,13 @@ impl HttpTransport {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner).clone();
         let request = self.build(request, &keys).map_err(|error| unsent(&error))?;
         let mut answer = self.client.execute(request).await.map_err(|error| before_head(&error))?;
+        // Room for the whole at once: a page is copied once, not each time it has grown to twice the size.
+        let room = answer.content_length().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(0));
         let mut response = Response {
             status: answer.status().as_u16(),
             retry_after: text(answer.headers(), &RETRY_AFTER),
             content_type: text(answer.headers(), &CONTENT_TYPE),
-            body: Vec::new(),
+            body: Vec::with_capacity(room.min(self.answer_limit_bytes)),
         };
         while let Some(chunk) = answer.chunk().await.map_err(|error| after_head(&response, &error))? {
             if response.body.len() + chunk.len() > self.answer_limit_bytes {

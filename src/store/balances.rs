@@ -8,7 +8,7 @@
 //! the answer may be from before the write (rules.md 5). Its age stays the older fact's too. So does a cell that shows
 //! the value from before its last write, until a second look agrees (rules.md 6, `readback.rs`).
 
-use super::bulk::Values;
+use super::bulk::{Values, text};
 use super::cells::json;
 use super::error::Doing;
 use super::page::{Known, Members, Row};
@@ -98,8 +98,8 @@ impl Store {
 
 /// New products come with the reading of their page; known ones move to it when their cells are written.
 const PRODUCTS: Values = Values {
-    head: "INSERT INTO product (id, sku, sku_fold, product_id, upc, total, reading_id, digest)",
-    columns: 8,
+    head: "INSERT INTO product (reading_id, id, sku, sku_fold, product_id, upc, total, digest)",
+    columns: 7,
     tail: "ON CONFLICT (id) DO UPDATE SET \
                product_id = coalesce(excluded.product_id, product_id), \
                upc = coalesce(excluded.upc, upc), total = coalesce(excluded.total, total), \
@@ -111,8 +111,8 @@ const PRODUCTS: Values = Values {
 };
 
 const CELLS: Values = Values {
-    head: "INSERT INTO balance (product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync, since_ms)",
-    columns: 7,
+    head: "INSERT INTO balance (since_ms, product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync)",
+    columns: 6,
     tail: "ON CONFLICT (product, warehouse_id) DO UPDATE SET \
                quantity = excluded.quantity, warehouse_sku = excluded.warehouse_sku, \
                is_active = excluded.is_active, include_in_sync = excluded.include_in_sync, \
@@ -177,15 +177,13 @@ impl Write {
     }
 
     async fn products_write(&mut self, rows: &[Row<'_>], reading: Option<i64>) -> Result<(), StoreError> {
-        let rows: Vec<(&Row<'_>, Option<i64>)> = rows.iter().map(|row| (row, reading)).collect();
-        let done = PRODUCTS.write(&mut self.tx, &rows, |(row, reading), bound| {
+        let done = PRODUCTS.write(&mut self.tx, reading, rows, |row, bound| {
             bound.add(row.id)?;
-            bound.add(row.fact.sku.as_str())?;
-            bound.add(row.fact.sku.fold())?;
+            bound.add(text(row.fact.sku.as_str()))?;
+            bound.add(text(&row.fact.sku.fold()))?;
             bound.add(row.fact.product_id)?;
-            bound.add(row.fact.upc.as_deref())?;
+            bound.add(row.fact.upc.as_deref().map(text))?;
             bound.add(row.fact.total)?;
-            bound.add(*reading)?;
             bound.add(row.digest)
         });
         done.await.map(drop).doing("record products")
@@ -288,16 +286,15 @@ impl Write {
         no_fact: &[(i64, i64)],
     ) -> Result<u64, StoreError> {
         let cells = rows.iter().flat_map(|row| row.fact.cells.iter().map(move |cell| (row.id, cell)));
-        let facts = cells.filter(|(id, cell)| !no_fact.contains(&(*id, cell.warehouse_id.0)));
-        let facts: Vec<_> = facts.map(|(id, cell)| (id, cell, page.observed_at.0)).collect();
-        let done = CELLS.write(&mut self.tx, &facts, |(id, cell, observed_ms), bound| {
+        let facts: Vec<(i64, &CellBalance)> =
+            cells.filter(|(id, cell)| !no_fact.contains(&(*id, cell.warehouse_id.0))).collect();
+        let done = CELLS.write(&mut self.tx, Some(page.observed_at.0), &facts, |(id, cell), bound| {
             bound.add(*id)?;
             bound.add(cell.warehouse_id.0)?;
             bound.add(cell.quantity.0)?;
-            bound.add(cell.warehouse_sku.as_deref())?;
+            bound.add(cell.warehouse_sku.as_deref().map(text))?;
             bound.add(cell.is_active)?;
-            bound.add(cell.include_in_sync)?;
-            bound.add(*observed_ms)
+            bound.add(cell.include_in_sync)
         });
         done.await.doing("record balances")
     }

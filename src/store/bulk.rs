@@ -4,32 +4,39 @@
 //! for all rows (`json_each`) is simpler and twice as slow as this. It is worth its length where thousands of rows
 //! come at once, as in a page of balances, and nowhere else.
 
-use sqlx::AssertSqlSafe;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::{Arguments as _, AssertSqlSafe};
+use std::sync::Arc;
 
 /// Rows in a statement: as many as fit of the first, the rest by the next. So few sizes, that each statement is
 /// prepared once and kept.
 const SIZES: [usize; 4] = [500, 50, 5, 1];
 
-/// An insertion of rows.
+/// An insertion of rows whose first column is the same in all of them, so that it is bound once.
 pub(super) struct Values {
     /// Up to `VALUES`.
     pub(super) head: &'static str,
-    /// How many columns a row has.
+    /// How many columns a row has beside the first.
     pub(super) columns: usize,
     /// What follows the rows.
     pub(super) tail: &'static str,
 }
 
-/// Binds a row's columns in their order.
+/// Binds a row's columns in their order, without the first.
 pub(super) type Bind<R> = fn(&R, &mut SqliteArguments) -> Result<(), BoxDynError>;
+
+/// A text to be bound, with one copy; a `&str` is copied and then boxed.
+pub(super) fn text(text: &str) -> Arc<str> {
+    Arc::from(text)
+}
 
 impl Values {
     /// Writes the rows; how many the database changed is returned.
     pub(super) async fn write<R>(
         &self,
         to: &mut SqliteConnection,
+        first: Option<i64>,
         mut rows: &[R],
         bind: Bind<R>,
     ) -> Result<u64, sqlx::Error> {
@@ -37,9 +44,11 @@ impl Values {
         while let Some(size) = SIZES.into_iter().find(|size| *size <= rows.len()) {
             let (now, rest) = rows.split_at(size);
             let mut bound = SqliteArguments::default();
+            bound.reserve(1 + size * self.columns, 0);
             for row in now {
                 bind(row, &mut bound).map_err(sqlx::Error::Encode)?;
             }
+            bound.add(first).map_err(sqlx::Error::Encode)?;
             let query = sqlx::query_with(AssertSqlSafe(self.text(size)), bound);
             changed += query.execute(&mut *to).await?.rows_affected();
             rows = rest;
@@ -48,7 +57,8 @@ impl Values {
     }
 
     fn text(&self, rows: usize) -> String {
-        let row = format!("({}?)", "?,".repeat(self.columns - 1));
+        // The library counts the nameless ones by themselves, so the named one stands behind all of them.
+        let row = format!("(${}{})", 1 + rows * self.columns, ",?".repeat(self.columns));
         let others = format!("{row},").repeat(rows - 1);
         format!("{} VALUES {others}{row} {}", self.head, self.tail)
     }
@@ -57,22 +67,27 @@ impl Values {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sqlx::{Arguments as _, Connection as _};
+    use sqlx::Connection as _;
 
     #[tokio::test]
     async fn every_row_is_written_once_whatever_their_number() {
         let mut memory = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-        sqlx::query("CREATE TABLE t (n INTEGER PRIMARY KEY, x)").execute(&mut memory).await.unwrap();
-        let values = Values { head: "INSERT INTO t (n, x)", columns: 2, tail: "ON CONFLICT (n) DO NOTHING" };
+        sqlx::query("CREATE TABLE t (same, n INTEGER PRIMARY KEY, x)").execute(&mut memory).await.unwrap();
+        let values =
+            Values { head: "INSERT INTO t (same, n, x)", columns: 2, tail: "ON CONFLICT (n) DO NOTHING" };
         let rows: Vec<i64> = (0..1166).collect();
         let bind: Bind<i64> = |n, bound| {
             bound.add(*n)?;
-            bound.add(n.to_string())
+            bound.add(text(&n.to_string()))
         };
-        assert_eq!(values.write(&mut memory, &rows, bind).await.unwrap(), 1166);
-        assert_eq!(values.write(&mut memory, &rows[..7], bind).await.unwrap(), 0, "they are there already");
-        assert_eq!(values.write(&mut memory, &[], bind).await.unwrap(), 0);
-        let sum: i64 = sqlx::query_scalar("SELECT sum(n) FROM t WHERE x = CAST(n AS TEXT)")
+        assert_eq!(values.write(&mut memory, Some(7), &rows, bind).await.unwrap(), 1166);
+        assert_eq!(
+            values.write(&mut memory, Some(8), &rows[..7], bind).await.unwrap(),
+            0,
+            "they are there already"
+        );
+        assert_eq!(values.write(&mut memory, None, &[], bind).await.unwrap(), 0);
+        let sum: i64 = sqlx::query_scalar("SELECT sum(n) FROM t WHERE x = CAST(n AS TEXT) AND same = 7")
             .fetch_one(&mut memory)
             .await
             .unwrap();

@@ -47,6 +47,11 @@ impl Default for Stalest {
     }
 }
 
+/// Reads rows that came as one JSON text: one by one they would cross to the connection's thread one by one.
+fn listed<T: serde::de::DeserializeOwned>(rows: &str) -> Vec<T> {
+    serde_json::from_str(rows).expect("SQLite wrote the list, from texts and integers")
+}
+
 impl Store {
     /// The tracked SKUs in order, with their origin.
     pub async fn tracked_sku_list(&self) -> Result<Vec<(String, String)>, StoreError> {
@@ -69,13 +74,14 @@ impl Store {
         stands: &mut Stalest,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        let mut page = Vec::new();
+        let mut page: Vec<String> = Vec::new();
         if let Some(after) = &stands.never_read {
-            let sql = "SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
-                       WHERE t.sku > ?1 AND p.reading_id IS NULL ORDER BY t.sku LIMIT ?2";
-            let query = sqlx::query_scalar(sql).bind(after).bind(limit).fetch_all(&self.read);
-            let never: Vec<Text> = query.await.doing("find the SKUs that were never read")?;
-            page.extend(never.into_iter().map(String::from));
+            let sql = "SELECT json_group_array(sku) FROM ( \
+                           SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
+                           WHERE t.sku > ?1 AND p.reading_id IS NULL ORDER BY t.sku LIMIT ?2)";
+            let query = sqlx::query_scalar(sql).bind(after).bind(limit).fetch_one(&self.read);
+            let never: Text = query.await.doing("find the SKUs that were never read")?;
+            page = listed(&String::from(never));
             // Looking for more would go through all that are tracked, for each page.
             stands.never_read = page.last().filter(|_| page.len() >= limit as usize).cloned();
         }
@@ -92,7 +98,6 @@ impl Store {
         stands: &mut Stalest,
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
-        // As one text: a row for each would cross to the connection's thread one by one.
         let sql = "SELECT json_group_array(json_array(sku, exchange_id, id)) FROM ( \
                        SELECT p.sku, r.exchange_id, r.id FROM reading r JOIN product p ON p.reading_id = r.id \
                        JOIN tracked_sku t ON t.sku = p.sku \
@@ -108,8 +113,7 @@ impl Store {
             .fetch_one(&self.read)
             .await
             .doing("find the stalest SKUs")?;
-        let found: Vec<(String, i64, i64)> =
-            serde_json::from_str(&found).expect("SQLite wrote the list, from texts and integers");
+        let found: Vec<(String, i64, i64)> = listed(&found);
         if let Some((sku, exchange, reading)) = found.last() {
             stands.read = (*exchange, *reading, sku.clone());
         }
