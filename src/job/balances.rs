@@ -142,10 +142,11 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Makes sure that something is queued while something is due.
+    /// Makes sure that a page is queued, as far as so much is due.
     async fn fill(&mut self) -> Result<(), JobError> {
-        let limit = u32::try_from(self.size.get()).unwrap_or(u32::MAX);
-        while let Some(stands) = self.tracked.as_mut().filter(|_| self.queue.is_empty()) {
+        let Some(stands) = &mut self.tracked else { return Ok(()) };
+        while self.queue.len() < self.size.get() {
+            let limit = u32::try_from(self.size.get() - self.queue.len()).unwrap_or(u32::MAX);
             let texts = self.context.store.tracked_sku_stalest(self.before, stands, limit).await?;
             if texts.is_empty() {
                 break;
@@ -176,6 +177,8 @@ impl<'a> Reading<'a> {
         if answer.reply.verdict == Verdict::Accepted {
             self.failures = 0;
             self.delays = Delays::page_retry();
+            // The next page is asked for before this one is recorded, which may still show that it was cut.
+            self.size.worked(page.len() >= self.size.get());
             self.record(answer, page);
             return filled.map(|()| None);
         }
@@ -228,8 +231,6 @@ impl<'a> Reading<'a> {
         self.changed += recorded.cells_changed;
         if brake::looks_cut(asked as u64, recorded.unsure.len() as u64) {
             self.size.failed();
-        } else {
-            self.size.worked(asked >= self.size.get());
         }
         self.unsure.extend(recorded.unsure);
     }

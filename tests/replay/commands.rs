@@ -102,11 +102,3 @@ async fn read(shop: &Shop, arguments: &[&str]) -> Value {
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
-
-#[tokio::test]
-async fn a_job_is_not_run_beside_the_daemon() {
-    let shop = Shop::open(8).await;
-    let refused = shop.cli(&["job", "run", "warehouses"]).await;
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("another tallyd"), "{refused:?}");
-}
