@@ -1,4 +1,4 @@
-//! Shipments and their items: how far each is, and which are to be read next.
+//! Shipments and their items, made or read: how far each is, and which are to be read next.
 //!
 //! The service lists no shipments; those that tallyd made or a person adopted are known. One that is wholly shipped
 //! and confirmed, or cancelled, is not read again; one that said nothing new for long is read daily.
@@ -7,7 +7,9 @@ use super::cells::json;
 use super::error::Doing;
 use super::tracked::{QUIET_AFTER, QUIET_LOOK};
 use super::{Store, StoreError, Write};
-use crate::model::{ExchangeId, LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, time};
+use crate::model::{
+    ExchangeId, LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId, time,
+};
 use serde::Serialize;
 use sqlx::FromRow;
 
@@ -38,6 +40,25 @@ pub struct ShipmentItemFact {
     pub tracking_url: Option<String>,
     /// `EstimatedDeliveryDate`.
     pub estimated_delivery_ms: Option<Timestamp>,
+}
+
+/// The service's word on one shipment (*Shipment*). Where it says nothing, what is known stays.
+#[derive(Clone, Debug)]
+pub struct ShipmentFact {
+    /// `Id`.
+    pub id: ShipmentId,
+    /// The order it belongs to.
+    pub order_id: Option<OrderId>,
+    /// `ShipmentNumber`.
+    pub number: Option<String>,
+    /// `Status`, or what `StatusInd` says.
+    pub status: Option<String>,
+    /// `FulfillmentWarehouseId`.
+    pub warehouse_id: Option<WarehouseId>,
+    /// `Items[]`.
+    pub items: Vec<ShipmentItemFact>,
+    /// Whether these are all its items.
+    pub is_complete: bool,
 }
 
 /// One page of *Get shipment line items*.
@@ -130,6 +151,37 @@ impl Write {
             .await;
         done.doing("record a shipment")?;
         Ok(changed)
+    }
+
+    /// Records a shipment with its items.
+    pub async fn mirror_shipment(
+        &mut self,
+        exchange: ExchangeId,
+        observed_at: Timestamp,
+        fact: &ShipmentFact,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO shipment (id, order_id, number, status, warehouse_id, exchange_id, observed_ms, \
+                       is_complete) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
+                   ON CONFLICT (id) DO UPDATE SET order_id = coalesce(excluded.order_id, order_id), \
+                       number = coalesce(excluded.number, number), status = coalesce(excluded.status, status), \
+                       warehouse_id = coalesce(excluded.warehouse_id, warehouse_id), \
+                       exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
+                       is_complete = excluded.is_complete";
+        let done = sqlx::query(sql)
+            .bind(fact.id.0)
+            .bind(fact.order_id.map(|id| id.0))
+            .bind(&fact.number)
+            .bind(&fact.status)
+            .bind(fact.warehouse_id.map(|id| id.0))
+            .bind(exchange.0)
+            .bind(observed_at.0)
+            .bind(fact.is_complete)
+            .execute(&mut *self.tx)
+            .await;
+        done.doing("record a shipment")?;
+        let page =
+            ShipmentPage { exchange_id: exchange, observed_at, shipment_id: fact.id, items: &fact.items };
+        self.shipment_items_write(&page, &json(&fact.items)).await.map(drop)
     }
 
     async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64, StoreError> {

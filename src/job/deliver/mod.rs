@@ -231,6 +231,19 @@ impl<'a> Deliver<'a> {
         Ok(())
     }
 
+    /// Sends parcels in one call; see [`Self::carry`].
+    async fn carry_parcels<T>(
+        &mut self,
+        lane: Lane,
+        request: Result<Request, Invalid>,
+        parcels: &[Parcel<T>],
+        seen_at: Timestamp,
+        tally: &mut Tally,
+    ) -> Result<Option<Answer>, JobError> {
+        let kept: Vec<Kept> = parcels.iter().map(|parcel| parcel.kept.clone()).collect();
+        self.carry(lane, request, &kept, &[], seen_at, tally).await
+    }
+
     /// Claims the parcels and sends their call. The answer is returned where one came that the kind has to read; it
     /// is not written down yet. `seen_at`: when the oldest look at what they depend on was made.
     async fn carry(

@@ -52,7 +52,9 @@ pub(super) async fn deliver(
         loads.push(load(id, subject, wish, lines));
     }
     if let Some(seen_at) = seen_at {
-        send(deliver, lane, &loads, seen_at, tally).await?;
+        if let Some(answer) = deliver.carry_parcels(lane, request(&loads), &loads, seen_at, tally).await? {
+            conclude(deliver, &loads, &answer, tally).await?;
+        }
     }
     Ok(true)
 }
@@ -60,20 +62,6 @@ pub(super) async fn deliver(
 pub(super) fn load(id: WishId, subject: String, wish: &ShipmentCreate, lines: Vec<ClaimedLine>) -> Load {
     let kept = Kept { id, kind: Kind::ShipmentCreate.as_str(), subject, claimed: json!(lines) };
     Parcel { kept, entry: (wish.order_id, lines) }
-}
-
-async fn send(
-    deliver: &mut Deliver<'_>,
-    lane: Lane,
-    loads: &[Load],
-    seen_at: Timestamp,
-    tally: &mut Tally,
-) -> Result<(), JobError> {
-    let kept: Vec<Kept> = loads.iter().map(|load| load.kept.clone()).collect();
-    match deliver.carry(lane, request(loads), &kept, &[], seen_at, tally).await? {
-        Some(answer) => conclude(deliver, loads, &answer, tally).await,
-        None => Ok(()),
-    }
 }
 
 /// The call that makes these shipments.

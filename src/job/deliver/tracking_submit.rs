@@ -59,7 +59,9 @@ pub(super) async fn deliver(
         loads.push(load(id, subject, shipment, wish, &entries));
     }
     if let Some(seen_at) = seen_at {
-        send(deliver, lane, &loads, seen_at, tally).await?;
+        if let Some(answer) = deliver.carry_parcels(lane, request(&loads), &loads, seen_at, tally).await? {
+            conclude(deliver, &loads, &answer, tally).await?;
+        }
     }
     Ok(went)
 }
@@ -161,20 +163,6 @@ pub(super) fn load(
     let claimed = json!({"shipment_id": shipment_id, "items": items});
     let kept = Kept { id, kind: Kind::TrackingSubmit.as_str(), subject, claimed };
     Parcel { kept, entry: submission }
-}
-
-async fn send(
-    deliver: &mut Deliver<'_>,
-    lane: Lane,
-    loads: &[Load],
-    seen_at: Timestamp,
-    tally: &mut Tally,
-) -> Result<(), JobError> {
-    let kept: Vec<Kept> = loads.iter().map(|load| load.kept.clone()).collect();
-    match deliver.carry(lane, request(loads), &kept, &[], seen_at, tally).await? {
-        Some(answer) => conclude(deliver, loads, &answer, tally).await,
-        None => Ok(()),
-    }
 }
 
 /// The call that tells these numbers.

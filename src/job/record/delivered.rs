@@ -2,11 +2,12 @@
 
 use super::balances;
 use super::lists::warehouse;
+use super::orders::shipment_item;
 use crate::client::wire::{
     self, CreatedShipment, Decoded, Outcome, ProductWarehouse, Shipment, ShipmentStatus, Warehouse,
 };
 use crate::model::{ExchangeId, OrderId, Quantity, Sku, Timestamp};
-use crate::store::{BalanceFact, BalancePage, CellBalance, ShipmentFact, ShipmentItem, StoreError, Write};
+use crate::store::{BalanceFact, BalancePage, CellBalance, ShipmentFact, StoreError, Write};
 
 /// The one record of an answer to *Create shipments* that is about this order; one that stands twice settles nothing.
 pub(in crate::job) fn shipment_record(
@@ -54,7 +55,7 @@ async fn shipment_made(
         number: made.number.clone(),
         status: made.status().map(status),
         warehouse_id: made.fulfillment_warehouse_id,
-        items: made.items.iter().map(item).collect(),
+        items: made.items.iter().map(shipment_item).collect(),
         is_complete: !made.items.is_empty(),
     };
     write.mirror_shipment(exchange_id, observed_at, &fact).await
@@ -113,21 +114,6 @@ fn cell(link: &ProductWarehouse) -> Option<CellBalance> {
         is_active: link.is_active,
         include_in_sync: link.include_in_sync,
     })
-}
-
-fn item(item: &wire::ShipmentItem) -> ShipmentItem {
-    ShipmentItem {
-        item_id: item.id,
-        line_item_id: item.line_item_id,
-        sku: item.sku.clone(),
-        product_id: item.product_id,
-        quantity: item.quantity,
-        is_shipped: item.is_shipped(),
-        is_confirmed: item.is_confirmed,
-        carrier_id: item.carrier.as_ref().map(|carrier| carrier.id),
-        tracking_number: item.tracking_number.clone(),
-        tracking_url: item.tracking_url.clone(),
-    }
 }
 
 fn status(status: ShipmentStatus) -> String {

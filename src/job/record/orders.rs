@@ -90,7 +90,7 @@ pub(in crate::job) async fn shipment_items(
     write.mirror_shipment_items(&ShipmentPage { exchange_id, observed_at, shipment_id, items: &items }).await
 }
 
-fn shipment_item(item: &ShipmentItem) -> ShipmentItemFact {
+pub(super) fn shipment_item(item: &ShipmentItem) -> ShipmentItemFact {
     ShipmentItemFact {
         item_id: item.id,
         line_item_id: item.line_item_id,
