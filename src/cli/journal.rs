@@ -153,11 +153,11 @@ async fn export(place: &Place, args: &Export) -> Result<Answer, Failure> {
 fn exchange(told: &ToldExchange) -> Value {
     let row = &told.row;
     value!({
-        "type": "exchange", "position": row.id, "ended_position": row.ended, "run": row.run_id, "job": row.job,
-        "trigger": row.trigger, "operation": row.operation, "target": row.target, "lane": row.lane,
-        "sent_at": Timestamp(row.sent_ms).rfc3339(),
-        "answered_at": row.answered_ms.map(|ms| Timestamp(ms).rfc3339()),
-        "verdict": row.verdict, "status": row.status, "message": row.message, "parked": row.parked,
+        "type": "exchange", "position": row.exchange.id, "ended_position": row.ended, "run": row.run_id, "job": row.job,
+        "trigger": row.trigger, "operation": row.exchange.operation, "target": row.exchange.target, "lane": row.exchange.lane,
+        "sent_at": Timestamp(row.exchange.sent_ms).rfc3339(),
+        "answered_at": row.exchange.answered_ms.map(|ms| Timestamp(ms).rfc3339()),
+        "verdict": row.exchange.verdict, "status": row.exchange.status, "message": row.exchange.message, "parked": row.exchange.parked,
         "set_aside": row.set_aside, "request": body(told.request.as_deref()),
         "response": body(told.response.as_deref()),
     })

@@ -3,7 +3,7 @@
 use super::error::Doing;
 use super::journal::{Decided, unpacked};
 use super::text::Text;
-use super::{Store, StoreError};
+use super::{ExchangeRow, Store, StoreError};
 use crate::model::{Position, RunId};
 use sqlx::FromRow;
 
@@ -21,8 +21,9 @@ pub struct ToldExchange {
 /// The columns of an exchange.
 #[derive(Clone, Debug, FromRow)]
 pub struct ToldRow {
-    /// The position at which it began.
-    pub id: i64,
+    /// What `job show` tells of it too.
+    #[sqlx(flatten)]
+    pub exchange: ExchangeRow,
     /// The position at which it ended.
     pub ended: Option<i64>,
     /// Its run.
@@ -31,24 +32,6 @@ pub struct ToldRow {
     pub job: String,
     /// Why that ran.
     pub trigger: String,
-    /// What was called.
-    pub operation: String,
-    /// Path and query.
-    pub target: String,
-    /// The lane its place was taken in.
-    pub lane: String,
-    /// When it was sent.
-    pub sent_ms: i64,
-    /// When it was answered.
-    pub answered_ms: Option<i64>,
-    /// The judgement.
-    pub verdict: Option<String>,
-    /// The HTTP status.
-    pub status: Option<i64>,
-    /// What went wrong.
-    pub message: Option<String>,
-    /// Records parked.
-    pub parked: i64,
     /// Accepted, but not taken for fact.
     pub set_aside: bool,
     request: Option<Vec<u8>>,

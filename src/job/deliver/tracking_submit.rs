@@ -58,11 +58,10 @@ pub(super) async fn deliver(
         seen_at.get_or_insert(seen.sent_at);
         loads.push(load(id, subject, shipment, wish, &entries));
     }
-    if let Some(seen_at) = seen_at {
-        if let Some(answer) = deliver.carry_parcels(lane, request(&loads), &loads, seen_at, tally).await? {
+    if let Some(seen_at) = seen_at
+        && let Some(answer) = deliver.carry_parcels(lane, request(&loads), &loads, seen_at, tally).await? {
             conclude(deliver, &loads, &answer, tally).await?;
         }
-    }
     Ok(went)
 }
 
