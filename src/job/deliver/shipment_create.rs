@@ -52,9 +52,10 @@ pub(super) async fn deliver(
         loads.push(load(id, subject, wish, lines));
     }
     if let Some(seen_at) = seen_at
-        && let Some(answer) = deliver.carry_parcels(lane, request(&loads), &loads, seen_at, tally).await? {
-            conclude(deliver, &loads, &answer, tally).await?;
-        }
+        && let Some(answer) = deliver.carry_parcels(lane, request(&loads), &loads, seen_at, tally).await?
+    {
+        conclude(deliver, &loads, &answer, tally).await?;
+    }
     Ok(true)
 }
 
