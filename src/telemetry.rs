@@ -85,6 +85,8 @@ pub mod event {
         RECORD_PARKED = "record.parked",
         /// Bodies were removed from the journal.
         JOURNAL_PRUNED = "journal.pruned",
+        /// Another version of the fold goes on with the mirror.
+        FOLD_CHANGED = "fold.changed",
         /// A copy of the database was written and proved.
         BACKUP_WRITTEN = "backup.written",
         /// An answer cannot be written down; it is kept, and nothing new is sent.

@@ -27,6 +27,7 @@ impl From<StartError> for Failure {
             StartError::Key(_) | StartError::Transport(_) | StartError::OtherAccount { .. } => 2,
             StartError::Lock(_)
             | StartError::Store(_)
+            | StartError::Fold(_)
             | StartError::Schedule(_)
             | StartError::Unproved(_) => 1,
         };

@@ -6,7 +6,7 @@ use super::supervise::{Reload, Supervisor};
 use super::{boot_id, notify, settings};
 use crate::client::{Client, HttpTransport, SetupError, Transport};
 use crate::config::{Config, KeyError};
-use crate::job::Context;
+use crate::job::{self, Context, FoldChanged, JobError};
 use crate::limiter::{Kept, Limiter, Memory, Place, Reason};
 use crate::model::{Clock, JobKind, Moment, Timestamp};
 use crate::schedule::{Driver, DriverError};
@@ -35,6 +35,9 @@ pub enum StartError {
     /// The database.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// What the last version recorded cannot be gone on with.
+    #[error(transparent)]
+    Fold(#[from] JobError),
     /// The keys.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -254,10 +257,12 @@ async fn begin_session(
     config: &Config,
     clock: &dyn Clock,
     restored: Option<&Restored>,
-) -> Result<i64, StoreError> {
+) -> Result<i64, StartError> {
     let (now, moment) = (clock.now(), clock.moment());
     let mut write = store.begin(Durability::Full).await?;
+    let changed = job::go_on(store, &mut write, now).await?;
     let started = write.session_begin(&boot_id(clock), env!("CARGO_PKG_VERSION"), now, moment).await?;
+    write.session_fold(started.session_id, job::FOLD).await?;
     let held = match restored {
         Some(restored) => write.restored_hold(restored, now).await?,
         None => 0,
@@ -265,6 +270,16 @@ async fn begin_session(
     write.job_plan(&settings::plans(config, now), now).await?;
     write.quantity_policies(&settings::policies(config)).await?;
     write.commit().await?;
+    if let Some(FoldChanged { from, to, folded_again }) = changed {
+        tracing::info!(
+            event = event::FOLD_CHANGED,
+            from,
+            to,
+            folded_again,
+            "version {to} of the fold goes on behind a snapshot of what version {from} recorded; {folded_again} \
+             exchange(s) with parked records were folded again"
+        );
+    }
     if let Some(Restored { how, .. }) = restored {
         tracing::error!(
             event = event::DATABASE_RESTORED,

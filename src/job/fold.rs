@@ -9,8 +9,13 @@ use crate::client::wire::{self, Asked, Malformed};
 use crate::journal::Outcome;
 use crate::model::{Position, Timestamp};
 use crate::store::{
-    Asking, CELL_ENDED, CELL_LANDED, Decided, Ending, Entry, LIST_COMPLETE, LIST_MISSING, StoreError, Write,
+    Asking, CELL_ENDED, CELL_LANDED, Decided, Ending, Entry, LIST_COMPLETE, LIST_MISSING, PAST_FORGOTTEN,
+    StoreError, Write,
 };
+
+/// The version of this fold and of the records and decoders it calls (rules.md 40): raise it with each change after which
+/// the same journal comes to other facts. The daemon then begins anew behind a snapshot (`new_fold.rs`).
+pub const FOLD: i64 = 1;
 
 /// Folds one entry in.
 pub(super) async fn entry(write: &mut Write, entry: &Entry) -> Result<(), JobError> {
@@ -29,8 +34,27 @@ pub(super) async fn entry(write: &mut Write, entry: &Entry) -> Result<(), JobErr
             }
         }
         Entry::Decided(event) => decided(write, event).await?,
+        Entry::Again(asking, ending, _) => again(write, asking, ending).await?,
     }
     Ok(())
+}
+
+/// Folds an exchange in once more whose parked records this version may understand.
+pub(super) async fn again(write: &mut Write, asking: &Asking, ending: &Ending) -> Result<(), JobError> {
+    let asked = asked(asking)?;
+    let parked = write.parked_take(asking.id).await?;
+    match ended(write, asking, ending, &asked).await {
+        Ok(()) => Ok(()),
+        Err(Folding::Store(error)) => Err(error.into()),
+        // Nothing was taken from it: its records stay where they were.
+        Err(Folding::Unreadable(_)) => {
+            for row in parked {
+                let record = usize::try_from(row.record).unwrap_or(usize::MAX);
+                write.exchange_park(asking.id, record, &row.why, &row.raw).await?;
+            }
+            Ok(())
+        }
+    }
 }
 
 fn asked(asking: &Asking) -> Result<Asked, JobError> {
@@ -199,6 +223,7 @@ async fn decided(write: &mut Write, event: &Decided) -> Result<(), StoreError> {
             write.list_refold(&event.kind, &event.subject, detail, Timestamp(event.at_ms)).await
         }
         CELL_LANDED | CELL_ENDED => write.cell_refold(&event.kind, detail, Position(event.position)).await,
+        PAST_FORGOTTEN => write.past_refold(detail).await,
         // All others change no facts.
         _ => Ok(()),
     }

@@ -122,6 +122,9 @@ async fn over_a_fold(
         used = write.used_bytes().await?;
     }
     write.snapshot_pruned(position, to, by_size).await?;
+    // Behind the snapshot, which still has them: what stands in no snapshot was proved by none.
+    gone.past = write.past_forget(to, now).await?;
+    let used = write.used_bytes().await?;
     if !meant.dry {
         write.commit().await?;
     }
@@ -168,11 +171,12 @@ impl Drop for Beside {
 
 impl std::fmt::Display for Pruned {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Gone { bodies, exchanges, runs } = self.gone;
+        let Gone { bodies, exchanges, runs, past } = self.gone;
         match self.to {
             Some(to) => write!(
                 f,
-                "{bodies} bodies, {exchanges} exchange(s) and {runs} run(s) went, up to position {to}; {} MiB in use",
+                "{bodies} bodies, {exchanges} exchange(s), {runs} run(s) and {past} earlier fact(s) of cells went, up to \
+                 position {to}; {} MiB in use",
                 self.used >> 20
             )?,
             None => write!(f, "nothing is old or large enough to go; {} MiB in use", self.used >> 20)?,

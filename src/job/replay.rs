@@ -37,7 +37,8 @@ pub struct Replayed {
 impl Replay {
     /// Begins a fresh mirror in `into`, which must not be there yet, over the journal of `live`.
     pub async fn begin(live: &Path, into: &Path) -> Result<Self, JobError> {
-        let journal = Journal::open(live).await?;
+        let mut journal = Journal::open(live).await?;
+        Self::is_ours(&mut journal).await?;
         let mirror = Store::create(into).await?;
         Ok(Self { journal, mirror, at: Position(0) })
     }

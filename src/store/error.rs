@@ -65,6 +65,18 @@ pub enum StoreError {
         /// The first position that can be had.
         first: crate::model::Position,
     },
+    /// The journal before a position was recorded by another version of the fold.
+    #[error(
+        "at position {first} another version of tallyd began to fold the journal, and this one reads what stands \
+         before it otherwise, so there is nothing to fold up to position {asked}: name a later time, or take the \
+         tallyd and a backup of that time"
+    )]
+    OtherFold {
+        /// Up to where it was asked for.
+        asked: crate::model::Position,
+        /// The first position that can be had.
+        first: crate::model::Position,
+    },
     /// A stored body cannot be read.
     #[error(transparent)]
     Body(#[from] crate::journal::BodyError),
@@ -120,6 +132,7 @@ impl StoreError {
             | Self::Body(_)
             | Self::Copy { .. }
             | Self::Pruned { .. }
+            | Self::OtherFold { .. }
             | Self::File { .. } => false,
         }
     }

@@ -27,6 +27,8 @@ pub enum Entry {
     Ended(Asking, Ending),
     /// A decision.
     Decided(Decided),
+    /// An exchange that another version of the fold read again, at the position of that decision.
+    Again(Asking, Ending, Position),
 }
 
 /// What was asked for.
@@ -73,7 +75,7 @@ pub struct Decided {
 }
 
 #[derive(FromRow)]
-struct ExchangeRow {
+pub(super) struct ExchangeRow {
     id: i64,
     operation: String,
     target: String,
@@ -87,7 +89,7 @@ struct ExchangeRow {
     response_size: Option<i64>,
 }
 
-const EXCHANGES: &str = "SELECT e.id, e.operation, e.target, e.sent_ms, q.packed AS request, q.size AS request_size, \
+pub(super) const EXCHANGES: &str = "SELECT e.id, e.operation, e.target, e.sent_ms, q.packed AS request, q.size AS request_size, \
     e.ended, e.verdict, e.status, a.packed AS response, a.size AS response_size FROM exchange e \
     LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id";
 
@@ -98,6 +100,7 @@ impl Entry {
             Entry::Begun(asking) => Position(asking.id.0),
             Entry::Ended(_, ending) => ending.position,
             Entry::Decided(decided) => Position(decided.position),
+            Entry::Again(_, _, position) => *position,
         }
     }
 }
@@ -152,7 +155,15 @@ impl Journal {
             .fetch_all(&mut self.reader)
             .await
             .doing("read the journal's events")?;
-        entries.extend(decided.into_iter().map(Entry::Decided));
+        for event in decided {
+            let (position, again) = (Position(event.position), event.folded_again());
+            entries.push(Entry::Decided(event));
+            if let Some(ids) = again {
+                let again = self.exchanges_named(&ids).await?;
+                entries
+                    .extend(again.into_iter().map(|(asking, ending)| Entry::Again(asking, ending, position)));
+            }
+        }
         entries.sort_by_key(Entry::position);
         Ok(entries)
     }
@@ -168,8 +179,17 @@ impl Journal {
     }
 }
 
+impl Decided {
+    /// The exchanges that this decision folded again, as a JSON list of their ids.
+    fn folded_again(&self) -> Option<String> {
+        let detail = self.detail.as_deref().filter(|_| self.kind == super::FOLD_CHANGED)?;
+        let detail: serde_json::Value = serde_json::from_str(detail).ok()?;
+        Some(detail["exchanges"].to_string())
+    }
+}
+
 impl ExchangeRow {
-    fn asking(&self) -> Result<Asking, StoreError> {
+    pub(super) fn asking(&self) -> Result<Asking, StoreError> {
         let foreign = |_| StoreError::Foreign { what: "an operation", value: self.operation.clone() };
         Ok(Asking {
             id: ExchangeId(self.id),
@@ -180,7 +200,7 @@ impl ExchangeRow {
         })
     }
 
-    fn ending(&self) -> Result<Ending, StoreError> {
+    pub(super) fn ending(&self) -> Result<Ending, StoreError> {
         Ok(Ending {
             position: Position(self.ended.unwrap_or(self.id)),
             verdict: self.verdict.clone().unwrap_or_default(),

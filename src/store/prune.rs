@@ -1,7 +1,8 @@
 //! Pruning the journal: bodies go by age and size, identities stay.
 //!
 //! Kept for ever: keys of wishes, exchanges of writes, exchanges that wishes or parked records name, events. Kept while
-//! needed: the bodies that a wish nobody has settled was sent with or looked at with. Exchanges of reads may go once they
+//! needed: the bodies that a wish nobody has settled was sent with or looked at with, and those that a new version of the
+//! fold read again, until a snapshot stands behind that. Exchanges of reads may go once they
 //! stand before the last snapshot but one, and are a day old: the ledger of 400s looks back so far.
 
 use super::error::Doing;
@@ -21,6 +22,8 @@ pub struct Gone {
     pub exchanges: u64,
     /// Runs that have no exchange any more.
     pub runs: u64,
+    /// Earlier facts of cells.
+    pub past: u64,
 }
 
 impl Gone {
@@ -30,6 +33,7 @@ impl Gone {
             bodies: self.bodies + more.bodies,
             exchanges: self.exchanges + more.exchanges,
             runs: self.runs + more.runs,
+            past: self.past + more.past,
         }
     }
 }
@@ -82,8 +86,10 @@ impl Write {
                      AND id NOT IN (SELECT o.exchange_id FROM outbox o \
                                     WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.exchange_id IS NOT NULL \
                                     UNION ALL SELECT l.exchange_id FROM look l JOIN outbox o ON o.id = l.wish_id \
-                                    WHERE o.state IN ('sending', 'held', 'in_doubt'))";
-        let done = sqlx::query(sql).bind(to.0).execute(&mut *self.tx).await;
+                                    WHERE o.state IN ('sending', 'held', 'in_doubt') \
+                                    UNION ALL SELECT n.value FROM event f, json_each(f.detail, '$.exchanges') n \
+                                    WHERE f.position > ?1 AND f.kind = ?2)";
+        let done = sqlx::query(sql).bind(to.0).bind(super::FOLD_CHANGED).execute(&mut *self.tx).await;
         done.doing("let bodies of the journal go")?;
         let exchanges = self.prune_exchanges(to, now).await?;
         let sql = "DELETE FROM body WHERE NOT EXISTS (SELECT 1 FROM exchange WHERE request_body_id = body.id) \
@@ -93,7 +99,8 @@ impl Write {
                    AND id < coalesce((SELECT min(run_id) FROM exchange WHERE ended > ?2), 0) \
                    AND NOT EXISTS (SELECT 1 FROM exchange e WHERE e.run_id = run.id)";
         let runs = sqlx::query(sql).bind(now.minus(LEDGER).0).bind(to.0).execute(&mut *self.tx).await;
-        Ok(Gone { bodies, exchanges, runs: runs.doing("delete runs without exchanges")?.rows_affected() })
+        let runs = runs.doing("delete runs without exchanges")?.rows_affected();
+        Ok(Gone { bodies, exchanges, runs, past: 0 })
     }
 
     async fn prune_exchanges(&mut self, to: Position, now: Timestamp) -> Result<u64, StoreError> {

@@ -49,6 +49,7 @@ impl Journal {
 
     /// The newest snapshot up to a position from which the journal is whole; `None`: it is whole from its beginning.
     pub async fn snapshot_before(&mut self, to: Position) -> Result<Option<SnapshotRow>, StoreError> {
+        self.fold_reaches(to).await?;
         let sql = "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC";
         let all: Vec<SnapshotRow> =
             sqlx::query_as(sql).fetch_all(&mut self.reader).await.doing("look for snapshots")?;
@@ -109,7 +110,9 @@ impl Write {
         at: Timestamp,
     ) -> Result<Position, StoreError> {
         let sql = "INSERT INTO snapshot (position, taken_ms, pruned_to, by_size) \
-                   SELECT position, ?1, 0, 0 FROM counter RETURNING position";
+                   SELECT position, ?1, coalesce((SELECT max(pruned_to) FROM snapshot), 0), \
+                          coalesce((SELECT by_size FROM snapshot ORDER BY position DESC LIMIT 1), 0) \
+                   FROM counter RETURNING position";
         let position: i64 =
             sqlx::query_scalar(sql).bind(at.0).fetch_one(&mut *self.tx).await.doing("keep a snapshot")?;
         for (name, body) in &snapshot.tables {

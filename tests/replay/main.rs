@@ -17,3 +17,4 @@ mod long;
 mod replayed;
 mod retention;
 mod shop;
+mod versions;

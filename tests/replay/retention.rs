@@ -115,6 +115,48 @@ async fn after_a_jump_of_the_clock_nothing_goes_by_age_until_a_person_says_so() 
     assert!(String::from_utf8_lossy(&said.stdout).contains("nothing was changed"), "{said:?}");
 }
 
+#[tokio::test]
+async fn what_a_cell_once_held_is_forgotten_with_the_bodies_but_for_the_newest_and_for_open_counts() {
+    let shop = Shop::open(2).await;
+    shop.track_all().await;
+    shop.run(JobKind::Warehouses).await;
+    let stock = shop.sandbox.stock().await.unwrap();
+    let (moves, rests) =
+        (&stock[0], stock.iter().find(|row| row.sku != stock[0].sku && row.quantity > 12).unwrap());
+    for day in 0..24 {
+        for (name, cell) in [("moves", moves), ("rests", rests)] {
+            if day < 12 || name == "moves" {
+                let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "quantity": 30 + day});
+                shop.wish(&format!("{name}-{day}"), "quantity.set", body).await;
+            }
+        }
+        shop.run(JobKind::Push).await;
+        shop.later(DAY);
+    }
+    let pairs = |cell: &tallyd::sandbox::StockRow| {
+        format!(
+            "SELECT count(*) FROM balance_past h JOIN product p ON p.id = h.product \
+             WHERE p.sku = '{}' AND h.warehouse_id = {}",
+            cell.sku, cell.warehouse_id
+        )
+    };
+    let kept = Retention { keep_bodies: 6 * DAY, ..KEPT };
+    let held = json!({"sku": moves.sku, "warehouse_id": moves.warehouse_id, "quantity": 1, "seen": 2});
+    shop.wish("open", "quantity.set", held).await;
+    let pruned = prune(&shop, kept).await;
+    assert_eq!(pruned.gone.past, 7, "{pruned:?}");
+    assert_eq!(shop.number(&pairs(rests)).await, 5, "the newest stay, however old");
+    assert_eq!(shop.number(&pairs(moves)).await, 24, "a count that waits may need any of them");
+    assert_replayed(&shop.database()).await;
+
+    shop.run(JobKind::Push).await;
+    shop.later(DAY);
+    let pruned = prune(&shop, kept).await;
+    assert!(pruned.gone.past > 0, "{pruned:?}");
+    assert!((5..10).contains(&shop.number(&pairs(moves)).await), "those of the days that are kept");
+    assert_replayed(&shop.database()).await;
+}
+
 /// The database over simulated days of polling: `TALLYD_DAYS` of them, each of `TALLYD_ROUNDS` rounds of all reads.
 #[tokio::test]
 async fn the_journal_stops_growing() {

@@ -1,0 +1,97 @@
+//! Which version of the fold recorded the mirror, and which of its exchanges another version may read better.
+//!
+//! The version stands with the session that worked by it. Where a session has another one than the last, the journal
+//! holds the event [`FOLD_CHANGED`], which names the exchanges that were folded again: a replay does the same there.
+
+use super::error::Doing;
+use super::journal::EXCHANGES;
+use super::{Asking, Ending, Journal, StoreError, Write};
+use crate::model::{Effect, ExchangeId, Operation, Position};
+use sqlx::{AssertSqlSafe, FromRow};
+
+/// The event of a mirror that another version of the fold goes on with.
+pub const FOLD_CHANGED: &str = "fold.changed";
+
+/// A record that made no sense.
+#[derive(Clone, Debug, FromRow)]
+pub struct ParkedRow {
+    /// Its place in the answer, from 0.
+    pub record: i64,
+    /// What made no sense about it.
+    pub why: String,
+    /// The record as it came, cut.
+    pub raw: String,
+}
+
+/// Answers that are not folded again. What a write answered was decided on with its wish. A page of SKUs shares them with
+/// other pages, which may have been read since; the next poll brings them within minutes.
+fn is_left(operation: Operation) -> bool {
+    operation.effect() == Effect::Write
+        || matches!(operation, Operation::GetProductBalances | Operation::GetProducts)
+}
+
+impl Journal {
+    /// The version of the fold that recorded the mirror last; `None`: no session has begun yet.
+    pub async fn fold_version(&mut self) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT fold FROM session ORDER BY id DESC LIMIT 1";
+        let version = sqlx::query_scalar(sql).fetch_optional(&mut self.reader).await;
+        version.doing("read which version of the fold recorded the mirror")
+    }
+
+    /// Refuses a position before the last change of the fold: this version reads the journal before it otherwise.
+    pub(super) async fn fold_reaches(&mut self, to: Position) -> Result<(), StoreError> {
+        let sql = "SELECT max(position) FROM event WHERE kind = ?1";
+        let query = sqlx::query_scalar(sql).bind(FOLD_CHANGED);
+        let changed: Option<i64> =
+            query.fetch_one(&mut self.reader).await.doing("look for a change of the fold")?;
+        match changed.map(Position).filter(|changed| to < *changed) {
+            Some(first) => Err(StoreError::OtherFold { asked: to, first }),
+            None => Ok(()),
+        }
+    }
+
+    /// The exchanges with parked records that may be folded again, in order: whose bodies are there, and whose question
+    /// was not answered anew since.
+    pub async fn exchanges_parked(&mut self) -> Result<Vec<ExchangeId>, StoreError> {
+        let left = Operation::ALL.iter().filter(|operation| is_left(**operation));
+        let left: Vec<&str> = left.map(|operation| operation.as_str()).collect();
+        let sql = "WITH odd AS (SELECT DISTINCT exchange_id AS id FROM parked), \
+                       asked AS (SELECT DISTINCT e.operation, e.target FROM odd JOIN exchange e USING (id) \
+                                 WHERE e.operation NOT IN (SELECT value FROM json_each(?1))) \
+                   SELECT max(e.id) AS newest FROM exchange e JOIN asked USING (operation, target) \
+                   WHERE EXISTS (SELECT 1 FROM odd) AND e.verdict = 'accepted' AND NOT e.set_aside \
+                   GROUP BY e.operation, e.target, e.request_body_id \
+                   HAVING newest IN (SELECT id FROM odd) AND e.response_body_id IS NOT NULL ORDER BY newest";
+        let query = sqlx::query_scalar(sql).bind(super::cells::json(&left));
+        let ids: Vec<i64> = query.fetch_all(&mut self.reader).await.doing("find exchanges to fold again")?;
+        Ok(ids.into_iter().map(ExchangeId).collect())
+    }
+
+    /// Exchanges by their ids, a JSON list, in order.
+    pub async fn exchanges_named(&mut self, ids: &str) -> Result<Vec<(Asking, Ending)>, StoreError> {
+        let sql = format!("{EXCHANGES} WHERE e.id IN (SELECT value FROM json_each(?1)) ORDER BY e.id");
+        let query = sqlx::query_as(AssertSqlSafe(sql)).bind(ids);
+        let rows: Vec<super::journal::ExchangeRow> =
+            query.fetch_all(&mut self.reader).await.doing("read exchanges to fold again")?;
+        rows.iter().map(|row| Ok((row.asking()?, row.ending()?))).collect()
+    }
+}
+
+impl Write {
+    /// Notes by which version of the fold a session works.
+    pub async fn session_fold(&mut self, session_id: i64, version: i64) -> Result<(), StoreError> {
+        let query = sqlx::query("UPDATE session SET fold = ?2 WHERE id = ?1").bind(session_id).bind(version);
+        let done = query.execute(&mut *self.tx).await;
+        done.map(drop).doing("note which version of the fold works")
+    }
+
+    /// Takes the parked records of an exchange away: it is folded again.
+    pub async fn parked_take(&mut self, id: ExchangeId) -> Result<Vec<ParkedRow>, StoreError> {
+        let sql = "DELETE FROM parked WHERE exchange_id = ?1 RETURNING record, why, raw";
+        let taken = sqlx::query_as(sql).bind(id.0).fetch_all(&mut *self.tx).await;
+        let taken = taken.doing("take parked records")?;
+        let sql = "UPDATE exchange SET parked = 0 WHERE id = ?1";
+        sqlx::query(sql).bind(id.0).execute(&mut *self.tx).await.doing("count parked records anew")?;
+        Ok(taken)
+    }
+}
