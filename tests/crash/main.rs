@@ -9,7 +9,9 @@
 
 mod backup;
 mod belonging;
+mod checkpoint;
 mod conclude;
+mod kinds;
 mod matrix;
 mod power;
 mod recovery;

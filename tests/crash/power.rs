@@ -12,8 +12,15 @@ use std::sync::{Arc, Mutex};
 use tallyd::model::JobKind;
 use tallyd::store::Opening;
 
+/// A push and a settle as the disk knows them: the database before, the log of all that was written since.
+pub struct History {
+    pub base: Vec<u8>,
+    pub wal: Vec<u8>,
+    pub left: Vec<Left>,
+}
+
 /// What was known when a call left: from then on the disk holds at least so much of the log.
-struct Left {
+pub struct Left {
     wal_bytes: usize,
     /// The wishes the call carries.
     carried: Vec<String>,
@@ -22,7 +29,7 @@ struct Left {
 }
 
 /// A push and a settle, each call noted as it leaves; the database and its log as they then are.
-async fn record(world: &World) -> (Vec<u8>, Vec<u8>, Vec<Left>) {
+async fn record(world: &World) -> History {
     let left: Arc<Mutex<Vec<Left>>> = Arc::default();
     let (notes, path) = (Arc::clone(&left), world.path.clone());
     let hook: Hook = Box::new(move |_, side| {
@@ -45,7 +52,7 @@ async fn record(world: &World) -> (Vec<u8>, Vec<u8>, Vec<Left>) {
     assert!(std::fs::read(&world.path).unwrap() == base, "a checkpoint came in between");
     let wal = std::fs::read(beside(&world.path, "-wal")).unwrap();
     let left = std::mem::take(&mut *left.lock().unwrap());
-    (base, wal, left)
+    History { base, wal, left }
 }
 
 async fn note(path: &Path) -> Left {
@@ -58,13 +65,13 @@ async fn note(path: &Path) -> Left {
     Left { wal_bytes: usize::try_from(wal_bytes).unwrap(), carried, position }
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-async fn open(path: &Path) -> SqliteConnection {
+pub async fn open(path: &Path) -> SqliteConnection {
     SqliteConnectOptions::new().filename(path).pragma("wal_autocheckpoint", "0").connect().await.unwrap()
 }
 
@@ -81,7 +88,7 @@ fn cuts(wal: &[u8]) -> Vec<usize> {
     cuts
 }
 
-async fn check(path: &Path, cut: usize, left: &[Left]) {
+pub async fn check(path: &Path, cut: usize, left: &[Left]) {
     let mut db = open(path).await;
     let sound: String = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut db).await.unwrap();
     assert_eq!(sound, "ok", "cut at {cut}");
@@ -103,8 +110,8 @@ async fn check(path: &Path, cut: usize, left: &[Left]) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_prefix_of_the_log_opens_and_knows_what_can_have_left() {
+/// Adjusts of thirty cells, a shipment and a warehouse.
+pub async fn history() -> History {
     let world = World::new().await;
     world.make().await;
     let cells: Vec<_> = world.shop().await.into_iter().filter(|cell| cell.2 > 20).take(30).collect();
@@ -115,9 +122,15 @@ async fn every_prefix_of_the_log_opens_and_knows_what_can_have_left() {
     let order = world.sandbox.place_order(&[(&cells[0].0, 1)]).await.unwrap();
     world.wish("ship", "shipment.create", &json!({"order_id": order}).to_string()).await;
     world.wish("house", "warehouse.create", &json!({"Name": "Annex"}).to_string()).await;
-    let (base, wal, left) = record(&world).await;
-    let carried: BTreeSet<&String> = left.iter().flat_map(|call| &call.carried).collect();
+    let history = record(&world).await;
+    let carried: BTreeSet<&String> = history.left.iter().flat_map(|call| &call.carried).collect();
     assert_eq!(carried.len(), cells.len() + 2, "every wish left");
+    history
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_prefix_of_the_log_opens_and_knows_what_can_have_left() {
+    let History { base, wal, left } = history().await;
     for cut in cuts(&wal) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
