@@ -19,8 +19,8 @@ const ROUNDS: i64 = 12;
 const SHIPPED: i64 = 2;
 
 /// One order with its wishes.
-struct Parcel {
-    order: i64,
+pub struct Parcel {
+    pub order: i64,
     shipment: String,
     tracking: String,
 }
@@ -98,7 +98,7 @@ async fn storm(seed: u64, dies: Dies) -> BTreeMap<Mishap, usize> {
 
 impl World {
     /// An order, and the wishes to ship a part of it with a number; none where too little is there.
-    async fn parcel(&mut self, (sku, _): &Cell) -> Option<Parcel> {
+    pub async fn parcel(&mut self, (sku, _): &Cell) -> Option<Parcel> {
         if self.audit().books.ordered(sku, 3 * SHIPPED).is_empty() {
             return None;
         }
@@ -114,7 +114,7 @@ impl World {
     }
 
     /// The storm is over. A person names the shipments that nobody but he can tell, until all is settled.
-    async fn calm(&mut self) {
+    pub async fn calm(&mut self) {
         self.wire.storm(Storm::default());
         let in_doubt = "SELECT id, json_extract(body, '$.order_id') FROM outbox \
                         WHERE state = 'in_doubt' AND reason = 'landed_or_another'";

@@ -20,8 +20,12 @@ mod clock;
 mod faults;
 mod happen;
 mod judge;
+mod month;
 mod quiet;
 mod random;
+#[path = "../support/replayed.rs"]
+#[allow(dead_code, reason = "only some of it is needed here")]
+mod replayed;
 mod rivals;
 mod shop;
 mod storm;

@@ -1,0 +1,133 @@
+//! A month of orders, sales, pushes, storms, deaths and prunings: the fold of its journal is the mirror, and one cell that
+//! is tampered with is found and named. A few days of it in the ordinary run; the month is
+//! `TALLYD_DAYS=30 cargo test --test simulation a_month -- --nocapture`.
+
+use super::books::Cell;
+use super::clock::START_MS;
+use super::random::Random;
+use super::replayed;
+use super::shop::{Trade, events};
+use super::storm::Storm;
+use super::world::{Plan, World};
+use super::{days, seed};
+use sqlx::ConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use std::time::Duration;
+use tallyd::job::{self, Meant, Retention};
+use tallyd::model::{Clock, JobKind};
+
+const DAY_MS: i64 = 86_400_000;
+const HOUR: Duration = Duration::from_secs(3600);
+/// Every third day; a call in five that changes something, and one read in twenty.
+const STORM: Storm = Storm { writes: 20, reads: 5 };
+/// Bodies are kept for less than the run lasts, so that the end is folded from a snapshot.
+const KEPT: Retention = Retention { keep_bodies: Duration::from_secs(36 * 3600), max_size: 1 << 30 };
+
+const TRADE: Trade = Trade {
+    lasts_ms: DAY_MS,
+    sale_ms: 600_000,
+    moved_ms: 1_800_000,
+    colleague_ms: 20_000_000,
+    count_ms: 3_600_000,
+    pick_ms: 1_800_000,
+    delivery: 12,
+    open_hours: (7, 18),
+};
+
+fn plan() -> Plan {
+    use JobKind::{Balances, OrderLines, Shipments, Suppliers, TopSelling, Warehouses, WorkQueue};
+    let polls = vec![
+        (Balances, HOUR / 6),
+        (OrderLines, HOUR / 2),
+        (Shipments, HOUR),
+        (WorkQueue, HOUR),
+        (Warehouses, 12 * HOUR),
+        (Suppliers, 24 * HOUR),
+        (TopSelling, 24 * HOUR),
+    ];
+    Plan { seed: seed(), skus: 22, warehouses: 2, config: String::new(), polls }
+}
+
+#[tokio::test]
+async fn a_month_with_storms_and_prunings_is_folded_to_its_mirror_and_a_changed_cell_is_named() {
+    let mut world = World::open(plan()).await;
+    let mut random = Random::new(seed(), "month");
+    let cells: Vec<Cell> = world.stock().await.into_keys().collect();
+    let all = events(&Trade { lasts_ms: days() * DAY_MS, ..TRADE }, &cells, &mut random);
+    let (mut gone, mut parcels) = (0, 0);
+    for day in 0..days() {
+        let (from, to) = (START_MS + day * DAY_MS, START_MS + (day + 1) * DAY_MS);
+        world.wire.storm(if day % 3 == 1 { STORM } else { Storm::default() });
+        let noon = all.iter().filter(|(at, _)| (from..from + DAY_MS / 2).contains(at)).cloned();
+        world.live(&noon.collect::<Vec<_>>()).await;
+        parcels += i64::from(world.order_shipped(random.pick(&cells)).await);
+        if day % 3 == 2 {
+            world.kill().await;
+        }
+        let evening = all.iter().filter(|(at, _)| (from + DAY_MS / 2..to).contains(at)).cloned();
+        world.live(&evening.collect::<Vec<_>>()).await;
+        world.go_on_to(to).await;
+        world.calm().await;
+        let pruned = job::prune(world.store(), KEPT, Meant::default(), world.clock.now()).await.unwrap();
+        gone += pruned.gone.bodies;
+    }
+    assert!(gone > 0 && parcels > 0, "seed {}: {gone} bodies went, {parcels} orders were shipped", seed());
+    let path = world.store().path().to_owned();
+    let equal = replayed::replayed(&path).await;
+    assert!(equal.is_equal(), "seed {}: {equal:#?}", seed());
+    println!(
+        "{} days, seed {}: {} events, {parcels} orders shipped, {} wishes, {} calls, {gone} bodies pruned; {} tables equal \
+         at position {}",
+        days(),
+        seed(),
+        all.len(),
+        world.wishes(),
+        world.audit().calls.len(),
+        equal.tables.len(),
+        equal.position
+    );
+    world.a_changed_cell_is_named(&cells[0]).await;
+}
+
+impl World {
+    /// Somebody orders, and the warehouse ships a part of it; whether there was enough.
+    async fn order_shipped(&mut self, cell: &Cell) -> bool {
+        let Some(parcel) = self.parcel(cell).await else { return false };
+        let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(parcel.order);
+        insert.execute(&mut self.beside().await).await.unwrap();
+        true
+    }
+
+    async fn beside(&self) -> SqliteConnection {
+        let options = SqliteConnectOptions::new().filename(self.store().path());
+        options
+            .busy_timeout(Duration::from_secs(10))
+            .pragma("wal_autocheckpoint", "0")
+            .connect()
+            .await
+            .unwrap()
+    }
+
+    /// A hand with SQL changes a cell; `tallyd replay` says which, and exits with 3.
+    async fn a_changed_cell_is_named(&self, (sku, warehouse): &Cell) {
+        let sql = "UPDATE balance SET quantity = quantity + 1 \
+                   WHERE warehouse_id = ?2 AND product = (SELECT id FROM product WHERE sku = ?1)";
+        let changed =
+            sqlx::query(sql).bind(sku).bind(warehouse).execute(&mut self.beside().await).await.unwrap();
+        assert_eq!(changed.rows_affected(), 1);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tallyd.toml");
+        let toml = format!(
+            "[service]\nbase_url = \"http://127.0.0.1:1\"\n[database]\npath = {:?}\n",
+            self.store().path()
+        );
+        std::fs::write(&file, toml).unwrap();
+        let mut replay = std::process::Command::new(env!("CARGO_BIN_EXE_tallyd"));
+        replay.arg("--config").arg(file).args(["replay", "--into"]).arg(folder.path().join("again.db"));
+        let done = tokio::task::spawn_blocking(move || replay.output().unwrap()).await.unwrap();
+        assert_eq!(done.status.code(), Some(3), "{done:?}");
+        let text = String::from_utf8_lossy(&done.stdout).into_owned();
+        let named = format!("balance {}: live {{\"quantity\":", serde_json::json!([sku, warehouse]));
+        assert!(text.contains(&named), "{text}");
+    }
+}
