@@ -11,6 +11,7 @@
 )]
 
 mod commands;
+mod full_rate;
 mod life;
 mod long;
 #[path = "../support/replayed.rs"]

@@ -7,22 +7,27 @@ use std::time::Duration;
 use tallyd::job::{self, Meant, Pruned, Retention};
 use tallyd::model::JobKind;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const KEPT: Retention = Retention { keep_bodies: Duration::from_secs(14 * 24 * 60 * 60), max_size: 1 << 30 };
 
-async fn prune(shop: &Shop, retention: Retention) -> Pruned {
+pub async fn prune(shop: &Shop, retention: Retention) -> Pruned {
     let context = shop.context();
     job::prune(&context.store, retention, Meant::default(), context.now()).await.unwrap()
 }
 
 /// A shop that lives a little.
 async fn day(shop: &Shop, number: i64) {
+    wish_and_read(shop, number).await;
+    shop.later(DAY);
+}
+
+/// A count that is pushed, and every read.
+pub async fn wish_and_read(shop: &Shop, number: i64) {
     let cell = shop.sandbox.stock().await.unwrap()[0].clone();
     let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "quantity": 10 + number});
     shop.wish(&format!("count-{number}"), "quantity.set", body).await;
     shop.run(JobKind::Push).await;
     shop.read_all().await;
-    shop.later(DAY);
 }
 
 #[tokio::test]
