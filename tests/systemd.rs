@@ -5,11 +5,12 @@
 
 mod support;
 
+use serde_json::json;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use support::World;
+use support::{UPDATE, World};
 use tokio::time::Instant;
 
 /// The longest that is waited for anything the daemon says.
@@ -62,6 +63,12 @@ impl Unit {
             }
             assert!(started.elapsed() < PATIENCE, "no {assignment}; heard {:?}", self.heard);
         }
+    }
+
+    /// Takes what is said from now on without looking at it: nobody may wait for a full socket.
+    fn listen_no_more(&self) {
+        let socket = self.socket.try_clone().unwrap();
+        std::thread::spawn(move || while socket.recv(&mut [0; 4096]).is_ok() {});
     }
 
     fn signal(&self, name: &str) {
@@ -152,6 +159,57 @@ async fn a_reload_puts_limits_level_and_metrics_in_force_and_names_what_waits() 
     let log = std::fs::read_to_string(world.path.with_file_name("log")).unwrap();
     let waits = log.lines().find(|line| line.contains("\"keys\":\"service.timeout\""));
     assert!(waits.is_some_and(|line| line.contains("restart")), "{log}");
+    unit.signal("-TERM");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+}
+
+/// A service that is slow to answer: the push stands in the middle of its calls when the stop comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_under_load_ends_with_0_within_10_s_and_knows_what_it_does_not_know() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let slow = json!([{"Operation": UPDATE, "LatencyMs": 60_000}]);
+    world.post("/_sandbox/faults", &slow).await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    unit.listen_no_more();
+    let all = "INSERT INTO outbox (key, kind, body) SELECT sku || warehouse_id, 'quantity.adjust', \
+               json_object('sku', sku, 'warehouse_id', warehouse_id, 'delta', 1) FROM stock";
+    world.sql(all).await;
+    let sending = "SELECT count(*) FROM outbox WHERE state = 'sending'";
+    world.until("calls are in flight", async |world| world.number(sending).await >= 50).await;
+    let stopping = Instant::now();
+    unit.signal("-TERM");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+    assert!(stopping.elapsed() < Duration::from_secs(10), "{:?}", stopping.elapsed());
+    let log = std::fs::read_to_string(world.path.with_file_name("log")).unwrap();
+    assert!(log.contains("\"event\":\"daemon.stopping\""), "{log}");
+    let count = async |states: &str| {
+        world.number(&format!("SELECT count(*) FROM outbox WHERE state IN ({states})")).await
+    };
+    assert!(count("'in_doubt'").await >= 50, "what was in flight is in doubt");
+    assert_eq!(count("'sending', 'applied', 'rejected', 'held'").await, 0, "and nothing is called decided");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_daemon_refuses_in_one_line_and_the_first_works_on() {
+    let world = World::new().await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    unit.listen_no_more();
+    let second = Command::new(env!("CARGO_BIN_EXE_tallyd"))
+        .args(["run", "--config"])
+        .arg(&unit.config)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(1), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(last.starts_with("tallyd: another tallyd already works on this database (lock "), "{said}");
+    world.wish("on", "no.such.kind", "{}").await;
+    world.until("the first works on", async |world| world.fate("on").await.0 == "rejected").await;
     unit.signal("-TERM");
     assert_eq!(unit.child.wait().unwrap().code(), Some(0));
 }
