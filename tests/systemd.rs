@@ -16,6 +16,10 @@ use tokio::time::Instant;
 /// The longest that is waited for anything the daemon says.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A wish for every cell, in one commit.
+const ONE_MORE_OF_ALL: &str = "INSERT INTO outbox (key, kind, body) SELECT sku || warehouse_id, 'quantity.adjust', \
+    json_object('sku', sku, 'warehouse_id', warehouse_id, 'delta', 1) FROM stock WHERE quantity IS NOT NULL";
+
 /// A daemon started as the unit starts it, and what it tells systemd.
 struct Unit {
     child: std::process::Child,
@@ -163,6 +167,59 @@ async fn a_reload_puts_limits_level_and_metrics_in_force_and_names_what_waits() 
     assert_eq!(unit.child.wait().unwrap().code(), Some(0));
 }
 
+/// Another file for the key and another schedule, while the service takes its time over an update.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_of_key_files_and_schedules_drops_no_call() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let before = world.shop().await;
+    let slow = json!([{"Operation": UPDATE, "LatencyMs": 1500}]);
+    world.post("/_sandbox/faults", &slow).await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    world.sql(ONE_MORE_OF_ALL).await;
+    let sending = "SELECT count(*) FROM outbox WHERE state = 'sending'";
+    world.until("calls are in flight", async |world| world.number(sending).await > 0).await;
+    let (old, new) = (world.path.with_file_name("i"), world.path.with_file_name("elsewhere"));
+    std::fs::rename(&old, &new).unwrap();
+    let more = "[jobs.warehouses]\nschedule = \"* * * * * *\"\n";
+    std::fs::write(&unit.config, world.toml(more).replace("/i\"", "/elsewhere\"")).unwrap();
+    unit.signal("-HUP");
+    unit.hear_until("RELOADING=1");
+    unit.hear_until("READY=1");
+    assert!(world.number(sending).await > 0, "the calls are in flight still");
+    unit.listen_no_more();
+    let all = i64::try_from(before.len()).unwrap();
+    let applied = "SELECT count(*) FROM outbox WHERE state = 'applied'";
+    world.until("every wish is applied", async |world| world.number(applied).await == all).await;
+    let wanted: Vec<_> = before.into_iter().map(|(sku, warehouse, had)| (sku, warehouse, had + 1)).collect();
+    assert_eq!(world.shop().await, wanted, "once each");
+    let runs = "SELECT count(*) FROM run WHERE job = 'warehouses' AND trigger = 'schedule'";
+    world.until("the new schedule is in force", async |world| world.number(runs).await >= 2).await;
+    unit.signal("-TERM");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_that_names_the_right_key_file_heals_a_refused_key() {
+    let world = World::new().await;
+    world.track_all().await;
+    std::fs::write(world.path.with_file_name("elsewhere"), world.sandbox.integration_key()).unwrap();
+    world.write_key("nobody's");
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    unit.listen_no_more();
+    let said = |event: &str| {
+        let log = std::fs::read_to_string(world.path.with_file_name("log")).unwrap();
+        log.contains(&format!("\"event\":\"{event}\""))
+    };
+    world.until("the wrong key is refused", async |_| said("auth.refused")).await;
+    std::fs::write(&unit.config, world.toml("").replace("/i\"", "/elsewhere\"")).unwrap();
+    unit.signal("-HUP");
+    world.until("the right one works", async |_| said("auth.restored")).await;
+}
+
 /// A service that is slow to answer: the push stands in the middle of its calls when the stop comes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_under_load_ends_with_0_within_10_s_and_knows_what_it_does_not_know() {
@@ -174,9 +231,7 @@ async fn a_stop_under_load_ends_with_0_within_10_s_and_knows_what_it_does_not_kn
     let mut unit = Unit::start(&world, "", Duration::from_secs(600));
     unit.hear_until("READY=1");
     unit.listen_no_more();
-    let all = "INSERT INTO outbox (key, kind, body) SELECT sku || warehouse_id, 'quantity.adjust', \
-               json_object('sku', sku, 'warehouse_id', warehouse_id, 'delta', 1) FROM stock";
-    world.sql(all).await;
+    world.sql(ONE_MORE_OF_ALL).await;
     let sending = "SELECT count(*) FROM outbox WHERE state = 'sending'";
     world.until("calls are in flight", async |world| world.number(sending).await >= 50).await;
     let stopping = Instant::now();
