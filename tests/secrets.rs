@@ -1,11 +1,12 @@
 //! Where a secret could get out, and whose files others may open. The keys are planted, everything the program writes is
-//! searched: its lines at the most talkative level, what commands print, the database with its packed bodies, errors.
+//! searched: its lines at the most talkative level, what commands print, the database with its packed bodies, copies of
+//! it, exports, the metrics, errors.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
 mod support;
 
-use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
 use sqlx::{ConnectOptions, Row};
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -45,30 +46,73 @@ impl Desk {
     }
 }
 
+impl Desk {
+    /// The end of what was said.
+    fn tail(&self) -> String {
+        let from = self.said.len().saturating_sub(2000);
+        String::from_utf8_lossy(&self.said[from..]).into_owned()
+    }
+
+    /// The daemon until it wrote this file, and all it said.
+    async fn daemon_until(&mut self, file: &Path) {
+        let log = self.config.with_file_name("daemon.log");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+        command.arg("--config").arg(&self.config).arg("run").stdin(Stdio::null());
+        let mut daemon = command.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
+        let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !file.exists() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        let terminate = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status().unwrap();
+        assert!(file.exists() && terminate.success() && daemon.wait().unwrap().success());
+        self.said.extend(std::fs::read(log).unwrap());
+    }
+}
+
 fn holds_a_secret(bytes: &[u8]) -> bool {
     [INTEGRATION, GATEWAY, PROXY_PASSWORD]
         .iter()
         .any(|secret| bytes.windows(secret.len()).any(|window| window == secret.as_bytes()))
 }
 
-/// Every file of a folder but key files and configuration, and every body of the journal, unpacked.
-async fn written(folder: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut found = Vec::new();
+/// Every file below a folder but key files and configuration.
+fn files(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if path.is_file() && !["i", "g", "tallyd.toml"].contains(&name.as_str()) {
-            found.push((name, std::fs::read(path).unwrap()));
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() {
+            files(&path, found);
+        } else if !["i", "g", "tallyd.toml"].contains(&name) {
+            let bytes = std::fs::read(&path).unwrap();
+            found.push((path, bytes));
         }
     }
-    let options = SqliteConnectOptions::new().filename(folder.join("tallyd.db"));
-    let mut database = options.connect().await.unwrap();
+}
+
+/// What is packed in a database: the bodies of its journal, and those of a snapshot.
+async fn unpacked(database: &Path) -> Vec<Vec<u8>> {
+    let mut database = SqliteConnectOptions::new().filename(database).connect().await.unwrap();
     let rows = sqlx::query("SELECT size, packed FROM body").fetch_all(&mut database).await.unwrap();
-    for row in rows {
+    let unpack = |row: SqliteRow| {
         let size = usize::try_from(row.get::<i64, _>(0)).unwrap();
-        found.push(("a body".into(), Body::unpack(&row.get::<Vec<u8>, _>(1), size).unwrap()));
+        Body::unpack(&row.get::<Vec<u8>, _>(1), size).unwrap()
+    };
+    rows.into_iter().map(unpack).collect()
+}
+
+/// Every file below a folder, and every body of the journal in its databases, unpacked.
+async fn written(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    files(folder, &mut found);
+    let mut all = Vec::new();
+    for (path, bytes) in found {
+        if path.extension().is_some_and(|extension| extension == "db") {
+            let bodies = unpacked(&path).await.into_iter();
+            all.extend(bodies.map(|body| (format!("a body in {}", path.display()), body)));
+        }
+        all.push((path.display().to_string(), bytes));
     }
-    found
+    all
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,21 +128,47 @@ async fn a_planted_key_is_found_in_nothing_the_program_writes() {
     let world = World::with(options, "").await;
     world.track_all().await;
     let folder = world.path.parent().unwrap();
-    let mut desk = Desk::new(folder, &world.toml("[log]\nlevel = \"trace\"\n"));
-    let sku = world.shop().await[0].0.clone();
+    let metrics = folder.join("tallyd.prom");
+    let more = format!("[log]\nlevel = \"trace\"\n[metrics]\ntextfile = {metrics:?}\n");
+    let mut desk = Desk::new(folder, &world.toml(&more));
+    let (sku, warehouse, _) = world.shop().await[0].clone();
+    let warehouse = warehouse.to_string();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (copy, replayed, past) = (path("copy.db"), path("replayed.db"), path("past.db"));
     for args in [
         &["check", "--online"][..],
         &["run", "--once"],
-        &["quantity", "adjust", &sku, "1", "+1"],
+        &["quantity", "adjust", &sku, &warehouse, "+1", "--key", "wish"],
+        &["plan"],
+        &["plan", "--json"],
         &["run", "--once"],
+        &["check"],
+        &["status"],
         &["status", "--json"],
+        &["stock", "--json"],
         &["job", "list", "--json"],
         &["outbox", "list", "--json"],
-        &["plan", "--json"],
+        &["outbox", "show", "wish", "--json"],
+        &["explain", &sku, "--json"],
         &["product", "find", &sku],
+        &["verify", "--json"],
+        &["journal", "show", "--json"],
+        &["journal", "diff", "1", "20"],
+        &["journal", "prune", "--dry-run"],
+        &["backup", &copy],
+        &["replay", "--into", &replayed],
+        &["replay", "--into", &past, "--until", "2099-01-01T00:00:00Z", "--json"],
+        &["man", "--markdown"],
     ] {
-        desk.run(args).await;
+        assert_eq!(desk.run(args).await.status.code(), Some(0), "{args:?}: {}", desk.tail());
     }
+    let exported = desk.run(&["journal", "export"]).await;
+    assert!(exported.stdout.len() > 10_000, "the journal is in the export");
+    for position in [1, 2, 3] {
+        desk.run(&["journal", "show", &position.to_string(), "--json"]).await;
+        desk.run(&["job", "show", &position.to_string(), "--json"]).await;
+    }
+    desk.daemon_until(&metrics).await;
     let lines = String::from_utf8_lossy(&desk.said).into_owned();
     assert!(lines.contains("\"event\":\"job.finished\""), "the daemon worked");
     std::fs::write(folder.join("i"), format!("{INTEGRATION}-wrong")).unwrap();
@@ -106,7 +176,11 @@ async fn a_planted_key_is_found_in_nothing_the_program_writes() {
     std::fs::write(folder.join("i"), format!("{INTEGRATION}\nand more")).unwrap();
     assert_eq!(desk.run(&["run", "--once"]).await.status.code(), Some(2), "a key of two lines is refused");
     assert!(!holds_a_secret(&desk.said), "{}", String::from_utf8_lossy(&desk.said));
-    for (name, bytes) in written(folder).await {
+    let written = written(folder).await;
+    for name in ["tallyd.db", "copy.db", "replayed.db", "past.db", "tallyd.prom", "a body in "] {
+        assert!(written.iter().any(|(file, _)| file.contains(name)), "{name} was searched");
+    }
+    for (name, bytes) in written {
         assert!(!holds_a_secret(&bytes), "{name} holds a key");
     }
 }

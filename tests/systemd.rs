@@ -5,15 +5,20 @@
 
 mod support;
 
+use serde_json::json;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use support::World;
+use support::{UPDATE, World};
 use tokio::time::Instant;
 
 /// The longest that is waited for anything the daemon says.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A wish for every cell, in one commit.
+const ONE_MORE_OF_ALL: &str = "INSERT INTO outbox (key, kind, body) SELECT sku || warehouse_id, 'quantity.adjust', \
+    json_object('sku', sku, 'warehouse_id', warehouse_id, 'delta', 1) FROM stock WHERE quantity IS NOT NULL";
 
 /// A daemon started as the unit starts it, and what it tells systemd.
 struct Unit {
@@ -62,6 +67,12 @@ impl Unit {
             }
             assert!(started.elapsed() < PATIENCE, "no {assignment}; heard {:?}", self.heard);
         }
+    }
+
+    /// Takes what is said from now on without looking at it: nobody may wait for a full socket.
+    fn listen_no_more(&self) {
+        let socket = self.socket.try_clone().unwrap();
+        std::thread::spawn(move || while socket.recv(&mut [0; 4096]).is_ok() {});
     }
 
     fn signal(&self, name: &str) {
@@ -152,6 +163,108 @@ async fn a_reload_puts_limits_level_and_metrics_in_force_and_names_what_waits() 
     let log = std::fs::read_to_string(world.path.with_file_name("log")).unwrap();
     let waits = log.lines().find(|line| line.contains("\"keys\":\"service.timeout\""));
     assert!(waits.is_some_and(|line| line.contains("restart")), "{log}");
+    unit.signal("-TERM");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+}
+
+/// Another file for the key and another schedule, while the service takes its time over an update.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_of_key_files_and_schedules_drops_no_call() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let before = world.shop().await;
+    let slow = json!([{"Operation": UPDATE, "LatencyMs": 1500}]);
+    world.post("/_sandbox/faults", &slow).await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    world.sql(ONE_MORE_OF_ALL).await;
+    let sending = "SELECT count(*) FROM outbox WHERE state = 'sending'";
+    world.until("calls are in flight", async |world| world.number(sending).await > 0).await;
+    let (old, new) = (world.path.with_file_name("i"), world.path.with_file_name("elsewhere"));
+    std::fs::rename(&old, &new).unwrap();
+    let more = "[jobs.warehouses]\nschedule = \"* * * * * *\"\n";
+    std::fs::write(&unit.config, world.toml(more).replace("/i\"", "/elsewhere\"")).unwrap();
+    unit.signal("-HUP");
+    unit.hear_until("RELOADING=1");
+    unit.hear_until("READY=1");
+    assert!(world.number(sending).await > 0, "the calls are in flight still");
+    unit.listen_no_more();
+    let all = i64::try_from(before.len()).unwrap();
+    let applied = "SELECT count(*) FROM outbox WHERE state = 'applied'";
+    world.until("every wish is applied", async |world| world.number(applied).await == all).await;
+    let wanted: Vec<_> = before.into_iter().map(|(sku, warehouse, had)| (sku, warehouse, had + 1)).collect();
+    assert_eq!(world.shop().await, wanted, "once each");
+    let runs = "SELECT count(*) FROM run WHERE job = 'warehouses' AND trigger = 'schedule'";
+    world.until("the new schedule is in force", async |world| world.number(runs).await >= 2).await;
+    unit.signal("-TERM");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_that_names_the_right_key_file_heals_a_refused_key() {
+    let world = World::new().await;
+    world.track_all().await;
+    std::fs::write(world.path.with_file_name("elsewhere"), world.sandbox.integration_key()).unwrap();
+    world.write_key("nobody's");
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    unit.listen_no_more();
+    let said = |event: &str| {
+        let log = std::fs::read_to_string(world.path.with_file_name("log")).unwrap();
+        log.contains(&format!("\"event\":\"{event}\""))
+    };
+    world.until("the wrong key is refused", async |_| said("auth.refused")).await;
+    std::fs::write(&unit.config, world.toml("").replace("/i\"", "/elsewhere\"")).unwrap();
+    unit.signal("-HUP");
+    world.until("the right one works", async |_| said("auth.restored")).await;
+}
+
+/// A service that is slow to answer: the push stands in the middle of its calls when the stop comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_under_load_ends_with_0_within_10_s_and_knows_what_it_does_not_know() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let slow = json!([{"Operation": UPDATE, "LatencyMs": 60_000}]);
+    world.post("/_sandbox/faults", &slow).await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    unit.listen_no_more();
+    world.sql(ONE_MORE_OF_ALL).await;
+    let sending = "SELECT count(*) FROM outbox WHERE state = 'sending'";
+    world.until("calls are in flight", async |world| world.number(sending).await >= 50).await;
+    let stopping = Instant::now();
+    unit.signal("-TERM");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+    assert!(stopping.elapsed() < Duration::from_secs(10), "{:?}", stopping.elapsed());
+    let log = std::fs::read_to_string(world.path.with_file_name("log")).unwrap();
+    assert!(log.contains("\"event\":\"daemon.stopping\""), "{log}");
+    let count = async |states: &str| {
+        world.number(&format!("SELECT count(*) FROM outbox WHERE state IN ({states})")).await
+    };
+    assert!(count("'in_doubt'").await >= 50, "what was in flight is in doubt");
+    assert_eq!(count("'sending', 'applied', 'rejected', 'held'").await, 0, "and nothing is called decided");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_daemon_refuses_in_one_line_and_the_first_works_on() {
+    let world = World::new().await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    unit.listen_no_more();
+    let second = Command::new(env!("CARGO_BIN_EXE_tallyd"))
+        .args(["run", "--config"])
+        .arg(&unit.config)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(1), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(last.starts_with("tallyd: another tallyd already works on this database (lock "), "{said}");
+    world.wish("on", "no.such.kind", "{}").await;
+    world.until("the first works on", async |world| world.fate("on").await.0 == "rejected").await;
     unit.signal("-TERM");
     assert_eq!(unit.child.wait().unwrap().code(), Some(0));
 }

@@ -60,6 +60,7 @@ impl Daemon {
         let mut next: VecDeque<JobKind> = first.chain(others).chain([JobKind::Push]).collect();
         while let Some(kind) = next.pop_front() {
             let finished = job::run(&self.context, kind, Trigger::Once).await?;
+            finished.say_failed(None);
             let (refused, wakes) = (finished.refused, finished.wakes);
             once.runs.push(finished);
             if refused {

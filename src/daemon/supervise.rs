@@ -136,6 +136,7 @@ impl Supervisor {
                 Some(ended) = self.runs.join_next() => self.ended(ended).await?,
                 Some(answered) = self.desk.answered() => {
                     if let Some(finished) = answered? {
+                        finished.say_failed(None);
                         self.follow(&finished).await?;
                     }
                 }
@@ -257,7 +258,8 @@ impl Supervisor {
             Ok(finished) => finished?,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
-        self.retry_later(&finished);
+        let retry = self.retry_later(&finished);
+        finished.say_failed(retry);
         notify::status(&format!("{}: {}", finished.kind, finished.summary));
         if let Some(Some(trigger)) = self.slots.remove(&finished.kind) {
             self.begin(finished.kind, trigger);
@@ -281,8 +283,8 @@ impl Supervisor {
     }
 
     /// A job that failed is run again, slower each time: a daily one must not wait for tomorrow, and nobody else would
-    /// wake a push.
-    fn retry_later(&mut self, finished: &Finished) {
+    /// wake a push. How long it waits is returned; one that the refused key stopped waits for the key.
+    fn retry_later(&mut self, finished: &Finished) -> Option<Duration> {
         let kind = finished.kind;
         if finished.refused {
             self.prober.refused();
@@ -292,12 +294,13 @@ impl Supervisor {
             RunOutcome::Partial | RunOutcome::Failed if !finished.refused => {
                 let delays = self.retries.remove(&kind).map(|(_, delays)| delays);
                 let mut delays = delays.unwrap_or_else(|| first_delays(kind));
-                if let Some(delay) = delays.next() {
-                    self.retries.insert(kind, (Instant::now() + delay, delays));
-                }
+                let delay = delays.next()?;
+                self.retries.insert(kind, (Instant::now() + delay, delays));
+                Some(delay)
             }
             RunOutcome::Ok | RunOutcome::Interrupted | RunOutcome::Partial | RunOutcome::Failed => {
                 self.retries.remove(&kind);
+                None
             }
         }
     }
@@ -310,9 +313,10 @@ impl Supervisor {
             self.push_at.get_or_insert_with(|| Instant::now() + GATHER);
         }
         if let Some(heard) = self.context.store.event_last_resolved(self.heard).await? {
-            self.heard = heard;
+            let before = std::mem::replace(&mut self.heard, heard);
             self.push_at.get_or_insert_with(Instant::now);
             self.plan_settle(Duration::ZERO).await?;
+            job::tell_released(&self.context, before).await?;
         }
         self.desk.look(&self.context).await
     }

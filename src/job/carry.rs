@@ -6,6 +6,7 @@
 
 use super::call::{Answer, words};
 use super::record::Told;
+use super::tell::listed;
 use super::{Context, JobError, key_works, record};
 use crate::client::wire::Asked;
 use crate::client::{Request, Verdict as Answered};
@@ -118,10 +119,13 @@ async fn in_doubt(context: &Context, wishes: &[WishId], answer: &Answer, why: &s
     let detail = format!("sent, but no answer tells what became of it: {why}");
     let moves = all(wishes, State::InDoubt, Reason::NoAnswer, &detail);
     conclude(context, answer, &moves, Ending::Open).await?;
+    let (ids, keys) = listed(context, wishes).await;
     tracing::warn!(
         event = event::OUTBOX_IN_DOUBT,
         exchange = answer.id.0,
         wishes = wishes.len(),
+        ids,
+        keys,
         reason = Reason::NoAnswer.as_str(),
         "{} wish(es) are in doubt: {why}",
         wishes.len()

@@ -39,6 +39,7 @@ mod shipments;
 mod storefronts;
 mod suppliers;
 mod tally;
+mod tell;
 mod top_selling;
 mod verify;
 mod warehouses;
@@ -56,6 +57,7 @@ pub use prune::{Meant, Pruned, Retention, prune};
 pub use replay::{Facts, Replay, Replayed};
 pub use runner::{Finished, is_built, run, run_on};
 pub use settle::{due as settle_due, wait as settle_wait};
+pub use tell::tell_released;
 pub use verify::{Drift, VERIFY_CALLS, Verified, verify};
 
 use crate::journal::RunOutcome;

@@ -1,4 +1,6 @@
 //! The runner: opens a run in the journal, does the job, closes the run and says so in one log line.
+//!
+//! The line of a run that failed says when it is tried again, and only who began it knows that: [`Finished::say_failed`].
 
 use super::{Context, Input, JobError, Report};
 use super::{
@@ -11,12 +13,19 @@ use crate::model::{JobKind, RunId, Timestamp, Trigger};
 use crate::store::{Durability, StoreError};
 use crate::telemetry::event;
 use serde_json::json;
+use std::time::Duration;
 
 /// A run that is over.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// The job.
     pub kind: JobKind,
+    /// Its run in the journal.
+    pub run: RunId,
+    /// Why it ran.
+    pub trigger: Trigger,
+    /// How long it took, in milliseconds.
+    pub elapsed_ms: u64,
     /// How it ended.
     pub outcome: RunOutcome,
     /// What it did, or why it did not.
@@ -78,9 +87,11 @@ pub async fn run_on(
     let ended = context.now();
     let mut insist = context.insist("end a run");
     while insist.on(end(context, kind, run, &report, ended).await).await?.is_none() {}
-    say(kind, run, trigger, &report, ended.since(started).as_millis());
+    let elapsed_ms = u64::try_from(ended.since(started).as_millis()).unwrap_or(u64::MAX);
     let Report { outcome, summary, wakes } = report;
-    Ok(Finished { kind, outcome, summary, refused, wakes })
+    let finished = Finished { kind, run, trigger, elapsed_ms, outcome, summary, refused, wakes };
+    finished.say();
+    Ok(finished)
 }
 
 async fn begin(
@@ -149,32 +160,54 @@ fn failed(error: &JobError) -> Report {
     Report { outcome, summary: error.to_string(), wakes: None }
 }
 
-fn say(kind: JobKind, run: RunId, trigger: Trigger, report: &Report, elapsed_ms: u128) {
-    let (job, trigger, outcome) = (kind.as_str(), trigger.as_str(), report.outcome.as_str());
-    let elapsed_ms = u64::try_from(elapsed_ms).unwrap_or(u64::MAX);
-    let summary = &report.summary;
-    match report.outcome {
-        RunOutcome::Ok | RunOutcome::Interrupted => {
-            tracing::info!(
-                event = event::JOB_FINISHED,
-                job,
-                run = run.0,
-                trigger,
-                outcome,
-                elapsed_ms,
-                "{summary}"
-            );
+impl Finished {
+    fn say(&self) {
+        let (job, run, trigger) = (self.kind.as_str(), self.run.0, self.trigger.as_str());
+        let (outcome, elapsed_ms, summary) = (self.outcome.as_str(), self.elapsed_ms, &self.summary);
+        match self.outcome {
+            RunOutcome::Ok | RunOutcome::Interrupted => {
+                tracing::info!(
+                    event = event::JOB_FINISHED,
+                    job,
+                    run,
+                    trigger,
+                    outcome,
+                    elapsed_ms,
+                    "{summary}"
+                );
+            }
+            RunOutcome::Partial => {
+                tracing::warn!(
+                    event = event::JOB_FINISHED,
+                    job,
+                    run,
+                    trigger,
+                    outcome,
+                    elapsed_ms,
+                    "{summary}"
+                );
+            }
+            // Whoever began it says so.
+            RunOutcome::Failed => {}
         }
-        RunOutcome::Partial | RunOutcome::Failed => {
-            tracing::warn!(
-                event = event::JOB_FINISHED,
-                job,
-                run = run.0,
-                trigger,
-                outcome,
-                elapsed_ms,
-                "{summary}"
-            );
+    }
+
+    /// One line for a run that failed, nothing for any other; `retry` is when it is tried again.
+    pub fn say_failed(&self, retry: Option<Duration>) {
+        if self.outcome != RunOutcome::Failed {
+            return;
         }
+        let (job, trigger, reason) = (self.kind.as_str(), self.trigger.as_str(), &self.summary);
+        let again = retry.map_or_else(String::new, |delay| format!(", tried again in {} s", delay.as_secs()));
+        tracing::warn!(
+            event = event::JOB_FAILED,
+            job,
+            run = self.run.0,
+            trigger,
+            reason,
+            retry_s = retry.map(|delay| delay.as_secs()),
+            elapsed_ms = self.elapsed_ms,
+            "{job} failed{again}: {reason}"
+        );
     }
 }

@@ -4,7 +4,7 @@ use super::error::Doing;
 use super::event::RELEASED;
 use super::outbox::Verdict;
 use super::{Store, StoreError, Write};
-use crate::model::{Timestamp, WarehouseId, WishId};
+use crate::model::{Position, Timestamp, WarehouseId, WishId};
 use crate::outbox::{Reason, State};
 use crate::reconcile::brake::Hour;
 use sqlx::FromRow;
@@ -58,17 +58,28 @@ impl Store {
                    WHERE t.released_ms IS NULL GROUP BY t.id ORDER BY t.id";
         sqlx::query_as(sql).fetch_all(&self.read).await.doing("read the brakes' trips")
     }
+
+    /// What a person released after this position: the trip, none where the wishes were held without one, and how many
+    /// wishes.
+    pub async fn brake_released(&self, after: Position) -> Result<Vec<(Option<i64>, i64)>, StoreError> {
+        let sql = "SELECT trip, count(*) FROM ( \
+                       SELECT o.released_ms, (SELECT max(w.trip_id) FROM brake_trip_wish w WHERE w.wish_id = o.id) AS trip \
+                       FROM outbox o WHERE o.released_ms IN (SELECT at_ms FROM event WHERE position > ?1 AND kind = ?2)) \
+                   GROUP BY released_ms, trip ORDER BY released_ms, trip";
+        let query = sqlx::query_as(sql).bind(after.0).bind(RELEASED);
+        query.fetch_all(&self.read).await.doing("read what a person released")
+    }
 }
 
 impl Write {
-    /// Holds the wishes of a trip, with its numbers; how many it holds is returned.
+    /// Holds the wishes of a trip, with its numbers; its id and how many it holds are returned.
     pub async fn brake_trip(
         &mut self,
         reason: Reason,
         what: &str,
         wishes: &BTreeSet<WishId>,
         at: Timestamp,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<(i64, u64), StoreError> {
         let sql = "INSERT INTO brake_trip (at_ms, what) VALUES (?1, ?2) RETURNING id";
         let trip: i64 = sqlx::query_scalar(sql)
             .bind(at.0)
@@ -86,7 +97,7 @@ impl Write {
             Verdict::new(*id, State::Held, Some(reason.as_str()), detail)
         };
         let moves: Vec<Verdict> = wishes.iter().map(held).collect();
-        self.outbox_move(State::Pending, &moves, at).await
+        Ok((trip, self.outbox_move(State::Pending, &moves, at).await?))
     }
 
     /// Lets held wishes go, once: those of these keys, or of all trips that are open (`keys` empty). They are read

@@ -7,6 +7,7 @@ use crate::model::{ExchangeId, Timestamp, WishId};
 use crate::outbox::State;
 use serde::Serialize;
 use sqlx::FromRow;
+use std::collections::BTreeMap;
 
 /// A wish as it stands in the table.
 #[derive(Clone, Debug, FromRow)]
@@ -165,6 +166,14 @@ impl Store {
         let sql = format!("{COLUMNS} WHERE key = ?1");
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(key);
         query.fetch_optional(&self.read).await.doing("read a wish")
+    }
+
+    /// The keys of these wishes.
+    pub async fn outbox_keys(&self, wishes: &[WishId]) -> Result<BTreeMap<WishId, String>, StoreError> {
+        let sql = "SELECT id, key FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
+        let query = sqlx::query_as(sql).bind(super::cells::json(wishes));
+        let rows: Vec<(i64, Text)> = query.fetch_all(&self.read).await.doing("read the keys of wishes")?;
+        Ok(rows.into_iter().map(|(id, key)| (WishId(id), key.into())).collect())
     }
 
     /// How many wishes stand in each state.

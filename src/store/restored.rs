@@ -67,7 +67,7 @@ impl Write {
             return Ok(0);
         }
         let what = format!("{}; this may have been done since", restored.how);
-        self.brake_trip(Reason::Restored, &what, &doubles, at).await
+        Ok(self.brake_trip(Reason::Restored, &what, &doubles, at).await?.1)
     }
 
     /// An adjust in doubt cannot be decided by a look any more: the cell may have moved on and come back since. It is

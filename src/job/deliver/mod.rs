@@ -24,6 +24,7 @@ pub(super) use look::{Looker, Seen, order, shipment};
 use super::call::Answer;
 use super::carry::{self, Load, WRITE_ANSWER, Went};
 use super::push::Tally;
+use super::tell::tell;
 use super::{Context, JobError};
 use crate::client::Request;
 use crate::client::wire::Invalid;
@@ -32,7 +33,6 @@ use crate::model::{Lane, Position, RunId, ShipmentId, Sku, Timestamp, WishId};
 use crate::outbox::{self, Body, Reason, State};
 use crate::reconcile::Plan;
 use crate::store::{CellWrite, Claim, Durability, Kept, StoreError, Verdict, WishRow, Write};
-use crate::telemetry::event;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -211,7 +211,7 @@ impl<'a> Deliver<'a> {
         let mut write = self.context.store.begin(Durability::Full).await?;
         write.outbox_move(State::Pending, &moves, self.context.now()).await?;
         write.commit().await?;
-        tell(&moves);
+        tell(self.context, &moves).await;
         tally.count(&moves);
         Ok(())
     }
@@ -320,7 +320,7 @@ impl<'a> Deliver<'a> {
                 break moves;
             }
         };
-        tell(&moves);
+        tell(self.context, &moves).await;
         tally.count(&moves);
         Ok(())
     }
@@ -390,18 +390,4 @@ fn refusal(id: WishId, messages: &[String]) -> Verdict {
 fn unmatched(id: WishId) -> Verdict {
     let detail = "the answer does not say what became of it";
     Verdict::new(id, State::InDoubt, Some(Reason::Unmatched.as_str()), detail)
-}
-
-fn tell(moves: &[Verdict]) {
-    for verdict in moves {
-        let (wish, reason) = (verdict.id.0, verdict.reason);
-        let detail = verdict.detail.as_deref().unwrap_or_default();
-        if verdict.to == State::Held.as_str() {
-            tracing::warn!(event = event::OUTBOX_HELD, wish, reason, "{detail}");
-        } else if verdict.to == State::InDoubt.as_str() {
-            tracing::warn!(event = event::OUTBOX_IN_DOUBT, wish, reason, "{detail}");
-        } else {
-            tracing::info!(event = event::OUTBOX_SETTLED, wish, reason, outcome = verdict.to, "{detail}");
-        }
-    }
 }

@@ -130,7 +130,7 @@ async fn agreed(
     let moves = [Verdict::new(id, State::Applied, None, detail)];
     write.outbox_move(State::Sending, &moves, deliver.context.now()).await?;
     write.commit().await?;
-    tell(&moves);
+    tell(deliver.context, &moves).await;
     tally.count(&moves);
     Ok(())
 }

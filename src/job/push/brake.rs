@@ -98,24 +98,24 @@ async fn hold(context: &Context, now: Timestamp, trips: &[Trip]) -> Result<u64, 
         return Ok(0);
     }
     let mut write = context.store.begin(Durability::Full).await?;
-    let mut held = 0;
+    let mut tripped = Vec::new();
     for trip in trips {
         let reason = match trip {
             Trip::Zeroing { .. } => Reason::Brake,
             Trip::Jump { .. } => Reason::Jump,
         };
-        held += write.brake_trip(reason, &trip.to_string(), trip.wishes(), now).await?;
+        tripped.push(write.brake_trip(reason, &trip.to_string(), trip.wishes(), now).await?);
     }
     write.commit().await?;
-    for trip in trips {
-        let wishes = trip.wishes().len();
+    for (what, (trip, wishes)) in trips.iter().zip(&tripped) {
         tracing::error!(
             event = event::BRAKE_TRIPPED,
+            trip,
             wishes,
-            "{trip}; {wishes} wish(es) are held: look at them, then tallyd outbox release --all, or cancel them"
+            "{what}; {wishes} wish(es) are held: look at them, then tallyd outbox release --all, or cancel them"
         );
     }
-    Ok(held)
+    Ok(tripped.iter().map(|(_, wishes)| wishes).sum())
 }
 
 /// The write a cell is heading for, as far as the facts at hand tell.

@@ -18,6 +18,7 @@ pub(super) use self::foresee::foresee;
 use self::pipeline::Pipeline;
 use self::work::Work;
 use super::deliver::Deliver;
+use super::tell::tell;
 use super::{Context, JobError, Report};
 use crate::model::{Cell, ExchangeId, RunId, Sku, WishId};
 use crate::outbox::{Reason, State};
@@ -107,6 +108,7 @@ impl Push<'_> {
         let mut write = self.context.store.begin(Durability::Full).await?;
         self.tally.rejected += write.outbox_move(State::Pending, moves, self.context.now()).await?;
         write.commit().await?;
+        tell(self.context, moves).await;
         Ok(())
     }
 
@@ -123,6 +125,7 @@ impl Push<'_> {
         let mut write = self.context.store.begin(Durability::Full).await?;
         self.tally.held += write.outbox_move(State::Pending, &moves, self.context.now()).await?;
         write.commit().await?;
+        tell(self.context, &moves).await;
         Ok(())
     }
 
@@ -151,7 +154,8 @@ impl Push<'_> {
         write.outbox_move(State::Pending, &moves.waiting, now).await?;
         write.outbox_move(State::Held, &moves.superseded, now).await?;
         write.commit().await?;
-        moves.tell();
+        tell(self.context, &moves.waiting).await;
+        tell(self.context, &moves.superseded).await;
         Ok(true)
     }
 }
@@ -212,15 +216,6 @@ impl Settled {
                     if from_held { &mut self.superseded } else { &mut self.waiting }.push(verdict);
                 }
             }
-        }
-    }
-
-    fn tell(&self) {
-        use crate::telemetry::event;
-        for verdict in self.waiting.iter().filter(|verdict| verdict.reason == Some(Reason::Conflict.as_str()))
-        {
-            let detail = verdict.detail.as_deref().unwrap_or_default();
-            tracing::warn!(event = event::CONFLICT_OPENED, wish = verdict.id.0, "{detail}");
         }
     }
 }

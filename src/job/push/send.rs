@@ -9,7 +9,7 @@ use crate::job::call::Answer;
 use crate::job::carry::{self, Ending, Load, Went};
 use crate::job::record::Told;
 use crate::job::settle::{self, Tally};
-use crate::job::{Context, JobError, key_works};
+use crate::job::{Context, JobError, key_works, tell};
 use crate::limiter::Pace;
 use crate::model::{Cell, Lane, Operation, Quantity, RunId, Sku, WishId};
 use crate::outbox::{Reason, State};
@@ -187,6 +187,7 @@ async fn refused_whole(
     let mut write = context.store.begin(Durability::Full).await?;
     let rejected = write.outbox_move(State::Pending, &moves, context.now()).await?;
     write.commit().await?;
+    tell::tell(context, &moves).await;
     Ok(Sent::Concluded { cells, applied: 0, rejected, held: 0, in_doubt: 0 })
 }
 
@@ -217,7 +218,7 @@ async fn accepted(
     let is_unclear = matches!(told, Told::Unclear(_));
     let written: Vec<CellWrite> = lines.iter().map(|line| line.write.clone()).collect();
     carry::conclude(context, answer, &moves, Ending::Answered(&written, &told)).await?;
-    tell(context, &lines, &moves, answer);
+    say(context, &lines, &moves, answer).await;
     let looked =
         if is_unclear { settle::look_back(context, run, answer.id).await? } else { Tally::default() };
     let tally = |state: State| moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64;
@@ -234,22 +235,29 @@ fn cells(lines: &[Line]) -> Vec<Cell> {
     lines.iter().map(|line| line.work.cell.clone()).collect()
 }
 
-/// One log line a call: what moved, and the window in which a sale at the service could not be seen.
-fn tell(context: &Context, lines: &[Line], moves: &[Verdict], answer: &Answer) {
+/// One log line a call: what moved, and the window in which a sale at the service could not be seen. What did not go
+/// the way of the others has a line of its own.
+async fn say(context: &Context, lines: &[Line], moves: &[Verdict], answer: &Answer) {
     let oldest = lines.iter().filter_map(|line| line.work.fact_at).min();
     let window_ms = oldest.map(|at| u64::try_from(context.now().since(at).as_millis()).unwrap_or(u64::MAX));
     let written: i64 = lines
         .iter()
         .map(|line| (line.write.written.0 - line.write.before.unwrap_or(Quantity(0)).0).abs())
         .sum();
+    let wishes: Vec<WishId> = moves.iter().map(|verdict| verdict.id).collect();
+    let (ids, keys) = tell::listed(context, &wishes).await;
     tracing::info!(
         event = event::OUTBOX_SETTLED,
         exchange = answer.id.0,
         entries = lines.len(),
-        wishes = moves.len(),
+        wishes = wishes.len(),
+        ids,
+        keys,
         units_moved = written,
         window_ms,
         "{} entries answered",
         lines.len()
     );
+    let others = moves.iter().filter(|verdict| verdict.to != State::Applied.as_str());
+    tell::tell(context, &others.cloned().collect::<Vec<_>>()).await;
 }

@@ -2,7 +2,7 @@
 
 use super::Tally;
 use super::case::{Case, What};
-use crate::job::{Context, JobError};
+use crate::job::{Context, JobError, tell};
 use crate::model::WishId;
 use crate::outbox::{Reason, State};
 use crate::reconcile::doubt::Settlement;
@@ -58,7 +58,7 @@ async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<boo
         write.delivery_made(*wish, id).await?;
     }
     write.commit().await?;
-    tell(case, "landed", &detail);
+    say(context, case, "landed", &detail).await;
     Ok(true)
 }
 
@@ -93,7 +93,7 @@ async fn not_landed(context: &Context, case: &Case) -> Result<bool, JobError> {
     }
     write.cells_free(now).await?;
     write.commit().await?;
-    tell(case, "did not land", &detail);
+    say(context, case, "did not land", &detail).await;
     Ok(true)
 }
 
@@ -113,13 +113,8 @@ async fn undecided(context: &Context, case: &Case, reason: Reason, detail: &str)
     };
     write.commit().await?;
     if moved > 0 {
-        let (key, reason) = (&case.key, reason.as_str());
-        tracing::warn!(
-            event = event::OUTBOX_HELD,
-            key,
-            reason,
-            "the wish `{key}` waits for a person: {detail}"
-        );
+        // A shipment that stays in doubt waits for a person all the same.
+        tell::tell(context, &case.moves(State::Held, Some(reason), detail)).await;
     }
     Ok(())
 }
@@ -138,7 +133,17 @@ impl Case {
     }
 }
 
-fn tell(case: &Case, what: &str, detail: &str) {
-    let (exchange, key, wishes) = (case.exchange.0, &case.key, case.wishes.len());
-    tracing::info!(event = event::OUTBOX_SETTLED, exchange, key, wishes, "the wish `{key}` {what}: {detail}");
+/// One line a case: the wishes of a cell go the same way.
+async fn say(context: &Context, case: &Case, what: &str, detail: &str) {
+    let (exchange, wishes) = (case.exchange.0, case.wishes.len());
+    let (ids, keys) = tell::listed(context, &case.wishes).await;
+    tracing::info!(
+        event = event::OUTBOX_SETTLED,
+        exchange,
+        wishes,
+        ids,
+        keys,
+        "the wish `{}` {what}: {detail}",
+        case.key
+    );
 }

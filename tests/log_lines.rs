@@ -1,0 +1,181 @@
+//! What the program writes to its log, read as an operator's tools read it: each line about a wish names it, a failure
+//! is one line that says when it is tried again, and what a person released is said by the daemon that heard it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::process::{Child, Command, Stdio};
+use support::{UPDATE, World};
+
+/// The program against the shop of a world; what it logs goes to a file.
+struct Desk<'a> {
+    world: &'a World,
+    more: &'static str,
+}
+
+impl Desk<'_> {
+    fn command(&self, args: &[&str]) -> Command {
+        let config = self.world.path.with_file_name("tallyd.toml");
+        std::fs::write(&config, self.world.toml(self.more)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+        command.arg("--config").arg(config).args(args).env("TALLYD_JOBS__SETTLE__ENABLED", "true");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    /// The lines of one command.
+    async fn lines(&self, args: &[&str]) -> Vec<Value> {
+        let mut command = self.command(args);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        parsed(&String::from_utf8(output.stderr).unwrap())
+    }
+
+    /// The daemon, until it is dropped.
+    fn daemon(&self) -> Daemon {
+        let log = std::fs::File::create(self.log()).unwrap();
+        Daemon(self.command(&["run"]).stderr(log).spawn().unwrap())
+    }
+
+    fn log(&self) -> std::path::PathBuf {
+        self.world.path.with_file_name("log")
+    }
+
+    /// The first line of the daemon with this event, as soon as there is one.
+    async fn line(&self, event: &str) -> Value {
+        let find = || {
+            let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+            let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            parsed(whole).into_iter().find(|line| line["event"] == event)
+        };
+        self.world.until(&format!("{event} is written"), async |_| find().is_some()).await;
+        find().unwrap()
+    }
+}
+
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn parsed(log: &str) -> Vec<Value> {
+    log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+async fn id(world: &World, key: &str) -> i64 {
+    world.number(&format!("SELECT id FROM outbox WHERE key = '{key}'")).await
+}
+
+/// The event, reason and outcome of the one line about this wish alone.
+async fn own_line(world: &World, lines: &[Value], key: &str) -> (String, String, String) {
+    let own: Vec<&Value> = lines.iter().filter(|line| line["key"] == key).collect();
+    let [line] = own[..] else { panic!("{key} has {} lines: {lines:#?}", own.len()) };
+    assert_eq!(line["wish"], id(world, key).await, "{line}");
+    let field = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+    (field("event"), field("reason"), field("outcome"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_line_about_a_wish_names_its_id_and_its_key() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let mut stocked = world.shop().await;
+    stocked.retain(|(_, _, quantity)| *quantity > 2);
+    stocked.dedup_by(|a, b| a.0 == b.0);
+    let [(sku, warehouse, _), (other, its_warehouse, _), (third, third_warehouse, _), ..] = &stocked[..]
+    else {
+        panic!("too little stock: {stocked:?}")
+    };
+    let wishes = [
+        ("fine", "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": -1})),
+        ("below", "quantity.adjust", json!({"sku": other, "warehouse_id": its_warehouse, "delta": -999_999})),
+        ("nobody", "quantity.set", json!({"sku": "NO-SUCH-SKU", "warehouse_id": 1, "quantity": 1})),
+        ("nonsense", "no.such.kind", json!({})),
+        ("attic", "warehouse.create", json!({"Name": "Attic", "Type": "Standard"})),
+        (
+            "moved",
+            "quantity.set",
+            json!({"sku": third, "warehouse_id": third_warehouse, "quantity": 1, "seen": 999}),
+        ),
+    ];
+    for (key, kind, body) in &wishes {
+        world.wish(key, kind, &body.to_string()).await;
+    }
+    let desk = Desk { world: &world, more: "[quantities]\npolicy = \"ask\"\n" };
+    let lines = desk.lines(&["run", "--once"]).await;
+    let told = |event: &str, reason: &str, outcome: &str| (event.into(), reason.into(), outcome.into());
+    for (key, expected) in [
+        ("below", told("outbox.held", "negative", "")),
+        ("nobody", told("outbox.settled", "unknown_sku", "rejected")),
+        ("nonsense", told("outbox.settled", "unknown_kind", "rejected")),
+        ("attic", told("outbox.settled", "", "applied")),
+        ("moved", told("conflict.opened", "", "")),
+    ] {
+        assert_eq!(own_line(&world, &lines, key).await, expected, "{key}");
+    }
+    let call = lines.iter().find(|line| line["entries"].is_number()).unwrap();
+    assert_eq!((&call["ids"], &call["keys"]), (&json!(id(&world, "fine").await.to_string()), &json!("fine")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wishes_in_doubt_are_named_and_so_is_what_a_look_decides() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    world.post("/_sandbox/faults", &json!([{"Operation": UPDATE, "Drop": "after", "Times": 1}])).await;
+    let (sku, warehouse, _) = world.shop().await.into_iter().find(|(.., quantity)| *quantity > 9).unwrap();
+    for key in ["one", "two"] {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": -1}).to_string();
+        world.wish(key, "quantity.adjust", &body).await;
+    }
+    let desk = Desk { world: &world, more: "" };
+    let lines = desk.lines(&["run", "--once"]).await;
+    let doubt = lines.iter().find(|line| line["event"] == "outbox.in_doubt").unwrap();
+    let ids = format!("{}, {}", id(&world, "one").await, id(&world, "two").await);
+    assert_eq!((&doubt["ids"], &doubt["keys"]), (&json!(ids), &json!("one, two")));
+    let decided = lines.iter().find(|line| line["event"] == "outbox.settled").unwrap();
+    assert_eq!((&decided["keys"], &decided["exchange"]), (&doubt["keys"], &doubt["exchange"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_failed_is_one_line_that_says_when_it_is_tried_again() {
+    let world = World::new().await;
+    world.track_all().await;
+    let broken = json!([{"Operation": "GET /api/Warehouses", "Status": 400}]);
+    world.post("/_sandbox/faults", &broken).await;
+    let desk = Desk { world: &world, more: "[jobs.warehouses]\nschedule = \"* * * * * *\"\n" };
+    let _daemon = desk.daemon();
+    let failed = desk.line("job.failed").await;
+    let run = failed["run"].as_i64().unwrap();
+    assert_eq!((&failed["job"], &failed["level"]), (&json!("warehouses"), &json!("WARN")));
+    assert!(failed["retry_s"].as_i64().unwrap() >= 1 && failed["elapsed_ms"].is_number(), "{failed}");
+    assert!(failed["reason"].as_str().unwrap().contains("400"), "{failed}");
+    let log = std::fs::read_to_string(desk.log()).unwrap();
+    assert_eq!(log.matches(&format!("\"run\":{run},")).count(), 1, "said once: {log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_daemon_says_what_a_person_released() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let desk = Desk { world: &world, more: "" };
+    let _daemon = desk.daemon();
+    desk.line("daemon.ready").await;
+    for (n, (sku, warehouse, _)) in world.shop().await.iter().enumerate() {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 0}).to_string();
+        world.wish(&format!("z{n}"), "quantity.set", &body).await;
+    }
+    let tripped = desk.line("brake.tripped").await;
+    world.until("the wishes are held", async |world| world.fate("z0").await.0 != "pending").await;
+    desk.lines(&["outbox", "release", "--all"]).await;
+    let released = desk.line("brake.released").await;
+    assert_eq!(released["trip"], tripped["trip"], "{tripped} {released}");
+    assert!(released["wishes"].as_i64().unwrap() > 0, "{released}");
+}
