@@ -154,7 +154,7 @@ fn account(source: &KeySource, base_url: &str, is_keyed: bool) -> Option<Account
 }
 
 /// One call in a run of its own, so that it stands in the journal.
-async fn probe(context: Context, account: Option<Account>) -> Result<bool, StoreError> {
+pub(super) async fn probe(context: Context, account: Option<Account>) -> Result<bool, StoreError> {
     let now = context.now();
     let mut write = context.store.begin(Durability::Normal).await?;
     let run = write.run_begin(context.session_id, JobKind::WorkQueue, Trigger::Retry, now).await?;

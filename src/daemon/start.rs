@@ -132,6 +132,19 @@ impl Daemon {
         &self.context
     }
 
+    /// One probe of a refused key, as the loop makes them, for a simulation that has a loop of its own; the refusal is
+    /// lifted where the service accepts the key.
+    pub fn probe(&self) -> impl Future<Output = Result<bool, StoreError>> + Send + use<> {
+        let (context, account) = (self.context.clone(), self.account().ok());
+        async move {
+            let works = keys::probe(context.clone(), account).await?;
+            if works {
+                context.limiter.lift_refusal();
+            }
+            Ok(works)
+        }
+    }
+
     /// Works until `stop`, then drains and closes. What comes over `reload` is put in force without dropping a call.
     pub async fn run(
         mut self,

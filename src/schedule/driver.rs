@@ -8,7 +8,7 @@
 //! under a lock, on the scheduler's task: it hands the due time on (a `try_send`) and returns. Should the crate
 //! have to go, a loop over [`Schedule::next_start`] takes its place in this file.
 
-use super::{Missed, Schedule};
+use super::{Occurrences, Schedule, Wall};
 use crate::model::{Clock, JobKind, Timestamp};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
@@ -28,10 +28,6 @@ use tokio_cron_scheduler::{
 const UNUSED_EXPRESSION: &str = "* * * * * *";
 /// The actors' channels; more jobs than this in one tick would be dropped, and there are fifteen kinds.
 const CHANNEL: usize = 256;
-/// A clock set back by more than this makes all next ticks wrong; smaller steps only delay one.
-const SET_BACK: Duration = Duration::from_secs(10);
-/// A tick that comes later than this after its start was missed (the machine slept), and goes by the policy.
-const LATE: Duration = Duration::from_secs(60);
 
 /// The scheduler refused; its own words say little, so ours name what was attempted.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +57,8 @@ impl Driver {
         clock: Arc<dyn Clock>,
         fire: impl Fn(JobKind, Timestamp) + Send + Sync + 'static,
     ) -> Result<Self, DriverError> {
-        let state = State { latest: clock.now(), clock, slots: HashMap::new(), pulse: Pulse::default() };
+        let wall = Wall::new(clock.now());
+        let state = State { wall, clock, slots: HashMap::new(), pulse: Pulse::default() };
         let board = Board(Arc::new(Mutex::new(state)));
         let scheduler = JobScheduler::new_with_storage_and_code(
             Box::new(board.clone()),
@@ -158,55 +155,49 @@ struct Board(Arc<Mutex<State>>);
 
 struct State {
     clock: Arc<dyn Clock>,
-    latest: Timestamp,
+    wall: Wall,
     slots: HashMap<JobId, Slot>,
     pulse: Pulse,
 }
 
 struct Slot {
-    kind: JobKind,
-    schedule: Schedule,
+    occurrences: Occurrences,
     row: Option<JobStoredData>,
-    fired: Option<Timestamp>,
 }
 
 impl Slot {
     /// The next tick after `after`, in the scheduler's unit: seconds since 1970, 0 for never.
     fn tick_after(&self, after: Timestamp) -> u64 {
-        let start = self.schedule.next_start(self.kind, after);
+        let start = self.occurrences.next_start(after);
         start.and_then(|start| u64::try_from(start.0 / 1000).ok()).unwrap_or(0)
     }
 }
 
 impl Board {
     fn open(&self, id: JobId, kind: JobKind, schedule: Schedule) {
-        lock(&self.0).slots.insert(id, Slot { kind, schedule, row: None, fired: None });
+        let occurrences = Occurrences::new(kind, schedule);
+        lock(&self.0).slots.insert(id, Slot { occurrences, row: None });
     }
 
     fn has(&self, kind: JobKind) -> bool {
-        lock(&self.0).slots.values().any(|slot| slot.kind == kind)
+        lock(&self.0).slots.values().any(|slot| slot.occurrences.job() == kind)
     }
 
     /// What stands on the board and not, or not so, in `entries`.
     fn outdated(&self, entries: &[(JobKind, Schedule)]) -> Vec<(JobId, JobKind)> {
         let state = lock(&self.0);
+        let slots = state.slots.iter().map(|(id, slot)| (*id, &slot.occurrences));
         let same =
-            |slot: &Slot| entries.iter().any(|(kind, new)| *kind == slot.kind && *new == slot.schedule);
-        state.slots.iter().filter(|(_, slot)| !same(slot)).map(|(id, slot)| (*id, slot.kind)).collect()
+            |on: &Occurrences| entries.iter().any(|(kind, new)| *kind == on.job() && new == on.schedule());
+        slots.filter(|(_, on)| !same(on)).map(|(id, on)| (id, on.job())).collect()
     }
 
     /// The occurrence a tick stands for, once: a slow scheduler may tick twice for it.
     fn due(&self, id: JobId) -> Option<(JobKind, Timestamp)> {
         let mut state = lock(&self.0);
         let now = state.clock.now();
-        let slot = state.slots.get_mut(&id)?;
-        let due = slot.schedule.latest_started(slot.kind, now)?;
-        if slot.fired.is_some_and(|fired| due <= fired) {
-            return None;
-        }
-        slot.fired = Some(due);
-        let late = now.since(slot.schedule.start_of(slot.kind, due)) > LATE;
-        (!late || slot.schedule.policy() == Missed::RunOnce).then_some((slot.kind, due))
+        let occurrences = &mut state.slots.get_mut(&id)?.occurrences;
+        occurrences.due(now).map(|due| (occurrences.job(), due))
     }
 
     fn insert(&self, mut row: JobStoredData) {
@@ -237,9 +228,7 @@ impl Board {
         let mut state = lock(&self.0);
         state.pulse.0.fetch_add(1, Ordering::Relaxed);
         let now = state.clock.now();
-        let set_back = now.plus(SET_BACK) < state.latest;
-        state.latest = if set_back { now } else { now.max(state.latest) };
-        if set_back {
+        if state.wall.is_set_back(now) {
             state.slots.values_mut().for_each(|slot| slot.start_again(now));
         }
         state.slots.values().filter_map(|slot| slot.row.as_ref()).map(next_tick).collect()
@@ -249,7 +238,7 @@ impl Board {
 impl Slot {
     fn start_again(&mut self, now: Timestamp) {
         let next = self.tick_after(now);
-        self.fired = None;
+        self.occurrences.start_again();
         if let Some(row) = &mut self.row {
             (row.next_tick, row.last_tick) = (next, None);
         }

@@ -1,5 +1,6 @@
 //! The ticking, with the board asked directly where time matters, and for one real second where it must be.
 
+use super::super::Missed;
 use super::*;
 use crate::model::Moment;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -36,8 +37,8 @@ fn schedule(expression: &str, zone: &str, missed: Missed) -> Schedule {
 
 fn board(now: &str, entry: Schedule) -> (Board, Arc<TestClock>, JobId) {
     let clock = Arc::new(TestClock(Some(AtomicI64::new(at(now).0))));
-    let state =
-        State { latest: clock.now(), clock: clock.clone(), slots: HashMap::new(), pulse: Pulse::default() };
+    let wall = Wall::new(clock.now());
+    let state = State { wall, clock: clock.clone(), slots: HashMap::new(), pulse: Pulse::default() };
     let board = Board(Arc::new(Mutex::new(state)));
     let mut job = Job::new(UNUSED_EXPRESSION, |_, _| {}).unwrap();
     board.open(job.guid(), JobKind::Balances, entry);
@@ -117,7 +118,7 @@ async fn a_reload_keeps_what_did_not_change() {
     let mut driver = Driver::start(entries, Arc::new(TestClock(None)), |_, _| {}).await.unwrap();
     let ids = |driver: &Driver| {
         let state = lock(&driver.board.0);
-        let mut ids: Vec<_> = state.slots.iter().map(|(id, slot)| (slot.kind, *id)).collect();
+        let mut ids: Vec<_> = state.slots.iter().map(|(id, slot)| (slot.occurrences.job(), *id)).collect();
         ids.sort();
         ids
     };

@@ -2,6 +2,7 @@
 //!
 //! It reads requests and answers as the document writes them, with a JSON reader and nothing of the daemon's own.
 
+use super::auditor::Auditor;
 use super::books::Books;
 use super::calls::Calls;
 use super::storm::Mishap;
@@ -24,11 +25,21 @@ pub struct Audit {
     pub mishaps: BTreeMap<Mishap, usize>,
     /// Stands for every deed in its order: what the same seed must repeat.
     pub fingerprint: u64,
+    /// Judges a full world in the place of all of the above, step by step.
+    pub full: Option<Auditor>,
 }
 
 impl Audit {
+    /// A request sets out; its number, for a full world.
+    pub fn sent(&mut self, request: &Request, at_ms: i64, is_lost: bool) -> usize {
+        self.full.as_mut().map_or(0, |full| full.sent(request, at_ms, is_lost))
+    }
+
     pub fn arrived(&mut self, operation: Operation, at_ms: i64) -> usize {
-        self.calls.arrived(operation.as_str(), at_ms)
+        let Some(full) = &mut self.full else { return self.calls.arrived(operation.as_str(), at_ms) };
+        let broken = full.quota.arrived(operation.as_str(), at_ms);
+        full.violations.extend(broken);
+        0
     }
 
     pub fn befell(&mut self, operation: Operation, mishap: Option<Mishap>) {
@@ -37,17 +48,30 @@ impl Audit {
         }
     }
 
-    pub fn left(&mut self, call: usize, at_ms: i64) {
-        self.calls.left(call, at_ms);
+    pub fn left(&mut self, operation: Operation, call: usize, at_ms: i64) {
+        match &mut self.full {
+            Some(full) => full.quota.left(operation.as_str()),
+            None => self.calls.left(call, at_ms),
+        }
+    }
+
+    /// What a replica answers that is behind.
+    pub fn as_of(&self, at_ms: i64, answer: &mut Response) {
+        if let Some(full) = &self.full {
+            full.as_of(at_ms, answer);
+        }
     }
 
     /// Takes down what the service did.
-    pub fn done(&mut self, request: &Request, answer: &Response) {
+    pub fn done(&mut self, request: &Request, answer: &Response, call: usize, at_ms: i64) {
         let body = request.body.as_deref().unwrap_or_default();
         let text = String::from_utf8_lossy(body);
         let mut hasher = DefaultHasher::new();
         (self.fingerprint, request.operation, &request.path, body, answer.status).hash(&mut hasher);
         self.fingerprint = hasher.finish();
+        if let Some(full) = &mut self.full {
+            return full.done(request, answer, call, at_ms);
+        }
         assert_ne!(answer.status, 400, "the daemon sent what makes no sense: {text}");
         if answer.status != 200 {
             return;
@@ -90,12 +114,13 @@ impl Audit {
     }
 }
 
-fn json(bytes: &[u8]) -> Value {
+pub fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_default()
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().unwrap().to_owned()
+/// A text; empty where there is none.
+pub fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// A number as the service writes it, `28` or `28.0`.

@@ -4,32 +4,68 @@
 //! seed has one order of events. Tokio's paused time is not used: it runs ahead to the next timer as soon as the
 //! runtime is idle, and it *is* idle while SQLite works in its own thread; the timer would be that of a connection's
 //! own time-out.
+//!
+//! The host is a machine of its own: its calendar may be wrong ([`SimClock::set_calendar`]), and it may be suspended
+//! ([`SimClock::suspend`]): its timers then stand still, as those of the kernel's monotonic clock do, while the rest of
+//! the world goes on. Only the host's sleepers use [`Clock::sleep`]; the others wait by [`SimClock::elsewhere`].
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tallyd::model::time::Sleep;
+use tallyd::model::time::{Sleep, millis};
 use tallyd::model::{Clock, Moment, Timestamp};
 
-/// When every world begins: Monday, 2 March 2026, 08:00 UTC.
+/// When a world begins unless it says otherwise: Monday, 2 March 2026, 08:00 UTC.
 pub const START_MS: i64 = 1_772_438_400_000;
+/// The host was up for so long by then.
+const UPTIME_MS: i64 = 1_000_000;
 
 /// A clock that is moved by hand; clones are handles to the same one.
 #[derive(Clone)]
 pub struct SimClock(Arc<Mutex<State>>);
 
+#[derive(Default)]
 struct State {
     now_ms: i64,
+    /// How far the host's calendar is ahead.
+    ahead_ms: i64,
+    /// How long the host was suspended, not counting a suspend that goes on.
+    slept_ms: i64,
+    suspended_since: Option<i64>,
     naps: u64,
-    /// By due time, then in the order of falling asleep.
-    asleep: BTreeMap<(i64, u64), Option<Waker>>,
+    /// In the order of falling asleep.
+    asleep: BTreeMap<u64, Sleeper>,
+}
+
+struct Sleeper {
+    /// On the host: without the time it was suspended.
+    due_ms: i64,
+    is_host: bool,
+    waker: Option<Waker>,
+}
+
+impl State {
+    /// The host's monotonic time.
+    fn host_ms(&self) -> i64 {
+        self.suspended_since.unwrap_or(self.now_ms) - self.slept_ms
+    }
+
+    /// Who wakes next, and when.
+    fn next(&self) -> Option<(i64, u64)> {
+        let due = |(nap, sleeper): (&u64, &Sleeper)| match (sleeper.is_host, self.suspended_since) {
+            (false, _) => Some((sleeper.due_ms, *nap)),
+            (true, None) => Some((sleeper.due_ms + self.slept_ms, *nap)),
+            (true, Some(_)) => None,
+        };
+        self.asleep.iter().filter_map(due).min()
+    }
 }
 
 impl SimClock {
-    pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(State { now_ms: START_MS, naps: 0, asleep: BTreeMap::new() })))
+    pub fn new(now_ms: i64) -> Self {
+        Self(Arc::new(Mutex::new(State { now_ms, ..State::default() })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -42,7 +78,7 @@ impl SimClock {
 
     /// When the next sleeper wakes.
     pub fn next_ms(&self) -> Option<i64> {
-        self.state().asleep.keys().next().map(|(due, _)| *due)
+        self.state().next().map(|(due, _)| due)
     }
 
     /// Goes on to a time that is not past.
@@ -54,44 +90,85 @@ impl SimClock {
 
     /// Goes on to the next sleeper's time and wakes that one alone.
     pub fn wake_next(&self) {
-        let ((due, _), waker) = self.state().asleep.pop_first().expect("somebody sleeps");
+        let (due, nap) = self.state().next().expect("somebody sleeps");
         self.advance_to(due);
-        if let Some(waker) = waker {
+        let sleeper = self.state().asleep.remove(&nap);
+        if let Some(waker) = sleeper.and_then(|sleeper| sleeper.waker) {
             waker.wake();
         }
+    }
+
+    /// Sets the host's calendar so far ahead of the world's (below zero: behind).
+    pub fn set_calendar(&self, ahead_ms: i64) {
+        self.state().ahead_ms = ahead_ms;
+    }
+
+    /// How far the host's calendar is ahead.
+    pub fn ahead_ms(&self) -> i64 {
+        self.state().ahead_ms
+    }
+
+    /// The host's timers stand still until it resumes.
+    pub fn suspend(&self) {
+        let mut state = self.state();
+        assert!(state.suspended_since.is_none(), "it sleeps already");
+        state.suspended_since = Some(state.now_ms);
+    }
+
+    /// The host works again.
+    pub fn resume(&self) {
+        let mut state = self.state();
+        let since = state.suspended_since.take().expect("it sleeps");
+        state.slept_ms += state.now_ms - since;
+    }
+
+    pub fn is_suspended(&self) -> bool {
+        self.state().suspended_since.is_some()
+    }
+
+    /// Waits as anybody but the host does.
+    pub fn elsewhere(&self, duration: Duration) -> Sleep {
+        let from = self.now_ms();
+        self.nap(from + millis(duration), false)
+    }
+
+    fn nap(&self, due_ms: i64, is_host: bool) -> Sleep {
+        let mut state = self.state();
+        state.naps += 1;
+        let nap = state.naps;
+        state.asleep.insert(nap, Sleeper { due_ms, is_host, waker: None });
+        Box::pin(Nap { clock: self.clone(), nap })
     }
 }
 
 impl Clock for SimClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.now_ms())
+        let state = self.state();
+        Timestamp(state.now_ms + state.ahead_ms)
     }
 
     fn moment(&self) -> Moment {
-        Moment(self.now_ms() - START_MS + 1_000_000)
+        Moment(self.now_ms() - START_MS + UPTIME_MS)
     }
 
     fn sleep(&self, duration: Duration) -> Sleep {
-        let mut state = self.state();
-        state.naps += 1;
-        let key = (state.now_ms + i64::try_from(duration.as_millis()).unwrap(), state.naps);
-        state.asleep.insert(key, None);
-        Box::pin(Nap { clock: self.clone(), key })
+        let from = self.state().host_ms();
+        self.nap(from + millis(duration), true)
     }
 }
 
 struct Nap {
     clock: SimClock,
-    key: (i64, u64),
+    nap: u64,
 }
 
 impl Future for Nap {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        match self.clock.state().asleep.get_mut(&self.key) {
-            Some(waker) => {
-                *waker = Some(context.waker().clone());
+        match self.clock.state().asleep.get_mut(&self.nap) {
+            Some(sleeper) => {
+                sleeper.waker = Some(context.waker().clone());
                 Poll::Pending
             }
             None => Poll::Ready(()),
@@ -101,6 +178,21 @@ impl Future for Nap {
 
 impl Drop for Nap {
     fn drop(&mut self) {
-        self.clock.state().asleep.remove(&self.key);
+        self.clock.state().asleep.remove(&self.nap);
     }
+}
+
+#[test]
+fn a_suspend_puts_off_the_host_alone() {
+    let clock = SimClock::new(START_MS);
+    let (host, other) = (clock.sleep(Duration::from_secs(10)), clock.elsewhere(Duration::from_secs(20)));
+    clock.suspend();
+    assert_eq!(clock.next_ms(), Some(START_MS + 20_000), "the host's timer stands still");
+    clock.advance_to(START_MS + 3_600_000);
+    clock.resume();
+    drop(other);
+    assert_eq!(clock.next_ms(), Some(START_MS + 3_610_000));
+    drop(host);
+    clock.set_calendar(-1_000);
+    assert_eq!((clock.now().0, clock.now_ms()), (START_MS + 3_599_000, START_MS + 3_600_000));
 }

@@ -2,6 +2,7 @@
 
 use super::audit::whole;
 use super::books::Cell;
+use super::clock::START_MS;
 use super::random::Random;
 use super::seed;
 use super::storm::{Mishap, Storm};
@@ -61,7 +62,15 @@ async fn nothing_is_done_twice_by_a_daemon_that_dies_within_its_commits() {
 
 async fn storm(seed: u64, dies: Dies) -> BTreeMap<Mishap, usize> {
     let polls = vec![(JobKind::Balances, Duration::from_secs(300))];
-    let plan = Plan { seed, skus: 22, warehouses: 2, config: String::new(), polls };
+    let plan = Plan {
+        seed,
+        skus: 22,
+        warehouses: 2,
+        config: String::new(),
+        begins_ms: START_MS,
+        polls,
+        is_scheduled: false,
+    };
     let mut world = World::open(plan).await;
     let mut random = Random::new(seed, "storm");
     let cells: Vec<Cell> = world.stock().await.into_keys().collect();

@@ -13,7 +13,9 @@
               environment"
 )]
 
+mod all_faults;
 mod audit;
+mod auditor;
 mod books;
 mod calls;
 mod clock;
@@ -29,9 +31,13 @@ mod replayed;
 mod rivals;
 mod shop;
 mod storm;
+mod timetable;
 mod two_writers;
 mod wire;
 mod world;
+
+#[path = "../support/replayed.rs"]
+mod replayed;
 
 /// The seed of this run.
 fn seed() -> u64 {

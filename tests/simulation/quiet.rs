@@ -27,7 +27,15 @@ const QUIET: Trade = Trade {
 #[tokio::test]
 async fn no_brake_trips_in_quiet_days() {
     let polls = vec![(JobKind::Balances, Duration::from_secs(600))];
-    let plan = Plan { seed: seed(), skus: 40, warehouses: 2, config: String::new(), polls };
+    let plan = Plan {
+        seed: seed(),
+        skus: 40,
+        warehouses: 2,
+        config: String::new(),
+        begins_ms: START_MS,
+        polls,
+        is_scheduled: false,
+    };
     let mut world = World::open(plan).await;
     let cells: Vec<Cell> = world.stock().await.into_keys().collect();
     let trade = Trade { lasts_ms: days() * DAY_MS, ..QUIET };
@@ -56,7 +64,15 @@ async fn no_brake_trips_in_quiet_days() {
 
 #[tokio::test]
 async fn a_feed_that_zeroes_the_shop_is_held_whole_and_released_once() {
-    let plan = Plan { seed: seed(), skus: 211, warehouses: 2, config: String::new(), polls: Vec::new() };
+    let plan = Plan {
+        seed: seed(),
+        skus: 211,
+        warehouses: 2,
+        config: String::new(),
+        begins_ms: START_MS,
+        polls: Vec::new(),
+        is_scheduled: false,
+    };
     let mut world = World::open(plan).await;
     let before = world.stock().await;
     for cell in before.keys() {

@@ -2,6 +2,7 @@
 //! the two usual ways on the same seed and the same events; docs/reconciliation.md has the figures.
 
 use super::books::{Books, Cell};
+use super::clock::START_MS;
 use super::random::Random;
 use super::rivals::{Habit, compete};
 use super::seed;
@@ -77,7 +78,16 @@ impl Outcome {
 
 async fn contest(seed: u64, trade: &Trade, config: &str) -> Outcome {
     let polls = vec![(JobKind::Balances, Duration::from_secs(300))];
-    let mut world = World::open(Plan { seed, skus: 22, warehouses: 2, config: config.into(), polls }).await;
+    let mut world = World::open(Plan {
+        seed,
+        skus: 22,
+        warehouses: 2,
+        config: config.into(),
+        begins_ms: START_MS,
+        polls,
+        is_scheduled: false,
+    })
+    .await;
     let stock: BTreeMap<Cell, i64> = world.stock().await;
     let cells: Vec<Cell> = stock.keys().cloned().collect();
     let events: Vec<(i64, Event)> = events(trade, &cells, &mut Random::new(seed, "shop"));

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tallyd::client::{FailureKind, Request, Response, Sending, Sent, Transport, TransportError};
-use tallyd::model::Clock;
+use tallyd::model::{Clock, Operation};
 use tallyd::sandbox::{Answer, Core};
 
 /// The longest a call may take; the daemon is configured with the same.
@@ -32,14 +32,27 @@ struct Inner {
     core: Arc<Core>,
     clock: SimClock,
     random: Mutex<Random>,
-    storm: Mutex<Storm>,
+    weather: Mutex<Weather>,
     audit: Arc<Mutex<Audit>>,
     /// Requests inside the service at this instant.
     inside: AtomicUsize,
 }
 
+/// What is the matter with the way and with the service at the moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weather {
+    pub storm: Storm,
+    /// Balances are read from a replica that is so far behind, ms.
+    pub lag_ms: i64,
+    /// The daemon has a key that nobody knows.
+    pub is_wrong_key: bool,
+}
+
 /// How one call will go.
 struct Journey {
+    /// Its number among all calls that set out.
+    call: usize,
+    weather: Weather,
     there: Duration,
     before: Duration,
     after: Duration,
@@ -51,13 +64,18 @@ struct Journey {
 
 impl Wire {
     pub fn new(core: Arc<Core>, clock: SimClock, random: Random, audit: Arc<Mutex<Audit>>) -> Self {
-        let (random, storm, inside) = (Mutex::new(random), Mutex::default(), AtomicUsize::new(0));
-        Self(Arc::new(Inner { core, clock, random, storm, audit, inside }))
+        let (random, weather, inside) = (Mutex::new(random), Mutex::default(), AtomicUsize::new(0));
+        Self(Arc::new(Inner { core, clock, random, weather, audit, inside }))
     }
 
     /// Lets things go wrong from now on.
     pub fn storm(&self, storm: Storm) {
-        *self.0.storm.lock().unwrap() = storm;
+        self.change(|weather| weather.storm = storm);
+    }
+
+    /// Something is the matter from now on, or no longer.
+    pub fn change(&self, change: impl FnOnce(&mut Weather)) {
+        change(&mut self.0.weather.lock().unwrap());
     }
 
     /// Whether the service is not working on anything at this instant.
@@ -73,7 +91,13 @@ impl Transport for Wire {
         Box::pin(async move {
             tokio::select! {
                 biased;
-                answer = travelling => answer.expect("a journey has no bugs"),
+                answer = travelling => {
+                    if self.0.clock.is_suspended() {
+                        // It lies in the host's socket until somebody can read it.
+                        self.0.clock.sleep(Duration::ZERO).await;
+                    }
+                    answer.expect("a journey has no bugs")
+                }
                 () = self.0.clock.sleep(TIMEOUT) => Err(lost(FailureKind::Timeout, Sent::Maybe)),
             }
         })
@@ -86,32 +110,35 @@ impl Inner {
         let mut ms = |(from, to)| Duration::from_millis(random.between(from, to).unsigned_abs());
         let (there, before, after, back) = (ms(WAY_MS), ms(WORK_MS), ms(WORK_MS), ms(WAY_MS));
         let late = TIMEOUT + ms(LATE_MS);
-        let mishap = self.storm.lock().unwrap().draw(request.operation, &mut random);
-        self.audit.lock().unwrap().befell(request.operation, mishap);
-        Journey { there, before, after, back, late, mishap }
+        let weather = *self.weather.lock().unwrap();
+        let mishap = weather.storm.draw(request.operation, &mut random);
+        let mut audit = self.audit.lock().unwrap();
+        audit.befell(request.operation, mishap);
+        let call = audit.sent(request, self.clock.now_ms(), mishap.is_some());
+        Journey { call, weather, there, before, after, back, late, mishap }
     }
 
     async fn travel(self: Arc<Self>, request: Request, journey: Journey) -> Result<Response, TransportError> {
-        self.clock.sleep(journey.there).await;
+        self.clock.elsewhere(journey.there).await;
         match journey.mishap {
             Some(Mishap::NoConnection) => return Err(lost(FailureKind::Connect, Sent::No)),
             Some(Mishap::LostBefore) => return Err(lost(FailureKind::Cut, Sent::Maybe)),
             Some(Mishap::Swallowed) => {
-                self.clock.sleep(TIMEOUT * 2).await;
+                self.clock.elsewhere(TIMEOUT * 2).await;
                 return Err(lost(FailureKind::Timeout, Sent::Maybe));
             }
-            Some(Mishap::Late) => self.clock.sleep(journey.late).await,
+            Some(Mishap::Late) => self.clock.elsewhere(journey.late).await,
             _ => {}
         }
         let call = self.audit.lock().unwrap().arrived(request.operation, self.clock.now_ms());
-        self.clock.sleep(journey.before).await;
+        self.clock.elsewhere(journey.before).await;
         let answer = match journey.mishap {
             Some(mishap @ (Mishap::NoSlot | Mishap::NoPlace)) => Ok(throttled(mishap)),
-            _ => self.deed(&request).await,
+            _ => self.deed(&request, &journey).await,
         };
-        self.clock.sleep(journey.after).await;
-        self.audit.lock().unwrap().left(call, self.clock.now_ms());
-        self.clock.sleep(journey.back).await;
+        self.clock.elsewhere(journey.after).await;
+        self.audit.lock().unwrap().left(request.operation, call, self.clock.now_ms());
+        self.clock.elsewhere(journey.back).await;
         match journey.mishap {
             Some(Mishap::LostAfter) => Err(lost(FailureKind::Cut, Sent::Maybe)),
             Some(Mishap::Cut) => {
@@ -126,29 +153,35 @@ impl Inner {
     }
 
     /// The service does it, and the auditor sees what it did.
-    async fn deed(&self, request: &Request) -> Result<Response, TransportError> {
+    async fn deed(&self, request: &Request, journey: &Journey) -> Result<Response, TransportError> {
         self.inside.fetch_add(1, Ordering::SeqCst);
-        let answer = self.core.handle(self.http(request)).await;
+        let answer = self.core.handle(self.http(request, journey.weather.is_wrong_key)).await;
         self.inside.fetch_sub(1, Ordering::SeqCst);
         let Answer::Full(response) = answer else { return Err(lost(FailureKind::Cut, Sent::Maybe)) };
         let text = |name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
-        let response = Response {
+        let mut response = Response {
             status: response.status().as_u16(),
             retry_after: text(header::RETRY_AFTER),
             content_type: text(header::CONTENT_TYPE),
             body: response.body().to_vec(),
         };
-        self.audit.lock().unwrap().done(request, &response);
+        let mut audit = self.audit.lock().unwrap();
+        let now = self.clock.now_ms();
+        audit.done(request, &response, journey.call, now);
+        if journey.weather.lag_ms > 0 && request.operation == Operation::GetProductBalances {
+            audit.as_of(now - journey.weather.lag_ms, &mut response);
+        }
         Ok(response)
     }
 
-    fn http(&self, request: &Request) -> http::Request<Bytes> {
+    fn http(&self, request: &Request, is_wrong_key: bool) -> http::Request<Bytes> {
         let query: Vec<String> =
             request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let key = if is_wrong_key { "nobody's" } else { self.core.integration_key() };
         http::Request::builder()
             .method(request.operation.method())
             .uri(format!("{}?{}", request.path, query.join("&")))
-            .header("svc-subscription-key", self.core.integration_key())
+            .header("svc-subscription-key", key)
             .header("gateway-subscription-key", self.core.gateway_key())
             .header(header::CONTENT_TYPE, "application/json")
             .body(Bytes::from(request.body.clone().unwrap_or_default()))

@@ -4,14 +4,20 @@
 //! jobs when they are due or woken, lets everything come to rest, and only then moves the clock to what is next: an event
 //! of the shop, a poll, or somebody who sleeps (a call on its way, a wait for a place in the quota, a pause).
 //!
-//! Limits: the loop's own rules (when a push follows a wish, when settle is due) are the supervisor's written a second
-//! time, in short; tests/supervision.rs tests the real ones. SQLite's `now` is the host's, so the hour at which a wish
-//! was created is set by the world behind the insertion.
+//! Limits: the loop's own rules (when a push follows a wish, when settle is due, what follows a failure) are the
+//! supervisor's written a second time, in short; tests/supervision.rs tests the real ones. When a schedule is due is
+//! decided by the real rules (timetable.rs). SQLite's `now` is the host's, so the hour at which a wish was created is set
+//! by the world behind the insertion.
 
+mod supervise;
+
+use self::supervise::{Refused, Slot};
 use super::audit::Audit;
+use super::auditor::Auditor;
 use super::books::{Books, Cell};
 use super::clock::SimClock;
 use super::random::Random;
+use super::timetable::Timetable;
 use super::wire::Wire;
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -21,19 +27,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tallyd::config::Config;
 use tallyd::daemon::Daemon;
-use tallyd::job::{self, Finished};
-use tallyd::journal::RunOutcome;
 use tallyd::model::{Clock, JobKind, Trigger};
+use tallyd::outbox::Delays;
 use tallyd::sandbox::{self, Core, Options};
 use tallyd::store::Store;
-use tokio::task::JoinHandle;
 
 /// Wishes that come within this time of each other share their calls, as in the daemon.
 const GATHER_MS: i64 = 40;
-/// A job that failed is tried again after this time.
-const AGAIN_MS: i64 = 5_000;
-/// Looks of settle are so far apart.
-const SETTLE_APART_MS: i64 = 1_000;
 /// A second look comes so long after the first at the latest: 5 s, a place in the quota, and the call.
 const SECOND_LOOK_MS: i64 = 30_000;
 /// So many rounds of the runtime without anybody moving are rest.
@@ -45,16 +45,14 @@ pub struct Plan {
     pub seed: u64,
     pub skus: u32,
     pub warehouses: u32,
+    /// When it begins.
+    pub begins_ms: i64,
     /// Lines of the configuration beside the usual ones.
     pub config: String,
     /// The polls, and how long from one to the next.
     pub polls: Vec<(JobKind, Duration)>,
-}
-
-/// One job's place in the loop.
-struct Slot {
-    run: JoinHandle<Finished>,
-    again: bool,
+    /// The configuration's schedules say when the polls are due, in the place of `polls`.
+    pub is_scheduled: bool,
 }
 
 pub struct World {
@@ -65,15 +63,25 @@ pub struct World {
     audit: Arc<Mutex<Audit>>,
     daemon: Option<Daemon>,
     slots: BTreeMap<JobKind, Slot>,
-    due: BTreeMap<JobKind, i64>,
+    due: BTreeMap<JobKind, (i64, Trigger)>,
+    timetable: Option<Timetable>,
+    retries: BTreeMap<JobKind, Delays>,
+    refused: Option<Refused>,
+    /// Runs that ended.
+    pub runs: u64,
     wishes: u64,
-    outsider: SqliteConnection,
-    dir: tempfile::TempDir,
+    pub(super) outsider: SqliteConnection,
+    pub(super) dir: tempfile::TempDir,
 }
 
 impl World {
     pub async fn open(plan: Plan) -> Self {
-        let clock = SimClock::new();
+        Self::open_before(plan, None).await
+    }
+
+    /// The same, before an auditor who judges each step.
+    pub async fn open_before(plan: Plan, full: Option<Auditor>) -> Self {
+        let clock = SimClock::new(plan.begins_ms);
         let options = Options {
             seed: plan.seed,
             skus: plan.skus,
@@ -84,7 +92,7 @@ impl World {
         let time = clock.clone();
         let source = sandbox::Clock::from_source(move || time.now_ms());
         let core = Arc::new(Core::open(&options, source).await.unwrap());
-        let audit = Arc::new(Mutex::new(Audit::default()));
+        let audit = Arc::new(Mutex::new(Audit { full, ..Audit::default() }));
         let random = Random::new(plan.seed, "network");
         let wire = Wire::new(Arc::clone(&core), clock.clone(), random, Arc::clone(&audit));
         // Where the host has a file system in memory, syncing costs nothing, and here nobody pulls the plug.
@@ -93,10 +101,27 @@ impl World {
         let path = dir.path().join("tallyd.db");
         let beside = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(10));
         let outsider = beside.pragma("wal_autocheckpoint", "0").connect().await.unwrap();
-        let due = plan.polls.iter().map(|(kind, _)| (*kind, clock.now_ms())).collect();
-        let (daemon, slots) = (Some(daemon), BTreeMap::new());
-        let mut world = Self { clock, core, wire, plan, audit, daemon, slots, due, wishes: 0, outsider, dir };
+        let first = (clock.now_ms(), Trigger::Schedule);
+        let due = plan.polls.iter().map(|(kind, _)| (*kind, first)).collect();
+        let mut world = Self {
+            clock,
+            core,
+            wire,
+            plan,
+            audit,
+            daemon: Some(daemon),
+            slots: BTreeMap::new(),
+            due,
+            timetable: None,
+            retries: BTreeMap::new(),
+            refused: None,
+            runs: 0,
+            wishes: 0,
+            outsider,
+            dir,
+        };
         world.begin().await;
+        world.arm().await;
         world
     }
 
@@ -111,8 +136,8 @@ impl World {
             let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku.as_str());
             insert.execute(&mut self.outsider).await.unwrap();
         }
-        self.start_job(JobKind::Warehouses);
-        self.start_job(JobKind::Balances);
+        self.start_job(JobKind::Warehouses, Trigger::Once);
+        self.start_job(JobKind::Balances, Trigger::Once);
         self.idle().await;
     }
 
@@ -169,7 +194,7 @@ impl World {
         let dated = sqlx::query("UPDATE outbox SET moves = moves + 1, created_at = ?2 WHERE key = ?1");
         dated.bind(&key).bind(self.clock.now().rfc3339()).execute(&mut *insertion).await.unwrap();
         insertion.commit().await.unwrap();
-        self.plan_job(JobKind::Push, self.clock.now_ms() + GATHER_MS);
+        self.plan_job(JobKind::Push, self.clock.now_ms() + GATHER_MS, Trigger::Outbox);
         key
     }
 
@@ -193,27 +218,17 @@ impl World {
         sqlx::query_scalar(sql).bind(sku).bind(warehouse).fetch_one(&mut self.outsider).await.unwrap()
     }
 
-    /// Runs a job as soon as the time has come, unless it is due earlier anyway.
-    fn plan_job(&mut self, kind: JobKind, at_ms: i64) {
-        let due = self.due.entry(kind).or_insert(at_ms);
-        *due = (*due).min(at_ms);
-    }
-
-    fn start_job(&mut self, kind: JobKind) {
-        if let Some(slot) = self.slots.get_mut(&kind) {
-            slot.again = true;
-            return;
-        }
-        let context = self.daemon().context().clone();
-        let run = tokio::spawn(async move { job::run(&context, kind, Trigger::Schedule).await.unwrap() });
-        self.slots.insert(kind, Slot { run, again: false });
-    }
-
     /// Runs a job now, and whatever follows from it.
     pub async fn run_now(&mut self, kind: JobKind) {
         self.idle().await;
-        self.start_job(kind);
+        self.start_job(kind, Trigger::Operator);
         self.idle().await;
+    }
+
+    /// A person said something beside the daemon, which hears it at once.
+    pub fn person_said(&mut self) {
+        self.plan_job(JobKind::Push, self.clock.now_ms(), Trigger::Outbox);
+        self.plan_job(JobKind::Settle, self.clock.now_ms(), Trigger::Outbox);
     }
 
     /// How many wishes were inserted.
@@ -231,7 +246,7 @@ impl World {
     pub async fn idle(&mut self) {
         loop {
             self.rest().await;
-            if self.slots.is_empty() {
+            if self.slots.is_empty() && !self.is_probing() {
                 return;
             }
             self.step(i64::MAX).await;
@@ -266,30 +281,6 @@ impl World {
         self.idle().await;
     }
 
-    /// The next thing, if it is due by then.
-    async fn step(&mut self, until_ms: i64) -> bool {
-        self.rest().await;
-        let job = self.due.iter().map(|(kind, at)| (*at, *kind)).min();
-        let sleeper = self.clock.next_ms();
-        match (job, sleeper) {
-            (Some((at, kind)), _) if at <= until_ms && sleeper.is_none_or(|other| at <= other) => {
-                self.clock.advance_to(at.max(self.clock.now_ms()));
-                self.fire(kind);
-            }
-            (_, Some(at)) if at <= until_ms => self.clock.wake_next(),
-            _ => return false,
-        }
-        true
-    }
-
-    fn fire(&mut self, kind: JobKind) {
-        self.due.remove(&kind);
-        if let Some((_, period)) = self.plan.polls.iter().find(|(polled, _)| *polled == kind) {
-            self.due.insert(kind, self.clock.now_ms() + i64::try_from(period.as_millis()).unwrap());
-        }
-        self.start_job(kind);
-    }
-
     /// Lets everybody go on until all sleep or are done, and takes in what jobs ended.
     async fn rest(&mut self) {
         loop {
@@ -306,29 +297,8 @@ impl World {
             let ended = self.slots.iter().find(|(_, slot)| slot.run.is_finished()).map(|(kind, _)| *kind);
             match ended {
                 Some(kind) => self.ended(kind).await,
+                None if self.is_probed() => self.probed().await,
                 None => return,
-            }
-        }
-    }
-
-    /// What follows a run: the next one, settle, another try.
-    async fn ended(&mut self, kind: JobKind) {
-        let slot = self.slots.remove(&kind).expect("it ran");
-        let finished = slot.run.await.expect("a job has no bugs");
-        let now = self.clock.now_ms();
-        if slot.again {
-            self.start_job(kind);
-        }
-        if let Some(kind) = finished.wakes {
-            self.start_job(kind);
-        }
-        if matches!(finished.outcome, RunOutcome::Partial | RunOutcome::Failed) {
-            self.plan_job(kind, now + AGAIN_MS);
-        }
-        if matches!(kind, JobKind::Push | JobKind::Balances | JobKind::Settle) {
-            let pause = if kind == JobKind::Settle { SETTLE_APART_MS } else { 0 };
-            if let Some(due) = job::settle_due(self.daemon().context()).await.unwrap() {
-                self.plan_job(JobKind::Settle, due.0.max(now + pause));
             }
         }
     }
@@ -354,20 +324,33 @@ impl World {
             slot.run.abort();
             assert!(slot.run.await.err().is_none_or(|error| error.is_cancelled()), "a job has no bugs");
         }
+        if let Some(probing) = self.refused.take().and_then(|refused| refused.probing) {
+            probing.abort();
+            drop(probing.await);
+        }
         drop(self.daemon.take());
+        self.retries.clear();
+        if self.plan.is_scheduled {
+            self.due.clear();
+        }
         self.daemon = Some(start(&self.plan, &self.dir, &self.clock, &self.wire).await);
-        self.plan_job(JobKind::Push, self.clock.now_ms());
-        self.plan_job(JobKind::Settle, self.clock.now_ms());
+        self.plan_job(JobKind::Push, self.clock.now_ms(), Trigger::Outbox);
+        self.plan_job(JobKind::Settle, self.clock.now_ms(), Trigger::Outbox);
+        self.arm().await;
     }
 }
 
 async fn start(plan: &Plan, dir: &tempfile::TempDir, clock: &SimClock, wire: &Wire) -> Daemon {
+    let config = config(plan, dir);
+    Daemon::start_over(config, Arc::new(clock.clone()), Arc::new(wire.clone()), None).await.unwrap()
+}
+
+fn config(plan: &Plan, dir: &tempfile::TempDir) -> Config {
     let text = format!(
         "[service]\nbase_url = \"http://127.0.0.1:1\"\ntimeout = \"{}s\"\n[database]\npath = {:?}\n{}",
         super::wire::TIMEOUT.as_secs(),
         dir.path().join("tallyd.db"),
         plan.config
     );
-    let config = Config::from_toml(&text).unwrap();
-    Daemon::start_over(config, Arc::new(clock.clone()), Arc::new(wire.clone()), None).await.unwrap()
+    Config::from_toml(&text).unwrap()
 }

@@ -1,0 +1,283 @@
+//! What is done when something happens: to the goods, at the service, to the host. Of parcels in `shipping`.
+
+use super::super::auditor::Effect;
+use super::super::books::Cell;
+use super::agenda::Act;
+use super::trial::{Settings, Trial};
+use serde_json::{Value, json};
+
+/// A count is made against what the stock view shows if that is not older, ms.
+const SHOWN_FRESH_MS: i64 = 600_000;
+
+impl Trial {
+    pub async fn happen(&mut self, act: Act) {
+        let is_host_asleep = self.world.clock.is_suspended();
+        match act {
+            Act::Sale => self.sale().await,
+            Act::Colleague => self.colleague().await,
+            Act::Rename => self.rename().await,
+            Act::Discontinue => self.discontinue().await,
+            Act::Reactivate => self.reactivate().await,
+            Act::ShipByHand => self.ship_by_hand().await,
+            Act::TrackByHand => self.track_by_hand().await,
+            Act::Burst(calls) => self.burst(calls).await,
+            Act::WrongKey(is_wrong) => self.key(is_wrong),
+            Act::Lag(lag_ms) => self.weather(|weather| weather.lag_ms = lag_ms),
+            Act::Weather(writes, reads) => self.weather(|weather| weather.storm = Act::storm(writes, reads)),
+            Act::Suspend if !is_host_asleep => self.world.clock.suspend(),
+            Act::Resume if is_host_asleep => self.world.clock.resume(),
+            Act::Calm => self.calm(),
+            // The rest happens on the host, or beside it.
+            _ if is_host_asleep => {}
+            Act::Order => self.order().await,
+            Act::Parcel => self.later_parcel().await,
+            Act::Moved => self.moved().await,
+            Act::Count => self.count_cell().await,
+            Act::Product => self.product().await,
+            Act::Update => self.update().await,
+            Act::Warehouse => self.warehouse().await,
+            Act::Template => self.template().await,
+            Act::Kill => self.restart(self.settings).await,
+            Act::Reconfigure => self.reconfigure().await,
+            Act::Calendar(ahead_ms) => self.world.set_calendar(ahead_ms),
+            Act::Judge => self.judge().await,
+            Act::Suspend | Act::Resume => {}
+        }
+    }
+
+    fn any_cell(&mut self) -> Cell {
+        let cells: Vec<Cell> = self.truth.keys().cloned().collect();
+        self.random.pick(&cells).clone()
+    }
+
+    /// Others take from a cell, at the service and truly.
+    pub fn taken(&mut self, cell: &Cell, units: i64) {
+        *self.truth.entry(cell.clone()).or_default() -= units;
+        let now = self.world.clock.now_ms();
+        self.auditor(|auditor| auditor.cells.moved(cell, -units, now));
+    }
+
+    async fn sale(&mut self) {
+        let (cell, units) = (self.any_cell(), self.random.between(1, 2));
+        let shows = self.auditor(|auditor| auditor.cells.listed(&cell));
+        let sold = self.world.core.sale(&cell.0, cell.1, units).await.is_ok();
+        if sold != (shows >= units) {
+            self.broken(format!(
+                "a sale of {units} of {cell:?}: sold {sold}, the auditor thinks it shows {shows}"
+            ));
+        }
+        if sold {
+            self.taken(&cell, units);
+        }
+    }
+
+    async fn moved(&mut self) {
+        let (cell, comes) = (self.any_cell(), self.random.percent(60));
+        let there = self.truth[&cell].max(0);
+        let units = if comes { self.random.between(1, 12) } else { -self.random.between(1, 3).min(there) };
+        if units == 0 {
+            return;
+        }
+        *self.truth.entry(cell.clone()).or_default() += units;
+        let body = json!({"sku": cell.0, "warehouse_id": cell.1, "delta": units});
+        self.wish_cell("quantity.adjust", &cell, body, Effect::Add(units)).await;
+    }
+
+    /// A clerk counts what lies there, and takes off what the stock view shows as sold. He does not count while goods of
+    /// the cell are on their way, nor against a number that is old.
+    async fn count_cell(&mut self) {
+        let cell = self.any_cell();
+        let Some(shown) = self.shown(&cell).await else { return };
+        if self.world.is_moving(&cell).await {
+            return;
+        }
+        self.judge_cells().await;
+        let listed = self.auditor(|auditor| auditor.cells.listed(&cell));
+        let counted = (self.truth[&cell] + shown - listed).max(0);
+        let effect =
+            if self.settings.policy == "local" { Effect::Anything } else { Effect::Count(counted - shown) };
+        let body = json!({"sku": cell.0, "warehouse_id": cell.1, "quantity": counted, "seen": shown});
+        self.wish_cell("quantity.set", &cell, body, effect).await;
+    }
+
+    /// What the stock view shows, if it is young.
+    async fn shown(&mut self, cell: &Cell) -> Option<i64> {
+        let sql = "SELECT quantity, CAST((julianday(observed_at) - 2440587.5) * 86400000 AS INTEGER) FROM stock \
+                   WHERE sku = ?1 AND warehouse_id = ?2 AND observed_at IS NOT NULL";
+        let row = sqlx::query_as(sql).bind(&cell.0).bind(cell.1);
+        let (quantity, observed_ms): (i64, i64) =
+            row.fetch_optional(&mut self.world.outsider).await.unwrap()?;
+        let age = self.world.clock.now_ms() + self.world.clock.ahead_ms() - observed_ms;
+        (0..SHOWN_FRESH_MS).contains(&age).then_some(quantity)
+    }
+
+    /// Goods come or go, and a colleague enters it at the service himself, as a new number.
+    async fn colleague(&mut self) {
+        let cell = self.any_cell();
+        let listed = self.auditor(|auditor| auditor.cells.listed(&cell));
+        let by = self.random.between(-3, 9).max(-listed).max(-self.truth[&cell].max(0));
+        if self.discontinued.contains(&cell.0) || by == 0 {
+            return;
+        }
+        let body = json!([{"Sku": cell.0, "WarehouseId": cell.1, "Quantity": listed + by}]);
+        if self.by_hand("POST", "/api/inventory/updateQuantityOnHand", &body).await.is_some() {
+            self.taken(&cell, -by);
+        }
+    }
+
+    /// The SKUs of the generated shop that are in the assortment.
+    fn old_skus(&self) -> Vec<String> {
+        let skus: std::collections::BTreeSet<&String> = self.truth.keys().map(|(sku, _)| sku).collect();
+        let old = |sku: &&&String| !sku.starts_with("NEW-") && !self.discontinued.contains(sku);
+        skus.iter().filter(old).map(|sku| (*sku).clone()).collect()
+    }
+
+    /// A PUT of a colleague: what it does not name falls back to its default, links and quantities stay.
+    async fn put(&mut self, sku: &str, to: Value) -> bool {
+        let asked = json!({"idType": "sku", "idList": [sku]});
+        let Some(found) = self.by_hand("POST", "/api/inventory/getProducts", &asked).await else {
+            return false;
+        };
+        let mut body = json!({"Id": found["data"][0]["Id"], "Sku": sku, "Name": format!("By hand {sku}")});
+        for (field, value) in to.as_object().into_iter().flatten() {
+            body[field] = value.clone();
+        }
+        let said = self.by_hand("PUT", "/api/Inventory", &body).await;
+        said.is_some_and(|said| said["data"]["WasSuccessful"] == true)
+    }
+
+    async fn rename(&mut self) {
+        let skus = self.old_skus();
+        if skus.is_empty() {
+            return;
+        }
+        let (old, new) = (self.random.pick(&skus).clone(), format!("REN-{}", self.names));
+        self.names += 1;
+        if !self.put(&old, json!({"Sku": new})).await {
+            return;
+        }
+        let now = self.world.clock.now_ms();
+        let cells: Vec<Cell> = self.truth.keys().filter(|(sku, _)| *sku == old).cloned().collect();
+        for cell in cells {
+            let renamed = (new.clone(), cell.1);
+            let units = self.truth.remove(&cell).unwrap_or_default();
+            self.truth.insert(renamed.clone(), units);
+            self.auditor(|auditor| {
+                let listed = auditor.cells.listed(&cell);
+                auditor.cells.known(&renamed, listed, now);
+            });
+        }
+        self.auditor(|auditor| auditor.cells.forget(&old));
+        self.track_sku(&new).await;
+    }
+
+    pub async fn track_sku(&mut self, sku: &str) {
+        let insert = sqlx::query("INSERT OR IGNORE INTO tracked_sku (sku) VALUES (?1)").bind(sku);
+        insert.execute(&mut self.world.outsider).await.unwrap();
+    }
+
+    async fn discontinue(&mut self) {
+        let skus = self.old_skus();
+        let sku = self.random.pick(&skus).clone();
+        if skus.len() > 5 && self.put(&sku, json!({"IsDiscontinued": true, "IsActive": false})).await {
+            self.discontinued.push(sku);
+        }
+    }
+
+    async fn reactivate(&mut self) {
+        let Some(sku) = self.discontinued.pop() else { return };
+        if !self.put(&sku, json!({"IsDiscontinued": false, "IsActive": true})).await {
+            self.discontinued.push(sku);
+        }
+    }
+
+    async fn product(&mut self) {
+        let sku = format!("NEW-{}", self.names);
+        self.names += 1;
+        let warehouse = self.any_cell().1;
+        let links = json!([{"WarehouseId": warehouse, "QuantityOnHand": self.random.between(0, 9)}]);
+        let body = json!({"Sku": sku, "Name": format!("New {sku}"), "Warehouses": links});
+        self.world.wish("product.create", &body).await;
+    }
+
+    /// A full PUT of a product that was created, as the service described it last.
+    async fn update(&mut self) {
+        let known: Vec<Value> = self.auditor(|auditor| auditor.products.values().cloned().collect());
+        if known.is_empty() {
+            return;
+        }
+        let mut body = self.random.pick(&known).clone();
+        body["Name"] = format!("Updated {}", self.names).into();
+        self.names += 1;
+        let fields = body.as_object_mut().unwrap();
+        fields.remove("QuantityOnHand");
+        fields.retain(|_, value| !value.is_null());
+        let mut cells = Vec::new();
+        for link in body["Warehouses"].as_array_mut().unwrap() {
+            link.as_object_mut().unwrap().remove("QuantityOnHand");
+            cells.push(super::super::audit::whole(&link["WarehouseId"]));
+        }
+        let sku = super::super::audit::text(&body["Sku"]);
+        let key = self.world.wish("product.update", &body).await;
+        self.auditor(|auditor| {
+            for warehouse in cells {
+                auditor.cells.wished(
+                    &format!("{key}\n{warehouse}"),
+                    &(sku.clone(), warehouse),
+                    Effect::Add(0),
+                );
+            }
+        });
+    }
+
+    async fn warehouse(&mut self) {
+        let name = format!("Dock {}", self.names);
+        self.names += 1;
+        self.world.wish("warehouse.create", &json!({"Name": name})).await;
+    }
+
+    async fn template(&mut self) {
+        let Some(said) = self.by_hand("GET", "/api/storefronts", &Value::Null).await else { return };
+        let body = json!({"StorefrontId": said["data"][0]["Id"], "Name": format!("Template {}", self.names), "Body": "<b>x</b>"});
+        self.names += 1;
+        self.world.wish("listing_template.create", &body).await;
+    }
+
+    /// Another program on the same account.
+    async fn burst(&mut self, calls: i64) {
+        for _ in 0..calls {
+            self.by_hand("GET", "/api/Company/WorkQueue", &Value::Null).await;
+        }
+    }
+
+    fn key(&mut self, is_wrong: bool) {
+        self.auditor(|auditor| auditor.is_wrong_key = is_wrong);
+        self.weather(|weather| weather.is_wrong_key = is_wrong);
+    }
+
+    /// The daemon dies, and starts with these settings.
+    async fn restart(&mut self, settings: Settings) {
+        self.put_in_force(settings);
+        self.world.plan.config = settings.toml();
+        self.auditor(super::super::auditor::Auditor::daemon_died);
+        self.world.kill().await;
+        self.judge_replay().await;
+        self.judge_lost().await;
+    }
+
+    async fn reconfigure(&mut self) {
+        let settings = Settings {
+            policy: *self.random.pick(&["merge", "merge", "local", "remote", "ask"]),
+            calls_per_minute: *self.random.pick(&[120, 60, 30]),
+            max_fact_age_ms: *self.random.pick(&[10_000, 5_000, 60_000]),
+            skus_per_call: *self.random.pick(&[200, 25, 40]),
+        };
+        self.restart(settings).await;
+    }
+
+    /// Somebody else's call; its answer, unless the account's minute is spent.
+    pub async fn by_hand(&self, method: &str, path: &str, body: &Value) -> Option<Value> {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.world.call(method, path, body).await
+    }
+}

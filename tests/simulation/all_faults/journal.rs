@@ -1,0 +1,71 @@
+//! The journal as bytes: all rows of its tables, in order, with their times and positions, so that two worlds of one seed
+//! can be held against each other.
+//!
+//! Left out is `session.boot_id`, which names the boot of the real machine. Wishes are no journal, but their moves are
+//! kept beside it and compared too, without the moves' own ids; the hour at which SQLite says a wish was inserted is the
+//! real one until the world sets it, and stands in no table of this list.
+
+use sqlx::{Row, SqliteConnection, TypeInfo, ValueRef};
+use std::fmt::Write as _;
+
+const TABLES: [(&str, &str); 7] = [
+    ("session", "SELECT id, version, started_ms, ended_ms FROM session ORDER BY id"),
+    ("run", "SELECT * FROM run ORDER BY id"),
+    ("exchange", "SELECT * FROM exchange ORDER BY id"),
+    ("body", "SELECT * FROM body ORDER BY id"),
+    ("event", "SELECT * FROM event ORDER BY position"),
+    ("wish_move", "SELECT * FROM wish_move ORDER BY wish_id, move"),
+    (
+        "outbox",
+        "SELECT id, key, state, reason, detail, position, base_quantity, base_ours, base_ms, exchange_id, written, moved_ms FROM outbox ORDER BY id",
+    ),
+];
+
+/// The rows of a journal, table by table.
+#[derive(Debug, Default)]
+pub struct Journal(Vec<(&'static str, Vec<String>)>);
+
+impl Journal {
+    pub async fn read(database: &mut SqliteConnection) -> Self {
+        let mut tables = Vec::new();
+        for (table, sql) in TABLES {
+            let rows = sqlx::query(sql).fetch_all(&mut *database).await.unwrap();
+            tables.push((table, rows.iter().map(line).collect()));
+        }
+        Self(tables)
+    }
+
+    /// The first row that is not the same.
+    pub fn differs(&self, other: &Self) -> Option<String> {
+        for ((table, mine), (_, theirs)) in self.0.iter().zip(&other.0) {
+            for number in 0..mine.len().max(theirs.len()) {
+                let (mine, theirs) = (mine.get(number), theirs.get(number));
+                if mine != theirs {
+                    return Some(format!("{table}, row {number}:\n{mine:?}\n{theirs:?}"));
+                }
+            }
+        }
+        None
+    }
+
+    pub fn rows(&self) -> usize {
+        self.0.iter().map(|(_, rows)| rows.len()).sum()
+    }
+}
+
+fn line(row: &sqlx::sqlite::SqliteRow) -> String {
+    let mut line = String::new();
+    for column in 0..row.len() {
+        let value = row.try_get_raw(column).unwrap();
+        let kind = value.type_info().name().to_owned();
+        let text = match kind.as_str() {
+            _ if value.is_null() => "-".to_owned(),
+            "INTEGER" => row.get::<i64, _>(column).to_string(),
+            "REAL" => row.get::<f64, _>(column).to_string(),
+            "BLOB" => format!("{:02x?}", row.get::<Vec<u8>, _>(column)),
+            _ => row.get::<String, _>(column),
+        };
+        let _ = write!(line, "{text}|");
+    }
+    line
+}

@@ -1,0 +1,212 @@
+//! The judgement: of cells whenever a run has ended, of the whole when nothing goes wrong any more, of the journal after
+//! each death of the daemon.
+
+use super::super::auditor::Fate;
+use super::super::books::Cell;
+use super::agenda::{Act, HOUR_MS};
+use super::trial::Trial;
+use crate::replayed::replayed;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::process::Command;
+use tallyd::model::JobKind;
+
+/// Calls that are enough, from the end of the last fault's consequences, for the mirror to show what the service shows:
+/// one for each page of balances, and second looks of cells whose last write did not show.
+const CALLS_TO_AGREE: u64 = 6;
+
+impl Trial {
+    /// Judges the cells that have nothing on its way.
+    pub async fn judge_cells(&mut self) {
+        let unsettled: Vec<String> =
+            self.auditor(|auditor| auditor.cells.unsettled().into_iter().map(str::to_owned).collect());
+        if unsettled.is_empty() {
+            return;
+        }
+        let keys: Vec<&str> = unsettled.iter().map(|key| wish_of(key)).collect();
+        let sql = "SELECT key, state, coalesce(reason, '') FROM outbox WHERE key IN (SELECT value FROM json_each(?1))";
+        let query = sqlx::query_as(sql).bind(json!(keys).to_string());
+        let rows: Vec<(String, String, String)> = query.fetch_all(&mut self.world.outsider).await.unwrap();
+        let fates: BTreeMap<String, Fate> =
+            rows.into_iter().map(|(key, state, reason)| (key, fate(&state, &reason))).collect();
+        let by_key =
+            unsettled.iter().map(|key| (key.clone(), fates.get(wish_of(key)).copied().unwrap_or(Fate::Open)));
+        let (by_key, now) = (by_key.collect(), self.world.clock.now_ms());
+        self.auditor(|auditor| {
+            let broken = auditor.cells.judge(&by_key, now, auditor.window_ms);
+            auditor.violations.extend(broken);
+        });
+    }
+
+    /// No wish is lost by a death.
+    pub async fn judge_lost(&mut self) {
+        let kept = self.world.number("SELECT count(*) FROM outbox").await;
+        let wished = i64::try_from(self.world.wishes()).unwrap();
+        if kept != wished {
+            self.broken(format!("{wished} wishes were inserted, {kept} are there"));
+        }
+    }
+
+    /// The journal's fold is the mirror, by what `tallyd replay` does.
+    pub async fn judge_replay(&mut self) {
+        let database = self.world.dir.path().join("tallyd.db");
+        let replayed = replayed(&database).await;
+        let differing = replayed.tables.iter().filter(|table| !table.is_equal());
+        let differing: Vec<String> = differing.map(|table| format!("{table:?}")).collect();
+        if !differing.is_empty() {
+            self.broken(format!("the journal's fold is not the mirror: {differing:?}"));
+        }
+        self.count("replays");
+    }
+
+    /// Nothing goes wrong any more: everything comes to its end, and all books agree.
+    pub async fn judge(&mut self) {
+        let end = self.world.clock.now_ms() + 2 * HOUR_MS;
+        if let Err(broken) = self.settle(end).await {
+            return self.auditor(|auditor| auditor.violations.extend(broken));
+        }
+        let fates = self.world.fates().await;
+        for (key, (state, reason)) in &fates {
+            let is_said = match state.as_str() {
+                "applied" => true,
+                "rejected" | "cancelled" => !reason.is_empty(),
+                _ => false,
+            };
+            if !is_said {
+                self.broken(format!("{key} is still {state} ({reason}) when nothing goes wrong any more"));
+            }
+        }
+        self.judge_cells().await;
+        self.judge_lost().await;
+        self.judge_mirror().await;
+        self.judge_parcels(&fates).await;
+        self.judge_replay().await;
+        self.is_calm = false;
+    }
+
+    /// One pass of the polls, and the mirror is the service.
+    async fn judge_mirror(&mut self) {
+        let before = self.auditor(|auditor| auditor.quota.calls);
+        self.world.run_now(JobKind::Balances).await;
+        self.world.looked_twice().await;
+        let calls = self.auditor(|auditor| auditor.quota.calls) - before;
+        let (service, mirror) = (self.world.stock().await, self.world.mirror().await);
+        let wrong: Vec<(&Cell, &i64, Option<&i64>)> = service
+            .iter()
+            .filter(|(cell, units)| mirror.get(cell) != Some(units))
+            .map(|(cell, units)| (cell, units, mirror.get(cell)))
+            .collect();
+        if !wrong.is_empty() {
+            self.broken(format!(
+                "after {calls} calls the mirror is not the service (service, mirror): {wrong:?}"
+            ));
+        }
+        if calls > CALLS_TO_AGREE {
+            self.broken(format!("the mirror needed {calls} calls to agree"));
+        }
+        let booked = self.auditor(|auditor| auditor.cells.all());
+        let wrong: Vec<_> =
+            service.iter().filter(|(cell, units)| booked.get(*cell).unwrap_or(&0) != *units).collect();
+        if !wrong.is_empty() {
+            self.broken(format!("the service holds what no sale and no write explains: {wrong:?}"));
+        }
+        for cell in service.keys() {
+            let listed = service[cell];
+            self.truth.entry(cell.clone()).or_insert(listed);
+        }
+    }
+
+    /// Every parcel that is said to be made was made once, and carries its number.
+    async fn judge_parcels(&mut self, fates: &BTreeMap<String, (String, String)>) {
+        let mut wrong = Vec::new();
+        for order in &self.orders {
+            let mut said: BTreeMap<&super::super::auditor::Content, usize> = BTreeMap::new();
+            for parcel in &order.parcels {
+                let is_applied = fates[&parcel.shipment_key].0 == "applied";
+                *said.entry(&parcel.content).or_default() += usize::from(is_applied);
+            }
+            for (content, said) in said {
+                let made = self.auditor(|auditor| auditor.parcels.count(order.id, content));
+                if made != said {
+                    wrong.push(format!(
+                        "order {}: {said} parcel(s) of {content:?} are applied, {made} were made",
+                        order.id
+                    ));
+                }
+            }
+        }
+        wrong.extend(self.untold(fates));
+        wrong.into_iter().for_each(|why| self.broken(why));
+    }
+
+    /// Trackings that are said to be told and are not.
+    fn untold(&self, fates: &BTreeMap<String, (String, String)>) -> Vec<String> {
+        let parcels =
+            self.orders.iter().flat_map(|order| order.parcels.iter().map(move |parcel| (order, parcel)));
+        let applied = parcels.filter(|(_, parcel)| fates[&parcel.tracking_key].0 == "applied");
+        let untold = applied.filter(|(order, parcel)| {
+            let carries = |auditor: &mut super::super::auditor::Auditor| {
+                auditor.parcels.any_carries(order.id, &parcel.content, &parcel.number)
+            };
+            !self.auditor(carries)
+        });
+        untold
+            .map(|(order, parcel)| {
+                format!("order {}: {} is applied and stands nowhere", order.id, parcel.number)
+            })
+            .collect()
+    }
+}
+
+/// The wish of an auditor's key: a product update is one wish of several cells.
+fn wish_of(key: &str) -> &str {
+    key.split('\n').next().unwrap_or(key)
+}
+
+fn fate(state: &str, reason: &str) -> Fate {
+    match (state, reason) {
+        ("applied", _) | ("cancelled", "landed") => Fate::Done,
+        ("rejected" | "cancelled", _) => Fate::Undone,
+        // Its cell stays claimed until a person says what became of it.
+        ("held", "undecided") => Fate::Open,
+        ("held", _) => Fate::Held,
+        _ => Fate::Open,
+    }
+}
+
+impl Act {
+    /// For the figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Act::Sale => "sales",
+            Act::Order => "orders",
+            Act::Parcel | Act::Update | Act::Template | Act::Warehouse | Act::Product => "other wishes",
+            Act::Moved => "movements",
+            Act::Count => "counts",
+            Act::Colleague | Act::Rename | Act::Discontinue | Act::Reactivate => "edits by others",
+            Act::ShipByHand | Act::TrackByHand => "shipped or told by others",
+            Act::Burst(_) => "bursts of others",
+            Act::WrongKey(_) => "keys changed",
+            Act::Lag(_) | Act::Weather(..) => "changes of weather",
+            Act::Kill => "kills",
+            Act::Reconfigure => "other configurations",
+            Act::Suspend => "suspends",
+            Act::Resume | Act::Calm => "calms",
+            Act::Calendar(_) => "clock steps",
+            Act::Judge => "judgements",
+        }
+    }
+}
+
+/// `tallyd status`, as a person would ask: what it says is wrong.
+pub fn troubles(config: &std::path::Path) -> Vec<String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+    let output = command.arg("--config").arg(config).args(["status", "--json"]).output().unwrap();
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    said["troubles"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|why| why.as_str().map(str::to_owned))
+        .collect()
+}

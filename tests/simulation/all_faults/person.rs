@@ -1,0 +1,113 @@
+//! The person to whom what is held and what stays in doubt is shown. He looks at the service, which here is the auditor's
+//! book, and says what the interface offers: the same words as `tallyd outbox`.
+
+use super::super::books::Cell;
+use super::trial::Trial;
+use std::time::Duration;
+use tallyd::model::{Clock, JobKind, ShipmentId};
+use tallyd::outbox::Resolution;
+use tallyd::store::{Durability, Write};
+
+/// A wish that waits for a word.
+#[derive(Debug, sqlx::FromRow)]
+struct Waiting {
+    key: String,
+    kind: String,
+    state: String,
+    reason: String,
+    sku: Option<String>,
+    warehouse_id: Option<i64>,
+    written: Option<i64>,
+}
+
+/// What he says.
+enum Word {
+    Resolve(Resolution),
+    Release,
+    Cancel,
+}
+
+impl Trial {
+    /// Says his word of everything that waits; how many there were.
+    pub async fn decide_what_waits(&mut self) -> usize {
+        let sql = "SELECT key, kind, state, coalesce(reason, '') AS reason, sku, warehouse_id, written FROM outbox \
+                   WHERE state = 'held' OR (state = 'in_doubt' AND reason = 'landed_or_another') ORDER BY id";
+        let waiting: Vec<Waiting> = sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
+        let mut said = 0;
+        for wish in &waiting {
+            let word = self.word(wish);
+            said += usize::from(self.say(wish, word).await);
+        }
+        self.world.person_said();
+        said
+    }
+
+    fn word(&self, wish: &Waiting) -> Word {
+        match (wish.state.as_str(), wish.reason.as_str(), wish.kind.as_str()) {
+            ("in_doubt", ..) => self.shipment_of(&wish.key),
+            (_, "undecided", "quantity.set" | "quantity.adjust") => {
+                let cell: Cell =
+                    (wish.sku.clone().unwrap_or_default(), wish.warehouse_id.unwrap_or_default());
+                let written = wish.written.unwrap_or(-1);
+                let landed = self.auditor(|auditor| auditor.cells.has_arrived(&cell, written));
+                Word::Resolve(if landed { Resolution::Landed } else { Resolution::NotLanded })
+            }
+            (_, "brake" | "jump" | "looks_emptied", _) => Word::Release,
+            (_, "conflict" | "stale_base", "quantity.set") => Word::Resolve(Resolution::Theirs),
+            _ => Word::Cancel,
+        }
+    }
+
+    /// The shipment that the wish made, as the auditor saw it made.
+    fn shipment_of(&self, key: &str) -> Word {
+        let found = self.orders.iter().find_map(|order| {
+            let parcel = order.parcels.iter().find(|parcel| parcel.shipment_key == key)?;
+            self.auditor(|auditor| auditor.parcels.unnamed(order.id, &parcel.content))
+        });
+        Word::Resolve(found.map_or(Resolution::NotLanded, |id| Resolution::Shipment(ShipmentId(id))))
+    }
+
+    async fn say(&mut self, wish: &Waiting, word: Word) -> bool {
+        let now = self.world.clock.now();
+        let mut write: Write = self.world.store().begin(Durability::Full).await.unwrap();
+        let base_age = Duration::from_secs(900);
+        let done = match word {
+            Word::Resolve(word) => {
+                write.outbox_resolve(&wish.key, word, base_age, now).await.unwrap().map(drop)
+            }
+            Word::Release => {
+                write.brake_release(std::slice::from_ref(&wish.key), now).await.unwrap();
+                Ok(())
+            }
+            Word::Cancel => match write.outbox_cancel(&wish.key, now).await.unwrap() {
+                true => Ok(()),
+                false => Err("it cannot be cancelled".to_owned()),
+            },
+        };
+        match done {
+            Ok(()) => {
+                write.commit().await.unwrap();
+                true
+            }
+            Err(why) => {
+                self.broken(format!("a person's word on {wish:?} makes no sense: {why}"));
+                false
+            }
+        }
+    }
+
+    /// Lets everything come to its end, with a person's help, within so many simulated milliseconds.
+    pub async fn settle(&mut self, until_ms: i64) -> Result<(), Vec<String>> {
+        const OPEN: &str =
+            "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'in_doubt', 'held')";
+        while self.world.number(OPEN).await > 0 && self.world.clock.now_ms() < until_ms {
+            if self.decide_what_waits().await > 0 {
+                self.world.run_now(JobKind::Settle).await;
+                self.world.run_now(JobKind::Push).await;
+            }
+            let at = (self.world.clock.now_ms() + 60_000).min(until_ms);
+            self.go_on_to(at).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! The dock: orders that go whole, in part or in several parcels, each with its number; and colleagues who ship or tell a
+//! number at the service themselves.
+
+use super::super::audit::whole;
+use super::super::auditor::Content;
+use super::super::books::Cell;
+use super::trial::Trial;
+use serde_json::{Value, json};
+
+/// An order of the shop.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub id: i64,
+    /// Its lines and what of each no parcel is wished for yet.
+    pub left: Vec<(i64, i64)>,
+    pub parcels: Vec<Parcel>,
+}
+
+/// A parcel that is wished for.
+#[derive(Clone, Debug)]
+pub struct Parcel {
+    pub shipment_key: String,
+    pub tracking_key: String,
+    pub content: Content,
+    pub number: String,
+    /// A colleague told another number at the service.
+    pub is_told_by_hand: bool,
+}
+
+impl Trial {
+    /// A customer orders one SKU or two, wherever they are; the dock ships what it can.
+    pub async fn order(&mut self) {
+        let mut wanted: Vec<(String, i64)> = Vec::new();
+        for _ in 0..self.random.between(1, 2) {
+            let (sku, units) = (self.any_sku(), self.random.between(1, 6));
+            if wanted.iter().all(|(other, _)| *other != sku) {
+                wanted.push((sku, units));
+            }
+        }
+        let taken: Option<Vec<_>> = wanted.iter().map(|(sku, units)| self.take(sku, *units)).collect();
+        let lines: Vec<(&str, i64)> = wanted.iter().map(|(sku, units)| (sku.as_str(), *units)).collect();
+        let placed = self.world.core.place_order(&lines).await;
+        if placed.is_ok() != taken.is_some() {
+            self.broken(format!("an order of {wanted:?}: {placed:?}, the auditor thinks {taken:?}"));
+        }
+        let (Ok(id), Some(taken)) = (placed, taken) else { return };
+        for (cell, units) in taken.into_iter().flatten() {
+            self.taken(&cell, units);
+        }
+        let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(id);
+        insert.execute(&mut self.world.outsider).await.unwrap();
+        let Some(lines) = self.lines_of(id).await else { return };
+        self.orders.push(Order { id, left: lines, parcels: Vec::new() });
+        let last = self.orders.len() - 1;
+        match self.random.between(1, 4) {
+            1 => self.parcel(last, Share::All).await,
+            2 => self.parcel(last, Share::Some).await,
+            3 => {
+                self.parcel(last, Share::Some).await;
+                self.parcel(last, Share::All).await;
+            }
+            _ => {}
+        }
+    }
+
+    fn any_sku(&mut self) -> String {
+        let skus: Vec<String> = self.truth.keys().map(|(sku, _)| sku.clone()).collect();
+        self.random.pick(&skus).clone()
+    }
+
+    /// Where the service takes it from: the warehouses in the order of their ids. Nothing where too little is shown.
+    fn take(&self, sku: &str, units: i64) -> Option<Vec<(Cell, i64)>> {
+        let (mut missing, mut taken) = (units, Vec::new());
+        for cell in self.truth.keys().filter(|(of, _)| of == sku) {
+            let part = missing.min(self.auditor(|auditor| auditor.cells.listed(cell)).max(0));
+            missing -= part;
+            if part > 0 {
+                taken.push((cell.clone(), part));
+            }
+        }
+        (missing == 0).then_some(taken)
+    }
+
+    /// The lines of an order with their units.
+    async fn lines_of(&self, order: i64) -> Option<Vec<(i64, i64)>> {
+        let said = self.by_hand("POST", "/api/orders/getOrderLineItems", &json!({"OrderId": order})).await?;
+        let line =
+            |line: &Value| (whole(&line["OrderLineItemId"]), whole(&line["QuantityNotTiedToShipment"]));
+        Some(said["data"].as_array()?.iter().map(line).collect())
+    }
+
+    pub async fn later_parcel(&mut self) {
+        let open: Vec<usize> = (0..self.orders.len())
+            .filter(|at| self.orders[*at].left.iter().any(|(_, units)| *units > 0))
+            .collect();
+        if !open.is_empty() {
+            let at = *self.random.pick(&open);
+            self.parcel(at, Share::Some).await;
+        }
+    }
+
+    /// The wishes for a parcel and its number.
+    async fn parcel(&mut self, at: usize, share: Share) {
+        let random = &mut self.random;
+        let mut content: Content = Vec::new();
+        for (line, left) in self.orders[at].left.iter_mut().filter(|(_, left)| *left > 0) {
+            let units = if share == Share::All { *left } else { random.between(1, *left) };
+            *left -= units;
+            content.push((*line, units));
+        }
+        content.sort_unstable();
+        if content.is_empty() {
+            return;
+        }
+        let (order, number) = (self.orders[at].id, format!("1Z{}", self.world.wishes()));
+        let lines: Vec<Value> =
+            content.iter().map(|(line, units)| json!({"line_item_id": line, "quantity": units})).collect();
+        self.auditor(|auditor| auditor.parcels.wished(order, content.clone()));
+        let shipment_key =
+            self.world.wish("shipment.create", &json!({"order_id": order, "lines": lines})).await;
+        let tracking = json!({"shipment_key": shipment_key, "tracking_number": number});
+        let tracking_key = self.world.wish("tracking.submit", &tracking).await;
+        let parcel = Parcel { shipment_key, tracking_key, content, number, is_told_by_hand: false };
+        self.orders[at].parcels.push(parcel);
+    }
+
+    /// A colleague ships one unit of an order at the service; a wish for it may find too little left.
+    pub async fn ship_by_hand(&mut self) {
+        if self.orders.is_empty() {
+            return;
+        }
+        let order = self.random.pick(&self.orders).id;
+        let Some(lines) = self.lines_of(order).await else { return };
+        let Some((line, _)) = lines.into_iter().find(|(_, left)| *left > 0) else { return };
+        let body = json!([{"OrderId": order, "LineItems": [{"LineItemId": line, "Quantity": 1}]}]);
+        let said = self.by_hand("POST", "/api/Shipments/Create", &body).await;
+        if let Some(shipment) =
+            said.map(|said| said["data"][0]["Shipment"].clone()).filter(|made| made.is_object())
+        {
+            self.auditor(|auditor| auditor.parcels.listed(&shipment));
+            self.count("parcels by hand");
+        }
+    }
+
+    /// A colleague tells another number than the wish that is not yet sent: it must not be written over.
+    pub async fn track_by_hand(&mut self) {
+        let open: Vec<(usize, usize, i64)> = self.untold_parcels().await;
+        if open.is_empty() {
+            return;
+        }
+        let (order, parcel, shipment) = *self.random.pick(&open);
+        let number = format!("HAND-{shipment}");
+        let body = json!([{"ShipmentId": shipment, "TrackingNumber": number}]);
+        if self.by_hand("POST", "/api/Shipments/submitTrackingInfo", &body).await.is_some() {
+            self.auditor(|auditor| auditor.parcels.tracked_by_hand(shipment, &number));
+            self.orders[order].parcels[parcel].is_told_by_hand = true;
+            self.count("trackings by hand");
+        }
+    }
+
+    /// Parcels that were made and whose tracking is not on its way.
+    async fn untold_parcels(&mut self) -> Vec<(usize, usize, i64)> {
+        let fates = self.world.fates().await;
+        let mut open = Vec::new();
+        for (at, order) in self.orders.iter().enumerate() {
+            for (number, parcel) in order.parcels.iter().enumerate() {
+                let made = self.auditor(|auditor| auditor.parcels.shipment(order.id, &parcel.content));
+                let is_waiting = fates[&parcel.tracking_key].0 == "pending";
+                open.extend(made.filter(|_| is_waiting).map(|shipment| (at, number, shipment)));
+            }
+        }
+        open
+    }
+}
+
+/// How much of an order goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Share {
+    All,
+    Some,
+}

@@ -1,0 +1,254 @@
+//! A trial: one seed lived through, the auditor asked after every step. It ends at the first broken promise: what comes
+//! after it proves nothing.
+
+use super::super::auditor::{Auditor, Effect};
+use super::super::books::Cell;
+use super::super::random::Random;
+use super::super::storm::Storm;
+use super::super::wire::Weather;
+use super::super::world::{Plan, World};
+use super::agenda::{Act, BEGIN_MS, agenda};
+use super::journal::Journal;
+use super::shipping::Order;
+use std::collections::BTreeMap;
+use std::sync::MutexGuard;
+
+/// Polls, in the place of the packaged ones, which are too many for a thousand weeks: 96 balances and 48 looks at orders
+/// a day. Each hour of the changed nights has some of them in it.
+const SCHEDULES: &str = r#"
+[jobs.balances]
+schedule = "0 */15 * * * *"
+timezone = "Europe/Berlin"
+skus_per_call = SKUS
+[jobs.order_lines]
+schedule = "30 */30 * * * *"
+timezone = "Australia/Sydney"
+[jobs.shipments]
+schedule = "15 5 * * * *"
+[jobs.warehouses]
+schedule = "0 7 2,8,14,20 * * *"
+timezone = "Europe/Berlin"
+[jobs.suppliers]
+schedule = "0 11 2 * * *"
+timezone = "Europe/Berlin"
+missed = "skip"
+[jobs.storefronts]
+schedule = "0 23 2,14 * * *"
+timezone = "Australia/Sydney"
+[jobs.listing_templates]
+schedule = "0 17 2 * * *"
+timezone = "Europe/Berlin"
+[jobs.kit_components]
+schedule = "0 31 2 * * *"
+timezone = "Australia/Sydney"
+[jobs.top_selling]
+schedule = "0 41 4 1 * *"
+missed = "skip"
+[jobs.business_health]
+schedule = "0 47 4 * * *"
+[jobs.work_queue]
+schedule = "45 20 * * * *"
+[jobs.settle]
+schedule = "10 */20 * * * *"
+[jobs.prune]
+schedule = "0 13 3 * * *"
+timezone = "Europe/Berlin"
+[jobs.backup]
+enabled = false
+"#;
+/// From the fact to the send nothing passes but this; a replica may be behind by as much again.
+const SLOP_MS: i64 = 3_500;
+/// A read that a push made for its own writes serves it for so long.
+const OWN_READ_MS: i64 = 5_000;
+
+/// What came of a seed.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub violations: Vec<String>,
+    pub figures: BTreeMap<&'static str, i64>,
+    pub journal: Journal,
+}
+
+/// The configuration of one start.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub policy: &'static str,
+    pub calls_per_minute: usize,
+    pub max_fact_age_ms: i64,
+    pub skus_per_call: usize,
+}
+
+/// A world, and what its people know.
+pub struct Trial {
+    pub world: World,
+    pub random: Random,
+    pub settings: Settings,
+    /// What can truly be sold of each cell: the shelf less what is sold.
+    pub truth: BTreeMap<Cell, i64>,
+    pub orders: Vec<Order>,
+    /// Products taken out of the assortment.
+    pub discontinued: Vec<String>,
+    /// Products the trial made, as the service described them last.
+    pub names: i64,
+    pub is_calm: bool,
+    pub figures: BTreeMap<&'static str, i64>,
+    runs_judged: u64,
+}
+
+pub async fn trial(seed: u64, days: i64) -> Outcome {
+    let mut random = Random::new(seed, "full");
+    let agenda = agenda(days, &mut random);
+    let mut trial = Trial::open(seed, random).await;
+    let violations = trial.live(&agenda).await;
+    let mut figures = trial.figures();
+    let journal = Journal::read(&mut trial.world.outsider).await;
+    figures.insert("journal rows", i64::try_from(journal.rows()).unwrap());
+    Outcome { violations, figures, journal }
+}
+
+impl Trial {
+    async fn open(seed: u64, random: Random) -> Self {
+        let settings =
+            Settings { policy: "merge", calls_per_minute: 120, max_fact_age_ms: 10_000, skus_per_call: 200 };
+        let plan = Plan {
+            seed,
+            skus: 18,
+            warehouses: 2,
+            begins_ms: BEGIN_MS,
+            config: settings.toml(),
+            polls: Vec::new(),
+            is_scheduled: true,
+        };
+        let mut auditor = Auditor::default();
+        auditor.quota.allow(settings.calls_per_minute, BEGIN_MS);
+        let world = World::open_before(plan, Some(auditor)).await;
+        let mut trial = Self {
+            world,
+            random,
+            settings,
+            truth: BTreeMap::new(),
+            orders: Vec::new(),
+            discontinued: Vec::new(),
+            names: 0,
+            is_calm: false,
+            figures: BTreeMap::new(),
+            runs_judged: 0,
+        };
+        trial.put_in_force(settings);
+        for (cell, units) in trial.world.stock().await {
+            trial.auditor(|auditor| auditor.cells.known(&cell, units, BEGIN_MS));
+            trial.truth.insert(cell, units);
+        }
+        trial
+    }
+
+    /// Lives through the agenda; what was broken first.
+    async fn live(&mut self, agenda: &[(i64, Act)]) -> Vec<String> {
+        for (at, act) in agenda {
+            if let Err(broken) = self.go_on_to(*at).await {
+                return broken;
+            }
+            self.count(act.name());
+            self.happen(*act).await;
+            if let Err(broken) = self.look().await {
+                return broken.into_iter().map(|why| format!("{why} (after {act:?})")).collect();
+            }
+        }
+        Vec::new()
+    }
+
+    /// Goes on to a time, with a look at the auditor's book after every step.
+    pub async fn go_on_to(&mut self, at_ms: i64) -> Result<(), Vec<String>> {
+        while self.world.step(at_ms).await {
+            self.look().await?;
+        }
+        let now = self.world.clock.now_ms();
+        self.world.clock.advance_to(at_ms.max(now));
+        Ok(())
+    }
+
+    async fn look(&mut self) -> Result<(), Vec<String>> {
+        if self.world.runs > self.runs_judged {
+            self.runs_judged = self.world.runs;
+            self.judge_cells().await;
+        }
+        let broken = self.auditor(|auditor| std::mem::take(&mut auditor.violations));
+        if broken.is_empty() { Ok(()) } else { Err(broken) }
+    }
+
+    /// The auditor's book.
+    pub fn auditor<T>(&self, with: impl FnOnce(&mut Auditor) -> T) -> T {
+        let mut audit: MutexGuard<'_, _> = self.world.audit();
+        with(audit.full.as_mut().expect("a full world has its auditor"))
+    }
+
+    pub fn count(&mut self, what: &'static str) {
+        *self.figures.entry(what).or_default() += 1;
+    }
+
+    pub fn broken(&self, why: String) {
+        self.auditor(|auditor| auditor.violations.push(why));
+    }
+
+    /// The auditor learns what is in force.
+    pub fn put_in_force(&mut self, settings: Settings) {
+        let (now, was) = (self.world.clock.now_ms(), self.settings);
+        self.settings = settings;
+        let window = settings.max_fact_age_ms.max(was.max_fact_age_ms).max(OWN_READ_MS) + SLOP_MS;
+        self.auditor(|auditor| {
+            auditor.window_ms = window;
+            auditor.quota.allow(settings.calls_per_minute, now);
+            if settings.policy == "local" || was.policy == "local" {
+                auditor.cells.anything_goes();
+            }
+        });
+    }
+
+    pub fn weather(&self, change: impl FnOnce(&mut Weather)) {
+        self.world.wire.change(change);
+    }
+
+    /// Nothing goes wrong from now on.
+    pub fn calm(&mut self) {
+        self.is_calm = true;
+        self.weather(|weather| *weather = Weather { storm: Storm::default(), ..Weather::default() });
+        self.auditor(|auditor| auditor.is_wrong_key = false);
+        if self.world.clock.is_suspended() {
+            self.world.clock.resume();
+        }
+        self.world.set_calendar(0);
+    }
+
+    /// A wish for a cell, known to the auditor.
+    pub async fn wish_cell(&mut self, kind: &str, cell: &Cell, body: serde_json::Value, effect: Effect) {
+        let key = self.world.wish(kind, &body).await;
+        self.auditor(|auditor| auditor.cells.wished(&key, cell, effect));
+    }
+
+    fn figures(&self) -> BTreeMap<&'static str, i64> {
+        let mut figures = self.figures.clone();
+        self.auditor(|auditor| {
+            figures.insert("calls", i64::try_from(auditor.quota.calls).unwrap());
+            figures.insert("cell writes", i64::try_from(auditor.cells.writes).unwrap());
+            figures.insert("cells judged", i64::try_from(auditor.cells.judged).unwrap());
+            figures.insert("units too many, admitted", auditor.cells.admitted.0);
+            figures.insert("units too few, admitted", auditor.cells.admitted.1);
+            figures.insert("creates", i64::try_from(auditor.creates.len()).unwrap());
+            figures.insert("parcels", i64::try_from(auditor.parcels.len()).unwrap());
+        });
+        figures.insert("wishes", i64::try_from(self.world.wishes()).unwrap());
+        figures
+    }
+}
+
+impl Settings {
+    pub fn toml(self) -> String {
+        let Self { policy, calls_per_minute, max_fact_age_ms, skus_per_call } = self;
+        let schedules = SCHEDULES.replace("SKUS", &skus_per_call.to_string());
+        format!(
+            "[limits]\ncalls_per_minute = {calls_per_minute}\n[quantities]\npolicy = \"{policy}\"\n\
+             max_fact_age = \"{}s\"\n[journal]\nkeep_bodies = \"3d\"\n{schedules}",
+            max_fact_age_ms / 1_000
+        )
+    }
+}

@@ -1,0 +1,280 @@
+//! What each cell must show once nothing of it is on its way: what others did, and each wish that is said to be done,
+//! once. A sale that a write undid shows as a unit too many.
+//!
+//! The service has no compare-and-set: what others did between the read that a write rests on and the write's arrival is
+//! overwritten. So much, and no more, a cell may be off by (`up`, `down`). Where an answer was lost, a move of others
+//! that makes the cell look as if the write had landed (or had not) cannot be told from that by any look: the write's own
+//! difference is admitted too, but only if others moved the cell before it was decided.
+
+use super::super::books::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So much of the past is enough for windows and replicas.
+const KEPT: usize = 64;
+
+/// What a wish does to its cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// So many more.
+    Add(i64),
+    /// The count says so many more than the service showed then.
+    Count(i64),
+    /// It may do anything, by the operator's own word or policy: the cell is taken as it is afterwards.
+    Anything,
+}
+
+/// Where a wish stands, as the outbox says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// On its way, or nobody knows: its cell is not judged.
+    Open,
+    /// Waits for a person; nothing of it was done.
+    Held,
+    /// Done.
+    Done,
+    /// Never done.
+    Undone,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Account {
+    listed: i64,
+    expected: i64,
+    /// What others did: when, and by how much.
+    moves: Vec<(i64, i64)>,
+    /// What it showed from when on.
+    shown: Vec<(i64, i64)>,
+    writes: Vec<Write>,
+}
+
+/// An entry of a call of the daemon.
+#[derive(Clone, Debug)]
+struct Write {
+    call: usize,
+    since_ms: i64,
+    /// What the service showed when it was sent.
+    before: i64,
+    quantity: i64,
+    arrived_ms: Option<i64>,
+    is_lost: bool,
+}
+
+/// The cells of a shop.
+#[derive(Debug, Default)]
+pub struct Cells {
+    accounts: BTreeMap<Cell, Account>,
+    wishes: BTreeMap<String, (Cell, Effect)>,
+    /// Cells that were judged, and entries that arrived.
+    pub judged: u64,
+    pub writes: u64,
+    /// Units too many, and too few, that the window explains.
+    pub admitted: (i64, i64),
+}
+
+impl Account {
+    fn show(&mut self, listed: i64, at_ms: i64) {
+        self.listed = listed;
+        self.shown.push((at_ms, listed));
+        if self.shown.len() > KEPT {
+            self.shown.remove(0);
+        }
+    }
+
+    /// How much the cell may be off: too high, too low.
+    fn slack(&self, now_ms: i64) -> (i64, i64) {
+        let (mut up, mut down) = (0, 0);
+        for write in &self.writes {
+            let until = write.arrived_ms.filter(|_| !write.is_lost).unwrap_or(now_ms);
+            let within = self.moves.iter().filter(|(at, _)| (write.since_ms..=until).contains(at));
+            let within: Vec<i64> = within.map(|(_, by)| *by).collect();
+            up += within.iter().filter(|by| **by < 0).map(|by| -by).sum::<i64>();
+            down += within.iter().filter(|by| **by > 0).sum::<i64>();
+            if write.is_lost && !within.is_empty() {
+                let difference = (write.quantity - write.before).abs();
+                (up, down) = (up + difference, down + difference);
+            }
+        }
+        (up, down)
+    }
+
+    /// From here on it is taken as it is.
+    fn begin_again(&mut self, now_ms: i64, window_ms: i64) {
+        self.expected = self.listed;
+        self.writes.clear();
+        self.moves.retain(|(at, _)| *at >= now_ms - window_ms);
+    }
+}
+
+impl Cells {
+    /// A cell is there and shows so many.
+    pub fn known(&mut self, cell: &Cell, listed: i64, at_ms: i64) {
+        let account = self.accounts.entry(cell.clone()).or_default();
+        account.expected = listed;
+        account.show(listed, at_ms);
+    }
+
+    /// A SKU is gone, or has another name: its wishes are nobody's any more.
+    pub fn forget(&mut self, sku: &str) {
+        self.accounts.retain(|(of, _), _| of != sku);
+        self.wishes.retain(|_, ((of, _), _)| of != sku);
+    }
+
+    /// What the service shows.
+    pub fn listed(&self, cell: &Cell) -> i64 {
+        self.accounts.get(cell).map_or(0, |account| account.listed)
+    }
+
+    /// What it showed at a time, as far back as is known.
+    pub fn shown(&self, cell: &Cell, at_ms: i64) -> Option<i64> {
+        let account = self.accounts.get(cell)?;
+        let then = account.shown.iter().rev().find(|(from, _)| *from <= at_ms);
+        then.or(account.shown.first()).map(|(_, listed)| *listed)
+    }
+
+    pub fn all(&self) -> BTreeMap<Cell, i64> {
+        self.accounts.iter().map(|(cell, account)| (cell.clone(), account.listed)).collect()
+    }
+
+    /// Others moved it: a sale, or a number entered by hand.
+    pub fn moved(&mut self, cell: &Cell, by: i64, at_ms: i64) {
+        let account = self.accounts.entry(cell.clone()).or_default();
+        account.expected += by;
+        account.moves.push((at_ms, by));
+        account.show(account.listed + by, at_ms);
+    }
+
+    /// A wish is inserted.
+    pub fn wished(&mut self, key: &str, cell: &Cell, effect: Effect) {
+        self.wishes.insert(key.to_owned(), (cell.clone(), effect));
+    }
+
+    /// The operator's word or policy decides about all counts that are open.
+    pub fn anything_goes(&mut self) {
+        for (_, effect) in self.wishes.values_mut().filter(|(_, effect)| matches!(effect, Effect::Count(_))) {
+            *effect = Effect::Anything;
+        }
+    }
+
+    pub fn sent(&mut self, call: usize, cell: &Cell, quantity: i64, since_ms: i64, is_lost: bool) {
+        let account = self.accounts.entry(cell.clone()).or_default();
+        let before = account.listed;
+        account.writes.push(Write { call, since_ms, before, quantity, arrived_ms: None, is_lost });
+    }
+
+    /// No answer reaches the daemon that did not yet.
+    pub fn all_lost(&mut self) {
+        for write in self.accounts.values_mut().flat_map(|account| &mut account.writes) {
+            write.is_lost = true;
+        }
+    }
+
+    pub fn arrived(&mut self, call: usize, cell: &Cell, quantity: i64, at_ms: i64) {
+        self.writes += 1;
+        let account = self.accounts.entry(cell.clone()).or_default();
+        account.show(quantity, at_ms);
+        if let Some(write) = account.writes.iter_mut().find(|write| write.call == call) {
+            write.arrived_ms = Some(at_ms);
+        }
+    }
+
+    /// Whether an entry that was lost arrived: what a person would see at the service.
+    pub fn has_arrived(&self, cell: &Cell, quantity: i64) -> bool {
+        let writes = self.accounts.get(cell).map(|account| account.writes.as_slice()).unwrap_or_default();
+        writes.iter().any(|write| write.is_lost && write.quantity == quantity && write.arrived_ms.is_some())
+    }
+
+    /// The keys of the wishes that are not settled.
+    pub fn unsettled(&self) -> Vec<&str> {
+        self.wishes.keys().map(String::as_str).collect()
+    }
+
+    /// Judges every cell that has wishes and none on its way.
+    pub fn judge(&mut self, fates: &BTreeMap<String, Fate>, now_ms: i64, window_ms: i64) -> Vec<String> {
+        let fate = |key: &String| fates.get(key).copied().unwrap_or(Fate::Open);
+        let open: BTreeSet<Cell> = self
+            .wishes
+            .iter()
+            .filter(|(key, _)| fate(key) == Fate::Open)
+            .map(|(_, (cell, _))| cell.clone())
+            .collect();
+        let settled: Vec<(String, Cell, Effect)> = self
+            .wishes
+            .iter()
+            .filter(|(key, (cell, _))| !open.contains(cell) && fate(key) != Fate::Held)
+            .map(|(key, (cell, effect))| (key.clone(), cell.clone(), *effect))
+            .collect();
+        let mut touched: BTreeMap<Cell, bool> = BTreeMap::new();
+        for (key, cell, effect) in settled {
+            self.wishes.remove(&key);
+            let is_free = touched.entry(cell.clone()).or_default();
+            let account = self.accounts.entry(cell).or_default();
+            match effect {
+                _ if fate(&key) != Fate::Done => {}
+                Effect::Add(units) | Effect::Count(units) => account.expected += units,
+                Effect::Anything => *is_free = true,
+            }
+        }
+        let judged =
+            touched.into_iter().filter_map(|(cell, free)| self.judge_cell(&cell, free, now_ms, window_ms));
+        judged.collect()
+    }
+
+    fn judge_cell(&mut self, cell: &Cell, is_free: bool, now_ms: i64, window_ms: i64) -> Option<String> {
+        let account = self.accounts.get_mut(cell)?;
+        let (off, (up, down)) = (account.listed - account.expected, account.slack(now_ms));
+        let (expected, listed) = (account.expected, account.listed);
+        let writes = format!("{:?}, moves {:?}", account.writes, account.moves);
+        account.begin_again(now_ms, window_ms);
+        if is_free {
+            return None;
+        }
+        self.judged += 1;
+        self.admitted.0 += off.clamp(0, up);
+        self.admitted.1 += (-off).clamp(0, down);
+        let (sku, warehouse) = cell;
+        (off > up || -off > down).then(|| {
+            format!(
+                "{sku} in {warehouse} shows {listed}; what others did and the wishes that are done make {expected} \
+                 (admitted: {up} too many, {down} too few); writes {writes}"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+fn shop() -> (Cells, Cell) {
+    let (mut cells, cell) = (Cells::default(), ("A".to_owned(), 1));
+    cells.known(&cell, 10, 0);
+    (cells, cell)
+}
+
+#[test]
+fn a_sale_that_a_write_undid_is_seen_unless_it_fell_into_the_window() {
+    let done = BTreeMap::from([("w".to_owned(), Fate::Done)]);
+    for (sold_at, violations) in [(50, 1), (150, 0)] {
+        let (mut cells, cell) = shop();
+        cells.wished("w", &cell, Effect::Add(5));
+        cells.moved(&cell, -2, sold_at);
+        cells.sent(1, &cell, 15, 100, false);
+        cells.arrived(1, &cell, 15, 200);
+        assert_eq!(cells.judge(&done, 300, 0).len(), violations, "sold at {sold_at}");
+    }
+}
+
+#[test]
+fn a_movement_that_is_done_twice_or_never_is_seen() {
+    for (written, fate, violations) in [
+        (15, Fate::Done, 0),
+        (20, Fate::Done, 1),
+        (10, Fate::Done, 1),
+        (10, Fate::Undone, 0),
+        (15, Fate::Undone, 1),
+    ] {
+        let (mut cells, cell) = shop();
+        cells.wished("w", &cell, Effect::Add(5));
+        cells.sent(1, &cell, written, 100, true);
+        cells.arrived(1, &cell, written, 200);
+        let judged = cells.judge(&BTreeMap::from([("w".to_owned(), fate)]), 300, 0);
+        assert_eq!(judged.len(), violations, "{written} {fate:?}");
+    }
+}

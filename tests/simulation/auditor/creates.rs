@@ -1,0 +1,35 @@
+//! Nothing is created twice: products, warehouses and templates by their names, which the shop never uses twice.
+
+use std::collections::BTreeMap;
+
+/// What the service made for the daemon.
+#[derive(Debug, Default)]
+pub struct Creates {
+    made: BTreeMap<(&'static str, String), u32>,
+}
+
+impl Creates {
+    /// The service made one.
+    pub fn made(&mut self, what: &'static str, name: &str) -> Option<String> {
+        let count = self.made.entry((what, name.to_owned())).or_default();
+        *count += 1;
+        (*count > 1).then(|| format!("the {what} {name} was created {count} times"))
+    }
+
+    /// How many of the name there are.
+    pub fn count(&self, what: &'static str, name: &str) -> u32 {
+        self.made.get(&(what, name.to_owned())).copied().unwrap_or_default()
+    }
+
+    pub fn len(&self) -> usize {
+        self.made.len()
+    }
+}
+
+#[test]
+fn a_second_of_the_same_name_is_seen() {
+    let mut creates = Creates::default();
+    assert_eq!(creates.made("product", "A"), None);
+    assert_eq!(creates.made("warehouse", "A"), None);
+    assert!(creates.made("product", "A").is_some());
+}

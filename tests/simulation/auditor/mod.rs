@@ -1,0 +1,169 @@
+//! The auditor of the full world: plain maps, kept from what happened in the shop and from what passed the service's
+//! door, and nothing of the daemon's own code. What is broken stands in `violations` at once; the trial looks there after
+//! every step.
+//!
+//! It knows the document, and the window that docs/reliability.md admits between a read and the write that follows from
+//! it. It does not know why the daemon did something.
+
+mod cells;
+mod creates;
+mod parcels;
+mod quota;
+
+pub use self::cells::{Cells, Effect, Fate};
+pub use self::creates::Creates;
+pub use self::parcels::{Content, Parcels};
+pub use self::quota::Quota;
+
+use super::audit::{json, text, whole};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use tallyd::client::{Request, Response};
+use tallyd::model::Operation;
+
+/// What the auditor has seen, by what it watches over.
+#[derive(Debug, Default)]
+pub struct Auditor {
+    pub violations: Vec<String>,
+    pub quota: Quota,
+    pub cells: Cells,
+    pub creates: Creates,
+    pub parcels: Parcels,
+    /// Products made for the daemon, as the service described them last.
+    pub products: BTreeMap<String, Value>,
+    /// So old may what a write rests on be when it is sent, ms: the window that is admitted.
+    pub window_ms: i64,
+    /// The daemon's key is one that nobody knows.
+    pub is_wrong_key: bool,
+    sent: usize,
+    sent_with_wrong_key: BTreeSet<usize>,
+}
+
+impl Auditor {
+    /// A request sets out; its number.
+    pub fn sent(&mut self, request: &Request, at_ms: i64, is_lost: bool) -> usize {
+        self.sent += 1;
+        let (call, since) = (self.sent, at_ms - self.window_ms);
+        if self.is_wrong_key {
+            self.sent_with_wrong_key.insert(call);
+        }
+        let body = json(request.body.as_deref().unwrap_or_default());
+        match request.operation {
+            Operation::UpdateQuantityOnHand => {
+                for entry in list(&body) {
+                    self.cells.sent(call, &cell(entry), whole(&entry["Quantity"]), since, is_lost);
+                }
+            }
+            Operation::UpdateProduct => {
+                for link in list(&body["Warehouses"]).filter(|link| link["QuantityOnHand"].is_number()) {
+                    let cell = (text(&body["Sku"]), whole(&link["WarehouseId"]));
+                    self.cells.sent(call, &cell, whole(&link["QuantityOnHand"]), since, is_lost);
+                }
+            }
+            _ => {}
+        }
+        call
+    }
+
+    /// Whatever was on its way to the daemon or from it is lost: the daemon died.
+    pub fn daemon_died(&mut self) {
+        self.cells.all_lost();
+    }
+
+    /// The service did it, or refused.
+    pub fn done(&mut self, request: &Request, answer: &Response, call: usize, at_ms: i64) {
+        let asked = json(request.body.as_deref().unwrap_or_default());
+        let said = json(&answer.body);
+        if answer.status == 400 && !self.sent_with_wrong_key.contains(&call) {
+            self.violations.push(format!("{} was answered 400: {asked}: {said}", request.operation.as_str()));
+        }
+        if answer.status != 200 {
+            return;
+        }
+        match request.operation {
+            Operation::UpdateQuantityOnHand => self.quantities(call, &asked, &said, at_ms),
+            Operation::UpdateProduct => self.updated(call, &said["data"], at_ms),
+            Operation::CreateShipments => {
+                let entries = list(&said["data"]).filter(|made| made["WasSuccessful"] == true);
+                entries.for_each(|made| self.violations.extend(self.parcels.made(made)));
+            }
+            Operation::SubmitTracking => {
+                let entries = list(&said["data"]).filter(|made| made["WasSuccessful"] == true);
+                entries.for_each(|made| self.violations.extend(self.parcels.tracked(&made["Request"])));
+            }
+            Operation::CreateProduct if said["data"]["WasSuccessful"] == true => {
+                let product = &said["data"]["Product"];
+                self.violations.extend(self.creates.made("product", &text(&product["Sku"])));
+                self.products.insert(text(&product["Sku"]), product.clone());
+                for link in list(&product["Warehouses"]) {
+                    let cell = (text(&product["Sku"]), whole(&link["WarehouseId"]));
+                    self.cells.known(&cell, whole(&link["QuantityOnHand"]), at_ms);
+                }
+            }
+            Operation::CreateWarehouse => {
+                self.violations.extend(self.creates.made("warehouse", &text(&said["data"]["Name"])));
+            }
+            Operation::CreateListingTemplate if said["WasSuccessful"] == true => {
+                let name = text(&said["ListingTemplate"]["Name"]);
+                self.violations.extend(self.creates.made("template", &name));
+            }
+            _ => {}
+        }
+    }
+
+    fn quantities(&mut self, call: usize, asked: &Value, said: &Value, at_ms: i64) {
+        let failed: BTreeSet<usize> = list(&said["messages"]).filter_map(failed_index).collect();
+        for (index, entry) in list(asked).enumerate().filter(|(index, _)| !failed.contains(index)) {
+            debug_assert!(index < 25, "the service takes no more");
+            self.cells.arrived(call, &cell(entry), whole(&entry["Quantity"]), at_ms);
+        }
+    }
+
+    fn updated(&mut self, call: usize, data: &Value, at_ms: i64) {
+        if data["WasSuccessful"] != true {
+            return;
+        }
+        for link in list(&data["Product"]["Warehouses"]) {
+            let cell = (text(&data["Product"]["Sku"]), whole(&link["WarehouseId"]));
+            self.cells.arrived(call, &cell, whole(&link["QuantityOnHand"]), at_ms);
+        }
+    }
+
+    /// Rewrites an answer of balances to what the service showed at an earlier time.
+    pub fn as_of(&self, at_ms: i64, answer: &mut Response) {
+        let mut said = json(&answer.body);
+        for product in said.as_array_mut().into_iter().flatten() {
+            let sku = text(&product["Sku"]);
+            let Some(links) = product["Warehouses"].as_array_mut() else { continue };
+            let (mut sum, mut is_known) = (0, true);
+            for link in links {
+                let cell = (sku.clone(), whole(&link["WarehouseId"]));
+                match self.cells.shown(&cell, at_ms) {
+                    Some(quantity) => link["QuantityOnHand"] = quantity.into(),
+                    None => is_known = false,
+                }
+                sum += whole(&link["QuantityOnHand"]);
+            }
+            if is_known {
+                product["QuantityOnHand"] = sum.into();
+            }
+        }
+        if said.is_array() {
+            answer.body = said.to_string().into_bytes();
+        }
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn cell(entry: &Value) -> super::books::Cell {
+    (text(&entry["Sku"]), whole(&entry["WarehouseId"]))
+}
+
+/// The entry that a message of the service names.
+fn failed_index(message: &Value) -> Option<usize> {
+    let rest = message.as_str()?.strip_prefix("Index ")?;
+    rest.split(':').next()?.parse().ok()
+}

@@ -1,0 +1,135 @@
+//! No order is shipped twice, no tracking number is overwritten, none is told of more than was named.
+
+use super::super::audit::whole;
+use super::list;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Lines of an order with their units, in order: what tells one parcel of an order from another.
+pub type Content = Vec<(i64, i64)>;
+
+/// Parcels and their numbers.
+#[derive(Debug, Default)]
+pub struct Parcels {
+    /// By order and content: how many were wished for, and which shipments the service made of them for the daemon.
+    parcels: BTreeMap<(i64, Content), (u32, Vec<i64>)>,
+    /// What stands on each shipment item.
+    numbers: BTreeMap<i64, String>,
+    /// Items of each shipment.
+    items: BTreeMap<i64, Vec<i64>>,
+}
+
+impl Parcels {
+    /// Somebody wishes a parcel.
+    pub fn wished(&mut self, order: i64, content: Content) {
+        self.parcels.entry((order, content)).or_default().0 += 1;
+    }
+
+    /// The service made one for the daemon.
+    pub fn made(&mut self, entry: &Value) -> Option<String> {
+        let (order, shipment) = (whole(&entry["Request"]["OrderId"]), whole(&entry["Shipment"]["Id"]));
+        self.listed(&entry["Shipment"]);
+        let asked = list(&entry["Request"]["LineItems"]);
+        let mut content: Content = asked
+            .map(|line| {
+                (
+                    whole(&line["LineItemId"]),
+                    line["Quantity"].as_f64().map_or(-1, |_| whole(&line["Quantity"])),
+                )
+            })
+            .collect();
+        content.sort_unstable();
+        let (wished, made) = self.parcels.entry((order, content.clone())).or_default();
+        made.push(shipment);
+        (made.len() > *wished as usize).then(|| {
+            format!("order {order}: {wished} parcel(s) of {content:?} were wished for, made: {made:?}")
+        })
+    }
+
+    /// Notes the items of a shipment, whoever made it.
+    pub fn listed(&mut self, shipment: &Value) {
+        let items = list(&shipment["Items"]).map(|item| whole(&item["Id"])).collect();
+        self.items.insert(whole(&shipment["Id"]), items);
+    }
+
+    /// The shipment the service made for the only wish of that content.
+    pub fn shipment(&self, order: i64, content: &Content) -> Option<i64> {
+        self.parcels.get(&(order, content.clone())).and_then(|(_, made)| made.last().copied())
+    }
+
+    /// Parcels made for a content.
+    pub fn count(&self, order: i64, content: &Content) -> usize {
+        self.parcels.get(&(order, content.clone())).map_or(0, |(_, made)| made.len())
+    }
+
+    /// Parcels made in all.
+    pub fn len(&self) -> usize {
+        self.parcels.values().map(|(_, made)| made.len()).sum()
+    }
+
+    /// The daemon told a tracking, and the service took it.
+    pub fn tracked(&mut self, request: &Value) -> Vec<String> {
+        let shipment = whole(&request["ShipmentId"]);
+        let base = request["TrackingNumber"].as_str();
+        let mut wrong = Vec::new();
+        if list(&request["LineItems"]).next().is_none() {
+            wrong.push(format!("the tracking of shipment {shipment} names no lines"));
+        }
+        for line in list(&request["LineItems"]) {
+            let (item, number) = (whole(&line["LineItemId"]), line["TrackingNumber"].as_str().or(base));
+            wrong.extend(self.numbered(item, number.unwrap_or_default()));
+        }
+        wrong
+    }
+
+    /// A colleague told a tracking himself.
+    pub fn tracked_by_hand(&mut self, shipment: i64, number: &str) {
+        for item in self.items.get(&shipment).cloned().unwrap_or_default() {
+            self.numbers.entry(item).or_insert_with(|| number.to_owned());
+        }
+    }
+
+    fn numbered(&mut self, item: i64, number: &str) -> Option<String> {
+        let fold = |number: &str| number.trim().to_lowercase();
+        let before = self.numbers.insert(item, number.to_owned());
+        let before = before.filter(|before| fold(before) != fold(number))?;
+        Some(format!("item {item} carried {before}, and {number} was written over it"))
+    }
+
+    /// A shipment of that content that carries no number yet: what a person would name for a wish in doubt.
+    pub fn unnamed(&self, order: i64, content: &Content) -> Option<i64> {
+        let (_, made) = self.parcels.get(&(order, content.clone()))?;
+        let is_bare = |shipment: &&i64| {
+            self.items
+                .get(shipment)
+                .is_some_and(|items| items.iter().all(|item| !self.numbers.contains_key(item)))
+        };
+        made.iter().find(is_bare).copied()
+    }
+
+    /// Whether all items of a parcel of that content carry the number.
+    pub fn any_carries(&self, order: i64, content: &Content, number: &str) -> bool {
+        let Some((_, made)) = self.parcels.get(&(order, content.clone())) else { return false };
+        let carries = |shipment: &i64| {
+            let items = self.items.get(shipment).map(Vec::as_slice).unwrap_or_default();
+            !items.is_empty() && items.iter().all(|item| self.numbers.get(item).is_some_and(|n| n == number))
+        };
+        made.iter().any(carries)
+    }
+}
+
+#[test]
+fn a_second_parcel_and_a_second_number_are_seen() {
+    let mut parcels = Parcels::default();
+    parcels.wished(7, vec![(1, 2)]);
+    let entry = serde_json::json!({
+        "Request": {"OrderId": 7, "LineItems": [{"LineItemId": 1, "Quantity": 2}]},
+        "Shipment": {"Id": 70, "Items": [{"Id": 700}]}
+    });
+    assert_eq!(parcels.made(&entry), None);
+    assert!(parcels.made(&entry).is_some_and(|why| why.contains("1 parcel(s)")));
+    let tracking = |number: &str| serde_json::json!({"ShipmentId": 70, "LineItems": [{"LineItemId": 700, "TrackingNumber": number}]});
+    assert!(parcels.tracked(&tracking("A1")).is_empty());
+    assert!(parcels.tracked(&tracking(" a1")).is_empty(), "the same number again");
+    assert_eq!(parcels.tracked(&tracking("B")).len(), 1);
+}

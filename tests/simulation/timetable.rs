@@ -1,0 +1,58 @@
+//! When the daemon's schedules are due in a world: the real rules (`tallyd::schedule`), ticked by the world's clock instead
+//! of by the library that ticks in the daemon.
+
+use tallyd::model::{JobKind, Timestamp};
+use tallyd::schedule::{Occurrences, Schedule, Wall};
+
+/// The schedules of one start of the daemon.
+pub struct Timetable {
+    wall: Wall,
+    rows: Vec<(Occurrences, Option<Timestamp>)>,
+}
+
+impl Timetable {
+    pub fn new(schedules: Vec<(JobKind, Schedule)>, now: Timestamp) -> Self {
+        let row = |(kind, schedule)| {
+            let occurrences = Occurrences::new(kind, schedule);
+            let next = occurrences.next_start(now);
+            (occurrences, next)
+        };
+        Self { wall: Wall::new(now), rows: schedules.into_iter().map(row).collect() }
+    }
+
+    /// When the host's calendar shows the next start.
+    pub fn next(&self) -> Option<Timestamp> {
+        self.rows.iter().filter_map(|(_, next)| *next).min()
+    }
+
+    /// What is to be run now, with its due times; called again later, it is not told twice.
+    pub fn due(&mut self, now: Timestamp) -> Vec<(JobKind, Timestamp, Option<Timestamp>)> {
+        let mut due = Vec::new();
+        for (occurrences, next) in self.rows.iter_mut().filter(|(_, next)| next.is_some_and(|at| at <= now)) {
+            *next = occurrences.next_start(now);
+            due.extend(occurrences.due(now).map(|at| (occurrences.job(), at, *next)));
+        }
+        due
+    }
+
+    /// Somebody may have set the clock.
+    pub fn look(&mut self, now: Timestamp) {
+        if !self.wall.is_set_back(now) {
+            return;
+        }
+        for (occurrences, next) in &mut self.rows {
+            occurrences.start_again();
+            *next = occurrences.next_start(now);
+        }
+    }
+
+    /// What a start of the daemon makes up for.
+    pub fn missed(
+        &self,
+        now: Timestamp,
+        last: impl Fn(JobKind) -> Option<Timestamp>,
+    ) -> Vec<(JobKind, Timestamp)> {
+        let jobs = self.rows.iter().map(|(occurrences, _)| (occurrences.job(), occurrences.schedule()));
+        jobs.filter_map(|(job, schedule)| Some((job, schedule.catch_up(job, last(job), now)?))).collect()
+    }
+}

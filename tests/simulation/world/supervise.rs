@@ -1,0 +1,228 @@
+//! The world's loop in the place of the daemon's supervisor: what is due next, what follows a run, what a start makes up
+//! for, and how a refused key heals. The supervisor itself waits for the host's timers; its rules are written here a
+//! second time, in short. When a schedule is due is decided by the real rules.
+
+use super::{World, config};
+use crate::timetable::Timetable;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tallyd::job::{self, Finished};
+use tallyd::journal::RunOutcome;
+use tallyd::model::{Clock, JobKind, Timestamp, Trigger};
+use tallyd::outbox::Delays;
+use tallyd::store::{Durability, StoreError};
+use tokio::task::JoinHandle;
+
+/// Looks of settle are so far apart, and after a run that could not look.
+const SETTLE_APART_MS: i64 = 1_000;
+const SETTLE_AGAIN_MS: i64 = 30_000;
+
+/// One job's place in the loop.
+pub(super) struct Slot {
+    pub(super) run: JoinHandle<Finished>,
+    again: Option<Trigger>,
+}
+
+/// A refused key, and the probes that find out when it works again.
+pub(super) struct Refused {
+    delays: Delays,
+    probe_at: Option<i64>,
+    pub(super) probing: Option<JoinHandle<Result<bool, StoreError>>>,
+    /// Jobs that it stopped.
+    jobs: BTreeSet<JobKind>,
+}
+
+impl World {
+    /// Runs a job as soon as the time has come, unless it is due earlier anyway.
+    pub(super) fn plan_job(&mut self, kind: JobKind, at_ms: i64, trigger: Trigger) {
+        let due = self.due.entry(kind).or_insert((at_ms, trigger));
+        if at_ms < due.0 {
+            *due = (at_ms, trigger);
+        }
+    }
+
+    pub(super) fn start_job(&mut self, kind: JobKind, trigger: Trigger) {
+        if let Some(slot) = self.slots.get_mut(&kind) {
+            slot.again = Some(trigger);
+            return;
+        }
+        let context = self.daemon().context().clone();
+        let run = tokio::spawn(async move { job::run(&context, kind, trigger).await.unwrap() });
+        self.slots.insert(kind, Slot { run, again: None });
+    }
+
+    /// The next thing, if it is due by then.
+    pub async fn step(&mut self, until_ms: i64) -> bool {
+        self.rest().await;
+        let sleeper = self.clock.next_ms();
+        let (job, tick, probe) = match self.clock.is_suspended() {
+            true => (None, None, None),
+            false => (self.next_job(), self.next_tick(), self.refused.as_ref().and_then(|key| key.probe_at)),
+        };
+        let at = [job.map(|(at, _)| at), tick, probe, sleeper].into_iter().flatten().min();
+        let Some(at) = at.filter(|at| *at <= until_ms) else { return false };
+        match job {
+            Some((due, kind)) if due <= at => {
+                self.clock.advance_to(at.max(self.clock.now_ms()));
+                self.fire(kind);
+            }
+            _ if probe.is_some_and(|due| due <= at) => {
+                self.clock.advance_to(at.max(self.clock.now_ms()));
+                self.probe();
+            }
+            _ if tick.is_some_and(|due| due <= at) => {
+                self.clock.advance_to(at.max(self.clock.now_ms()));
+                self.tick().await;
+            }
+            _ => self.clock.wake_next(),
+        }
+        true
+    }
+
+    fn next_job(&self) -> Option<(i64, JobKind)> {
+        self.due.iter().map(|(kind, (at, _))| (*at, *kind)).min()
+    }
+
+    /// When the next schedule is due, by the world's time.
+    fn next_tick(&self) -> Option<i64> {
+        Some(self.timetable.as_ref()?.next()?.0 - self.clock.ahead_ms())
+    }
+
+    fn fire(&mut self, kind: JobKind) {
+        let Some((_, trigger)) = self.due.remove(&kind) else { return };
+        if let Some((_, period)) = self.plan.polls.iter().find(|(polled, _)| *polled == kind) {
+            let next = self.clock.now_ms() + i64::try_from(period.as_millis()).unwrap();
+            self.due.insert(kind, (next, Trigger::Schedule));
+        }
+        self.start_job(kind, trigger);
+    }
+
+    /// The schedules that are due now.
+    async fn tick(&mut self) {
+        let now = self.clock.now();
+        let due = self.timetable.as_mut().map(|timetable| timetable.due(now)).unwrap_or_default();
+        for (kind, at, next) in due {
+            self.note_fired(kind, at, next).await;
+            self.start_job(kind, Trigger::Schedule);
+        }
+    }
+
+    async fn note_fired(&self, kind: JobKind, due: Timestamp, next: Option<Timestamp>) {
+        let mut write = self.store().begin(Durability::Normal).await.unwrap();
+        write.job_fired(kind, due, next).await.unwrap();
+        write.commit().await.unwrap();
+    }
+
+    /// What the supervisor does at a start: the schedules are armed, and what was missed is made up for.
+    pub(super) async fn arm(&mut self) {
+        if !self.plan.is_scheduled {
+            return;
+        }
+        let now = self.clock.now();
+        let timetable = Timetable::new(config(&self.plan, &self.dir).jobs.enabled(), now);
+        let mut last = BTreeMap::new();
+        for kind in JobKind::ALL {
+            last.insert(*kind, self.store().job_last_fired(*kind).await.unwrap());
+        }
+        for (kind, due) in timetable.missed(now, |kind| last[&kind]) {
+            self.note_fired(kind, due, None).await;
+            self.start_job(kind, Trigger::Missed);
+        }
+        self.timetable = Some(timetable);
+    }
+
+    /// The host's calendar is so far ahead of the world's time from now on.
+    pub fn set_calendar(&mut self, ahead_ms: i64) {
+        self.clock.set_calendar(ahead_ms);
+        let now = self.clock.now();
+        if let Some(timetable) = &mut self.timetable {
+            timetable.look(now);
+        }
+    }
+
+    /// What follows a run: the next one, settle, another try.
+    pub(super) async fn ended(&mut self, kind: JobKind) {
+        let slot = self.slots.remove(&kind).expect("it ran");
+        let finished = slot.run.await.expect("a job has no bugs");
+        self.runs += 1;
+        self.try_again(&finished);
+        if let Some(trigger) = slot.again {
+            self.start_job(kind, trigger);
+        }
+        if let Some(kind) = finished.wakes {
+            self.start_job(kind, Trigger::Outbox);
+        }
+        let pause_ms = match (kind, finished.outcome) {
+            (JobKind::Push | JobKind::Balances, _) => 0,
+            (JobKind::Settle, RunOutcome::Ok) => SETTLE_APART_MS,
+            (JobKind::Settle, _) => SETTLE_AGAIN_MS,
+            _ => return,
+        };
+        self.plan_settle(pause_ms).await;
+    }
+
+    async fn plan_settle(&mut self, pause_ms: i64) {
+        if let Some(due) = job::settle_due(self.daemon().context()).await.unwrap() {
+            let wait = i64::try_from(due.since(self.clock.now()).as_millis()).unwrap();
+            self.plan_job(JobKind::Settle, self.clock.now_ms() + wait.max(pause_ms), Trigger::Outbox);
+        }
+    }
+
+    /// What failed is run again, slower each time; what the key stopped, when it works again.
+    fn try_again(&mut self, finished: &Finished) {
+        let (kind, now) = (finished.kind, self.clock.now_ms());
+        if finished.refused {
+            let refused = self.refused.get_or_insert_with(|| Refused {
+                delays: Delays::probe(),
+                probe_at: None,
+                probing: None,
+                jobs: BTreeSet::new(),
+            });
+            refused.jobs.insert(kind);
+            if refused.probe_at.is_none() && refused.probing.is_none() {
+                refused.probe_at = refused.delays.next().map(|delay| now + millis(delay));
+            }
+        }
+        if finished.refused || !matches!(finished.outcome, RunOutcome::Partial | RunOutcome::Failed) {
+            self.retries.remove(&kind);
+            return;
+        }
+        let first = if kind == JobKind::Push { Delays::concurrency } else { Delays::probe };
+        let delay = self.retries.entry(kind).or_insert_with(first).next();
+        if let Some(delay) = delay {
+            self.plan_job(kind, now + millis(delay), Trigger::Retry);
+        }
+    }
+
+    fn probe(&mut self) {
+        let probing = tokio::spawn(self.daemon().probe());
+        if let Some(refused) = &mut self.refused {
+            (refused.probe_at, refused.probing) = (None, Some(probing));
+        }
+    }
+
+    pub(super) fn is_probing(&self) -> bool {
+        self.refused.as_ref().is_some_and(|refused| refused.probing.is_some())
+    }
+
+    pub(super) fn is_probed(&self) -> bool {
+        let probing = self.refused.as_ref().and_then(|refused| refused.probing.as_ref());
+        probing.is_some_and(JoinHandle::is_finished)
+    }
+
+    pub(super) async fn probed(&mut self) {
+        let Some(refused) = &mut self.refused else { return };
+        let Some(probing) = refused.probing.take() else { return };
+        if !probing.await.expect("a probe has no bugs").unwrap() {
+            refused.probe_at = refused.delays.next().map(|delay| self.clock.now_ms() + millis(delay));
+            return;
+        }
+        for kind in self.refused.take().map(|refused| refused.jobs).unwrap_or_default() {
+            self.start_job(kind, Trigger::Retry);
+        }
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    tallyd::model::time::millis(duration)
+}
