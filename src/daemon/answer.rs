@@ -2,7 +2,7 @@
 //!
 //! One function knows what each question means, whether the daemon answers it or a command that took the lock for its
 //! time ([`super::ask`]). A new kind of question is a variant of [`Question`], its name in the table's CHECK, and an arm in
-//! `made_of`. Each question is a run of its own in the journal, in the operator's lane, and says nothing about its job's
+//! [`answer`]. Each question is a run of its own in the journal, in the operator's lane, and says nothing about its job's
 //! data. Questions are answered beside each other: one that waits for a hold keeps nobody else waiting.
 
 use crate::client::wire::ProductKey;
@@ -77,16 +77,6 @@ impl Question {
         let input: Value = serde_json::from_str(&row.input)?;
         serde_json::from_value(json!({"kind": row.kind, "input": input}))
     }
-
-    /// The job whose run it is written down as; a run that is asked for writes itself down.
-    fn job(&self) -> Option<JobKind> {
-        Some(match self {
-            Question::Keys {} => JobKind::WorkQueue,
-            Question::FindProducts { .. } | Question::Verify { .. } => JobKind::Balances,
-            Question::Components { .. } => JobKind::KitComponents,
-            Question::RunJob { .. } => return None,
-        })
-    }
 }
 
 /// What stands in the column `answer`.
@@ -99,19 +89,44 @@ pub(super) enum Said {
     Error(String),
 }
 
-/// Asks the service, in a run of its own; what a job that was asked for did is returned beside the answer.
+/// Asks the service; what a job that was asked for did is returned beside the answer.
 pub(super) async fn answer(
     context: &Context,
     question: &Question,
 ) -> Result<(Value, Option<Finished>), JobError> {
-    if let Question::RunJob { job, input } = question {
-        return run_job(context, job, input).await;
-    }
-    let job = question.job().unwrap_or(JobKind::WorkQueue);
+    let answer = match question {
+        Question::Keys {} => {
+            let ask = async |run| Ok(json!(job::key_works(context, run).await?));
+            in_a_run(context, JobKind::WorkQueue, ask).await?
+        }
+        Question::FindProducts { by_upc, ids } => {
+            let by = if *by_upc { ProductKey::Upc } else { ProductKey::Sku };
+            let ask = async |run| Ok(json!(job::find_products(context, run, by, ids).await?));
+            in_a_run(context, JobKind::Balances, ask).await?
+        }
+        Question::Components { sku } => {
+            let ask = async |run| Ok(json!(job::read_components(context, run, sku).await?.0));
+            in_a_run(context, JobKind::KitComponents, ask).await?
+        }
+        Question::Verify { calls } => {
+            let ask = async |run| Ok(json!(job::verify(context, run, *calls).await?));
+            in_a_run(context, JobKind::Balances, ask).await?
+        }
+        Question::RunJob { job, input } => return run_job(context, job, input).await,
+    };
+    Ok((answer, None))
+}
+
+/// Asks in a run of its own, written down as one of `job`.
+async fn in_a_run(
+    context: &Context,
+    job: JobKind,
+    ask: impl AsyncFnOnce(RunId) -> Result<Value, JobError>,
+) -> Result<Value, JobError> {
     let mut write = context.store.begin(Durability::Normal).await?;
     let run = write.run_begin(context.session_id, job, Trigger::Operator, context.now()).await?;
     write.commit().await?;
-    let answer = made_of(context, run, question).await;
+    let answer = ask(run).await;
     let (outcome, summary) = match &answer {
         Ok(_) => (RunOutcome::Ok, "a person asked, and the service answered".to_owned()),
         Err(error) => (RunOutcome::Failed, error.to_string()),
@@ -119,28 +134,16 @@ pub(super) async fn answer(
     let mut write = context.store.begin(Durability::Full).await?;
     write.run_close(run, outcome, &summary, context.now()).await?;
     write.commit().await?;
-    answer.map(|answer| (answer, None))
+    answer
 }
 
+/// A run that is asked for writes itself down.
 async fn run_job(context: &Context, job: &str, input: &Input) -> Result<(Value, Option<Finished>), JobError> {
     let kind = job.parse().map_err(|_| JobError::Implausible(format!("there is no job {job}")))?;
     let finished = job::run_on(context, kind, Trigger::Operator, input).await?;
     let is_good = finished.outcome == RunOutcome::Ok;
     let (outcome, summary) = (finished.outcome.as_str().to_owned(), finished.summary.clone());
     Ok((json!(Ran { is_good, outcome, summary }), Some(finished)))
-}
-
-async fn made_of(context: &Context, run: RunId, question: &Question) -> Result<Value, JobError> {
-    match question {
-        Question::Keys {} => Ok(json!(job::key_works(context, run).await?)),
-        Question::FindProducts { by_upc, ids } => {
-            let by = if *by_upc { ProductKey::Upc } else { ProductKey::Sku };
-            Ok(json!(job::find_products(context, run, by, ids).await?))
-        }
-        Question::Components { sku } => Ok(json!(job::read_components(context, run, sku).await?.0)),
-        Question::Verify { calls } => Ok(json!(job::verify(context, run, *calls).await?)),
-        Question::RunJob { job, input } => Ok(run_job(context, job, input).await?.0),
-    }
 }
 
 /// Takes up the requests of commands beside the daemon.

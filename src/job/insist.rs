@@ -8,6 +8,7 @@
 //! Not for what can be read or planned again: that fails, and its next run does it.
 
 use super::{Context, JobError};
+use crate::model::Clock;
 use crate::outbox::Delays;
 use crate::store::StoreError;
 use crate::telemetry::event;
@@ -55,6 +56,7 @@ impl Drop for Shut<'_> {
 /// Something that must be committed.
 pub(super) struct Insist<'a> {
     gate: &'a Gate,
+    clock: &'a dyn Clock,
     doing: &'static str,
     delays: Delays,
     shut: Option<Shut<'a>>,
@@ -75,7 +77,7 @@ impl Insist<'_> {
                 self.doing
             );
         }
-        tokio::time::sleep(self.delays.next().unwrap_or_default()).await;
+        self.clock.sleep(self.delays.next().unwrap_or_default()).await;
         Ok(None)
     }
 }
@@ -84,7 +86,7 @@ impl Context {
     /// For something that must be committed, as in "cannot …": attempts follow each other until [`Insist::on`] has
     /// what came of it.
     pub(super) fn insist(&self, doing: &'static str) -> Insist<'_> {
-        Insist { gate: &self.gate, doing, delays: Delays::page_retry(), shut: None }
+        Insist { gate: &self.gate, clock: &*self.clock, doing, delays: Delays::page_retry(), shut: None }
     }
 
     /// Waits until wishes may be claimed: no answer waits to be written down, and the disk has room for the next.
@@ -109,21 +111,53 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::time::{Moment, Sleep, Timestamp};
     use std::path::PathBuf;
+    use std::sync::Mutex;
     use std::time::Duration;
 
     fn full() -> StoreError {
         StoreError::NoRoom { path: PathBuf::from("t.db"), free_mib: 0, floor_mib: 32 }
     }
 
-    fn insist(gate: &Gate) -> Insist<'_> {
-        Insist { gate, doing: "write down an answer", delays: Delays::page_retry(), shut: None }
+    /// A clock whose waits are over at once, and written down.
+    #[derive(Default)]
+    struct NoWait(Mutex<Vec<Duration>>);
+
+    impl Clock for NoWait {
+        fn now(&self) -> Timestamp {
+            Timestamp(0)
+        }
+
+        fn moment(&self) -> Moment {
+            Moment(0)
+        }
+
+        fn sleep(&self, duration: Duration) -> Sleep {
+            self.0.lock().unwrap().push(duration);
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    fn insist<'a>(gate: &'a Gate, clock: &'a NoWait) -> Insist<'a> {
+        Insist { gate, clock, doing: "write down an answer", delays: Delays::page_retry(), shut: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pauses_between_attempts_pass_by_the_injected_clock() {
+        let (gate, clock) = (Gate::default(), NoWait::default());
+        let (mut insist, begun) = (insist(&gate, &clock), tokio::time::Instant::now());
+        for _ in 0..3 {
+            assert!(insist.on::<()>(Err(full())).await.unwrap().is_none());
+        }
+        assert_eq!(*clock.0.lock().unwrap(), [200, 400, 800].map(Duration::from_millis));
+        assert_eq!(begun.elapsed(), Duration::ZERO, "the host's timer was waited for");
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_gate_is_shut_from_the_first_failure_until_it_commits() {
-        let gate = Gate::default();
-        let (mut one, mut two) = (insist(&gate), insist(&gate));
+        let (gate, clock) = (Gate::default(), NoWait::default());
+        let (mut one, mut two) = (insist(&gate, &clock), insist(&gate, &clock));
         assert!(one.on::<()>(Err(full())).await.unwrap().is_none());
         assert!(two.on::<()>(Err(full())).await.unwrap().is_none());
         assert_eq!(one.on(Ok(7)).await.unwrap(), Some(7));
@@ -138,9 +172,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_cannot_pass_is_not_repeated() {
-        let gate = Gate::default();
+        let (gate, clock) = (Gate::default(), NoWait::default());
         let damaged = StoreError::Missing { path: PathBuf::from("t.db") };
-        assert!(insist(&gate).on::<()>(Err(damaged)).await.is_err());
+        assert!(insist(&gate, &clock).on::<()>(Err(damaged)).await.is_err());
         assert!(gate.is_open());
     }
 }

@@ -1,8 +1,8 @@
 //! The sandbox without sockets: a request goes in, an answer comes out.
 //!
 //! The server (server.rs) is a thin shell around [`Core::handle`]; a simulation calls it directly with a
-//! clock of its own. All time comes from that clock, all chance from the seed, and operations are done one
-//! after the other, so one seed and one order of requests give one sequence of answers.
+//! clock of its own. All time comes from that clock, all chance from the seed, and what changes the shop is done one
+//! after the other and beside nothing else, so one seed and one order of requests give one sequence of answers.
 //!
 //! A call goes through the same gates in the same order: known path (404, 405; nobody's call), known key
 //! (403; nobody's call), limits (429, 403), right to call (403, or 400 for the quantity update), injected
@@ -13,7 +13,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::{Request, Response, StatusCode};
 use sqlx::{Connection, SqliteConnection};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::RwLockWriteGuard;
 
 use super::account::{Account, Accounts};
 use super::answer::{Answer, Refusal, json_response};
@@ -22,13 +22,14 @@ use super::clock::Clock;
 use super::fault::{Fault, Faults, Moment};
 use super::operations::{self, Operation};
 use super::request::Call;
+use super::store::Store;
 use super::throttle::{Limits, Throttle};
-use super::{Error, Options, control, shop, store};
+use super::{Error, Options, control, shop};
 
 /// One sandbox: its shop, its limits, its faults, its clock.
 #[derive(Debug)]
 pub struct Core {
-    database: Mutex<SqliteConnection>,
+    store: Store,
     integration_key: String,
     gateway_key: String,
     latency: Duration,
@@ -45,7 +46,8 @@ impl Core {
     /// # Errors
     /// When the database cannot be opened, brought up to date or filled.
     pub async fn open(options: &Options, clock: Clock) -> Result<Self, Error> {
-        let mut database = store::open(options.data.as_deref()).await?;
+        let store = Store::open(options.data.as_deref()).await?;
+        let mut database = store.write().await;
         let keys = shop::open(&mut database, options, clock.now_ms()).await?;
         let accounts = Accounts::load(&mut database, keys.gateway.clone()).await?;
         let limits = Limits {
@@ -53,8 +55,9 @@ impl Core {
             concurrency: options.concurrency as usize,
             bad_requests_per_day: options.bad_requests_per_day as usize,
         };
+        drop(database);
         Ok(Self {
-            database: Mutex::new(database),
+            store,
             integration_key: keys.integration,
             gateway_key: keys.gateway,
             latency: Duration::from_millis(options.latency_ms),
@@ -188,19 +191,20 @@ impl Core {
     }
 
     async fn do_it(&self, operation: &Operation, call: &Call) -> Result<String, Refusal> {
-        let mut database = self.database().await;
         if !operation.writes {
-            return (operation.handler)(call, &mut database).await;
+            let mut reader = self.store.read().await;
+            return (operation.handler)(call, &mut reader).await;
         }
+        let mut database = self.database().await;
         let mut transaction = database.begin().await?;
         let body = (operation.handler)(call, &mut transaction).await?;
         transaction.commit().await?;
         Ok(body)
     }
 
-    /// The one connection; whoever asks waits for its turn.
-    pub(crate) async fn database(&self) -> MutexGuard<'_, SqliteConnection> {
-        self.database.lock().await
+    /// The connection that writes; whoever asks waits for its turn.
+    pub(crate) async fn database(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
+        self.store.write().await
     }
 }
 

@@ -9,8 +9,8 @@
 //! `operations` (the table) → one file per concept → `store` and wire.sql. Beside the interface there is the
 //! control plane (`control`), and the same for callers in the process (`world`).
 //!
-//! Limits: it is one process with one database connection, made for one machine's tests; it does not speak
-//! TLS, and it listens on the loopback interface unless it is told otherwise.
+//! Limits: it is one process, made for one machine's tests; it does not speak TLS, and it listens on the loopback
+//! interface unless it is told otherwise.
 
 mod account;
 mod answer;

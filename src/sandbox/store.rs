@@ -1,47 +1,150 @@
-//! The sandbox's database: one connection, in memory or in a file, with its tables and the views of its
-//! answers.
+//! The sandbox's database: one connection that writes and a few that read, in memory or over a file, with its tables
+//! and the views of its answers.
 //!
-//! One connection behind a lock, not a pool: an in-memory database lives and dies with its connection, and a
-//! pool would close it when idle. Operations of one sandbox are so done one after the other, which is what
-//! keeps a seed's run the same each time. A file is held exclusively, so that two sandboxes cannot share it.
+//! Every statement goes to its connection's thread and back, and with one connection the others wait for both ways; so
+//! an answer that changes nothing is read over one of several. While one writes nobody reads, and writes come one after
+//! the other: that keeps a seed's run the same each time, and nobody is ever told that the database is busy.
+//! Not a pool of the library's: it sends each connection that is given back through its thread once more to see whether
+//! it lives, which costs as much as the answer.
+//!
+//! A database in memory is one of SQLite's shared ones (its VFS `memdb`), there as long as a connection to it. A file is
+//! held by a lock on a file of its own beside it, so that two sandboxes cannot share it: locking the database itself
+//! would lock out our own readers.
 
+use std::fs::{File, TryLockError};
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteLockingMode, SqliteSynchronous};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::Error;
 
 static TABLES: Migrator = sqlx::migrate!("migrations/sandbox");
 /// All statements of the sandbox stay prepared.
 const STATEMENTS: usize = 200;
+/// Connections that read: enough that one is on its way while another works; more would only cost memory.
+const READERS: u32 = 3;
 /// A sandbox that has just ended may still be closing the file.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_LOOK: Duration = Duration::from_millis(20);
 const VIEWS: &str = include_str!("wire.sql");
 
-/// Opens the database, brings its tables up to date and makes the views.
-pub(crate) async fn open(data: Option<&Path>) -> Result<SqliteConnection, Error> {
-    let at = data.map_or_else(|| "in memory".to_owned(), |path| path.display().to_string());
-    let open = |cause: sqlx::Error| Error::Open { at: at.clone(), cause };
-    let mut connection = connect(data).await.map_err(open)?;
-    TABLES.run(&mut connection).await.map_err(|cause| open(cause.into()))?;
-    sqlx::raw_sql(VIEWS).execute(&mut connection).await.map_err(open)?;
-    Ok(connection)
+/// The open database.
+#[derive(Debug)]
+pub(crate) struct Store {
+    /// Its readers are those who hold one of `idle`.
+    writer: RwLock<SqliteConnection>,
+    idle: Mutex<Vec<SqliteConnection>>,
+    /// Falls after the connections are closed.
+    _lock: Option<File>,
 }
 
-async fn connect(data: Option<&Path>) -> Result<SqliteConnection, sqlx::Error> {
-    let options =
-        SqliteConnectOptions::new().statement_cache_capacity(STATEMENTS).busy_timeout(LOCK_PATIENCE);
-    let options = match data {
-        None => options.in_memory(true),
-        Some(path) => options
-            .filename(path)
-            .create_if_missing(true)
-            .locking_mode(SqliteLockingMode::Exclusive)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Normal),
-    };
-    options.connect().await
+impl Store {
+    /// Opens the database, brings its tables up to date and makes the views.
+    pub(crate) async fn open(data: Option<&Path>) -> Result<Self, Error> {
+        let at = data.map_or_else(|| "in memory".to_owned(), |path| path.display().to_string());
+        Self::connect(data).await.map_err(|cause| Error::Open { at, cause })
+    }
+
+    async fn connect(data: Option<&Path>) -> Result<Self, sqlx::Error> {
+        let lock = match data {
+            Some(path) => Some(lock(path).await?),
+            None => None,
+        };
+        let options = options(data);
+        let mut writer = options.clone().create_if_missing(true).connect().await?;
+        TABLES.run(&mut writer).await?;
+        sqlx::raw_sql(VIEWS).execute(&mut writer).await?;
+        let mut idle = Vec::new();
+        for _ in 0..READERS {
+            let mut reader = options.clone().read_only(true).connect().await?;
+            sqlx::raw_sql(VIEWS).execute(&mut reader).await?;
+            idle.push(reader);
+        }
+        Ok(Self { writer: RwLock::with_max_readers(writer, READERS), idle: Mutex::new(idle), _lock: lock })
+    }
+
+    /// A connection to read over; whoever asks for more than there are waits.
+    pub(crate) async fn read(&self) -> Reader<'_> {
+        let turn = self.writer.read().await;
+        let connection = self.lock().pop();
+        Reader { store: self, connection, _turn: turn }
+    }
+
+    /// The connection that writes, once nobody reads.
+    pub(crate) async fn write(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
+        self.writer.write().await
+    }
+
+    /// A poisoned lock is taken as it is: nothing under it can fail half way.
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<SqliteConnection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection to read over, given back when dropped.
+pub(crate) struct Reader<'a> {
+    store: &'a Store,
+    /// There until it is dropped.
+    connection: Option<SqliteConnection>,
+    _turn: RwLockReadGuard<'a, SqliteConnection>,
+}
+
+const LENT: &str = "there are as many readers as turns to read";
+
+impl Deref for Reader<'_> {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        self.connection.as_ref().expect(LENT)
+    }
+}
+
+impl DerefMut for Reader<'_> {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        self.connection.as_mut().expect(LENT)
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        self.store.lock().extend(self.connection.take());
+    }
+}
+
+/// How every connection works.
+fn options(data: Option<&Path>) -> SqliteConnectOptions {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let options = SqliteConnectOptions::new()
+        .statement_cache_capacity(STATEMENTS)
+        .busy_timeout(LOCK_PATIENCE)
+        .disable_statement_logging();
+    match data {
+        // The leading slash is what makes it one database for all connections that name it.
+        None => options.filename(format!("/sandbox-{}", NUMBER.fetch_add(1, Ordering::Relaxed))).vfs("memdb"),
+        Some(path) => {
+            options.filename(path).journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Normal)
+        }
+    }
+}
+
+/// Holds the file `PATH.lock`.
+async fn lock(path: &Path) -> Result<File, sqlx::Error> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let file = File::options().create(true).truncate(false).write(true).open(name)?;
+    for _ in 0..LOCK_PATIENCE.as_millis() / LOCK_LOOK.as_millis() {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_LOOK).await,
+            Err(TryLockError::Error(cause)) => return Err(cause.into()),
+        }
+    }
+    Err(std::io::Error::new(std::io::ErrorKind::WouldBlock, "the file beside it (.lock) is held").into())
 }

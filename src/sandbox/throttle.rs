@@ -8,7 +8,7 @@
 //!   have aged.
 //!
 //! The three are kept in memory: a sandbox that starts again has forgotten them. A limit of 0 is switched
-//! off.
+//! off, and nothing is counted for it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -78,7 +78,9 @@ impl Throttle {
             let message = format!("Rate limit is exceeded. Try again in {wait} seconds.");
             return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(wait));
         }
-        spent.calls.push_back(now_ms);
+        if self.limits.calls_per_minute > 0 {
+            spent.calls.push_back(now_ms);
+        }
         let running = spent.running.entry(operation).or_default();
         if self.limits.concurrency > 0 && *running >= self.limits.concurrency {
             let message = "Too many simultaneous calls of this operation. Try again when one has completed.";
@@ -90,7 +92,9 @@ impl Throttle {
 
     /// Counts an answer of 400.
     pub(crate) fn bad_request(&self, company_id: i64, now_ms: i64) {
-        self.lock().entry(company_id).or_default().bad_requests.push_back(now_ms);
+        if self.limits.bad_requests_per_day > 0 {
+            self.lock().entry(company_id).or_default().bad_requests.push_back(now_ms);
+        }
     }
 
     /// A poisoned lock is taken as it is: no statement under it can leave the counts half changed.
@@ -165,6 +169,17 @@ mod tests {
         assert!(throttle.admit(2, "a", 0).is_ok());
         drop(held);
         assert!(throttle.admit(1, "a", 0).is_ok());
+    }
+
+    #[test]
+    fn what_has_no_limit_is_not_kept() {
+        let throttle = Throttle::new(Limits { calls_per_minute: 0, concurrency: 0, bad_requests_per_day: 0 });
+        for at in 0..1_000 {
+            drop(throttle.admit(1, "a", at).expect("no limit"));
+            throttle.bad_request(1, at);
+        }
+        let accounts = throttle.lock();
+        assert!(accounts[&1].calls.is_empty() && accounts[&1].bad_requests.is_empty());
     }
 
     #[test]

@@ -1,8 +1,14 @@
 //! The ticking. The only file that names tokio-cron-scheduler, and what it is trusted with is little: it looks
-//! twice a second whether a tick has come and calls back. Left to itself it would freeze each zone's offset at
+//! whether a tick has come and calls back. Left to itself it would freeze each zone's offset at
 //! its creation (an hour wrong after every clock change), find next ticks with an older cron library that runs
 //! some jobs twice in spring, and silently drop what it takes for impossible. So it is given a [`Board`] for
 //! its storage, which answers every question about the next tick from [`Schedule`].
+//!
+//! Left to itself it would also look twice a second for ever, most of what an idle daemon costs, and there is nothing to
+//! set. But it asks the board before each look, and the board takes its time: the answer comes half a second before
+//! the next tick, so that the look after it falls on the tick. The scheduler holds its storage's lock meanwhile, and
+//! so the board answers at once while jobs are added or removed. Starting and stopping the scheduler round every tick
+//! instead would leave its seven tasks behind each time.
 //!
 //! What it cannot do is left to others: overlapping runs, drain and journal are the runner's. `fire` is called
 //! under a lock, on the scheduler's task: it hands the due time on (a `try_send`) and returns. Should the crate
@@ -16,6 +22,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio_cron_scheduler::job::JobId;
 use tokio_cron_scheduler::job::job_data::{JobAndNextTick, JobStoredData};
 use tokio_cron_scheduler::store::{DataStore, InitStore};
@@ -28,6 +35,12 @@ use tokio_cron_scheduler::{
 const UNUSED_EXPRESSION: &str = "* * * * * *";
 /// The actors' channels; more jobs than this in one tick would be dropped, and there are fifteen kinds.
 const CHANNEL: usize = 256;
+/// The scheduler sleeps so long after an answer before it reads the clock again; a little less, so that it then
+/// finds the tick come.
+const LEAD: Duration = Duration::from_millis(490);
+/// The longest the board is silent: a clock that was set, a machine that slept and a watchdog are to be noticed
+/// before the next tick, which may be tomorrow's.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// The scheduler refused; its own words say little, so ours name what was attempted.
 #[derive(Debug, thiserror::Error)]
@@ -57,9 +70,7 @@ impl Driver {
         clock: Arc<dyn Clock>,
         fire: impl Fn(JobKind, Timestamp) + Send + Sync + 'static,
     ) -> Result<Self, DriverError> {
-        let wall = Wall::new(clock.now());
-        let state = State { wall, clock, slots: HashMap::new(), pulse: Pulse::default() };
-        let board = Board(Arc::new(Mutex::new(state)));
+        let board = Board::new(clock);
         let scheduler = JobScheduler::new_with_storage_and_code(
             Box::new(board.clone()),
             Box::new(SimpleNotificationStore::default()),
@@ -80,6 +91,13 @@ impl Driver {
     /// # Errors
     /// When the scheduler refuses a job; those before it are taken over.
     pub async fn replace(&mut self, entries: Vec<(JobKind, Schedule)>) -> Result<(), DriverError> {
+        self.board.answer_at_once(true);
+        let replaced = self.exchange(entries).await;
+        self.board.answer_at_once(false);
+        replaced
+    }
+
+    async fn exchange(&mut self, entries: Vec<(JobKind, Schedule)>) -> Result<(), DriverError> {
         for (id, kind) in self.board.outdated(&entries) {
             let removed = self.scheduler.remove(&id).await;
             removed.map_err(|source| failed(&format!("remove `{kind}`"), source))?;
@@ -111,7 +129,7 @@ impl Driver {
 
     /// Shows from outside that the ticking goes on.
     pub fn pulse(&self) -> Pulse {
-        lock(&self.board.0).pulse.clone()
+        self.board.state().pulse.clone()
     }
 
     /// Ends the ticking: once this returns, `fire` is not called again, and is dropped.
@@ -121,10 +139,12 @@ impl Driver {
     }
 }
 
-/// Also without `stop`, nothing fires for a driver that is gone; the crate's tasks would go on by themselves.
+/// Also without `stop`, nothing fires for a driver that is gone; the crate's tasks would go on by themselves. One that
+/// waits for the board's answer gets it, and sees that it was told to end.
 impl Drop for Driver {
     fn drop(&mut self) {
         drop(lock(&self.fire).take());
+        self.board.answer_at_once(true);
     }
 }
 
@@ -137,7 +157,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts how often the scheduler looked for due ticks: a watchdog is to see that loop too, because schedules that no
+/// Counts how often was looked for due ticks: a watchdog is to see that loop too, because schedules that no
 /// longer fire are silent.
 #[derive(Clone, Debug, Default)]
 pub struct Pulse(Arc<AtomicU64>);
@@ -151,9 +171,15 @@ impl Pulse {
 
 /// The scheduler's storage: which job ticks when.
 #[derive(Clone)]
-struct Board(Arc<Mutex<State>>);
+struct Board {
+    state: Arc<Mutex<State>>,
+    /// Ends a silence.
+    word: Arc<Notify>,
+}
 
 struct State {
+    /// Whether nobody may be kept waiting for an answer.
+    at_once: bool,
     clock: Arc<dyn Clock>,
     wall: Wall,
     slots: HashMap<JobId, Slot>,
@@ -174,18 +200,46 @@ impl Slot {
 }
 
 impl Board {
+    fn new(clock: Arc<dyn Clock>) -> Self {
+        let wall = Wall::new(clock.now());
+        let state = State { at_once: false, clock, wall, slots: HashMap::new(), pulse: Pulse::default() };
+        Self { state: Arc::new(Mutex::new(state)), word: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn answer_at_once(&self, at_once: bool) {
+        self.state().at_once = at_once;
+        self.word.notify_one();
+    }
+
+    /// The next ticks, when the scheduler is to hear of them.
+    async fn ticks_in_time(self) -> Result<Vec<JobAndNextTick>, JobSchedulerError> {
+        loop {
+            let (ticks, silence) = self.look();
+            let Some(silence) = silence else { return Ok(ticks) };
+            let over = self.state().clock.sleep(silence);
+            tokio::select! {
+                () = over => {}
+                () = self.word.notified() => {}
+            }
+        }
+    }
+
     fn open(&self, id: JobId, kind: JobKind, schedule: Schedule) {
         let occurrences = Occurrences::new(kind, schedule);
-        lock(&self.0).slots.insert(id, Slot { occurrences, row: None });
+        self.state().slots.insert(id, Slot { occurrences, row: None });
     }
 
     fn has(&self, kind: JobKind) -> bool {
-        lock(&self.0).slots.values().any(|slot| slot.occurrences.job() == kind)
+        self.state().slots.values().any(|slot| slot.occurrences.job() == kind)
     }
 
     /// What stands on the board and not, or not so, in `entries`.
     fn outdated(&self, entries: &[(JobKind, Schedule)]) -> Vec<(JobId, JobKind)> {
-        let state = lock(&self.0);
+        let state = self.state();
         let slots = state.slots.iter().map(|(id, slot)| (*id, &slot.occurrences));
         let same =
             |on: &Occurrences| entries.iter().any(|(kind, new)| *kind == on.job() && new == on.schedule());
@@ -194,14 +248,14 @@ impl Board {
 
     /// The occurrence a tick stands for, once: a slow scheduler may tick twice for it.
     fn due(&self, id: JobId) -> Option<(JobKind, Timestamp)> {
-        let mut state = lock(&self.0);
+        let mut state = self.state();
         let now = state.clock.now();
         let occurrences = &mut state.slots.get_mut(&id)?.occurrences;
         occurrences.due(now).map(|due| (occurrences.job(), due))
     }
 
     fn insert(&self, mut row: JobStoredData) {
-        let mut state = lock(&self.0);
+        let mut state = self.state();
         let now = state.clock.now();
         let id = row.id.as_ref().map(JobId::from);
         if let Some(slot) = id.and_then(|id| state.slots.get_mut(&id)) {
@@ -211,7 +265,7 @@ impl Board {
     }
 
     fn ticked(&self, id: JobId, at: Option<DateTime<Utc>>) {
-        let mut state = lock(&self.0);
+        let mut state = self.state();
         let at = at.map_or_else(|| state.clock.now(), |at| Timestamp(at.timestamp_millis()));
         if let Some(slot) = state.slots.get_mut(&id) {
             let next = slot.tick_after(at);
@@ -222,16 +276,31 @@ impl Board {
         }
     }
 
-    /// Asked twice a second, so this is where a clock set back is noticed: its jobs would otherwise wait for a
-    /// time that has been moved away.
-    fn ticks(&self) -> Vec<JobAndNextTick> {
-        let mut state = lock(&self.0);
+    /// The next ticks, and how long they may be kept to ourselves. Looked at every few seconds, so this is where a clock
+    /// set back is noticed: its jobs would otherwise wait for a time that has been moved away.
+    fn look(&self) -> (Vec<JobAndNextTick>, Option<Duration>) {
+        let mut state = self.state();
         state.pulse.0.fetch_add(1, Ordering::Relaxed);
         let now = state.clock.now();
         if state.wall.is_set_back(now) {
             state.slots.values_mut().for_each(|slot| slot.start_again(now));
         }
-        state.slots.values().filter_map(|slot| slot.row.as_ref()).map(next_tick).collect()
+        let ticks: Vec<_> =
+            state.slots.values().filter_map(|slot| slot.row.as_ref()).map(next_tick).collect();
+        let silence = state.silence(&ticks, now);
+        (ticks, silence)
+    }
+}
+
+impl State {
+    /// How long the scheduler need not hear of these ticks; none when it is time.
+    fn silence(&self, ticks: &[JobAndNextTick], now: Timestamp) -> Option<Duration> {
+        let next = ticks.iter().map(|tick| tick.next_tick).filter(|tick| *tick > 0).min();
+        let left = next.map_or(SILENCE, |seconds| {
+            let next = Timestamp(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000));
+            next.since(now.plus(LEAD)).min(SILENCE)
+        });
+        (!self.at_once && !left.is_zero()).then_some(left)
     }
 }
 
@@ -268,7 +337,7 @@ impl InitStore for Board {
 
 impl DataStore<JobStoredData> for Board {
     fn get(&mut self, id: JobId) -> Answer<Option<JobStoredData>> {
-        answer(lock(&self.0).slots.get(&id).and_then(|slot| slot.row.clone()))
+        answer(self.state().slots.get(&id).and_then(|slot| slot.row.clone()))
     }
 
     fn add_or_update(&mut self, row: JobStoredData) -> Answer<()> {
@@ -277,14 +346,14 @@ impl DataStore<JobStoredData> for Board {
     }
 
     fn delete(&mut self, id: JobId) -> Answer<()> {
-        lock(&self.0).slots.remove(&id);
+        self.state().slots.remove(&id);
         answer(())
     }
 }
 
 impl MetaDataStorage for Board {
     fn list_next_ticks(&mut self) -> Answer<Vec<JobAndNextTick>> {
-        answer(self.ticks())
+        Box::pin(self.clone().ticks_in_time())
     }
 
     fn set_next_and_last_tick(
@@ -297,7 +366,7 @@ impl MetaDataStorage for Board {
         answer(())
     }
 
-    /// Nobody of ours asks; the loop beneath looks twice a second whatever the answer.
+    /// Nobody asks; the loop beneath does not either.
     fn time_till_next_job(&mut self) -> Answer<Option<Duration>> {
         answer(None)
     }

@@ -37,9 +37,7 @@ fn schedule(expression: &str, zone: &str, missed: Missed) -> Schedule {
 
 fn board(now: &str, entry: Schedule) -> (Board, Arc<TestClock>, JobId) {
     let clock = Arc::new(TestClock(Some(AtomicI64::new(at(now).0))));
-    let wall = Wall::new(clock.now());
-    let state = State { wall, clock: clock.clone(), slots: HashMap::new(), pulse: Pulse::default() };
-    let board = Board(Arc::new(Mutex::new(state)));
+    let board = Board::new(clock.clone());
     let mut job = Job::new(UNUSED_EXPRESSION, |_, _| {}).unwrap();
     board.open(job.guid(), JobKind::Balances, entry);
     board.insert(job.job_data().unwrap());
@@ -47,7 +45,7 @@ fn board(now: &str, entry: Schedule) -> (Board, Arc<TestClock>, JobId) {
 }
 
 fn next(board: &Board) -> String {
-    Timestamp(i64::try_from(board.ticks()[0].next_tick).unwrap() * 1000).rfc3339()
+    Timestamp(i64::try_from(board.look().0[0].next_tick).unwrap() * 1000).rfc3339()
 }
 
 #[test]
@@ -87,7 +85,7 @@ fn a_clock_set_back_does_not_leave_jobs_waiting_for_the_old_time() {
     board.ticked(id, Some(clock.now().datetime()));
     clock.set("2026-11-21T08:00:30Z");
     assert_eq!(next(&board), "2026-11-21T09:00:00.000Z");
-    assert_eq!(board.ticks()[0].last_tick, None);
+    assert_eq!(board.look().0[0].last_tick, None);
     clock.set("2026-11-21T09:00:00Z");
     assert_eq!(board.due(id), Some((JobKind::Balances, at("2026-11-21T09:00:00Z"))));
 }
@@ -117,7 +115,7 @@ async fn a_reload_keeps_what_did_not_change() {
     let entries = vec![(JobKind::Balances, hourly()), (JobKind::Prune, hourly())];
     let mut driver = Driver::start(entries, Arc::new(TestClock(None)), |_, _| {}).await.unwrap();
     let ids = |driver: &Driver| {
-        let state = lock(&driver.board.0);
+        let state = driver.board.state();
         let mut ids: Vec<_> = state.slots.iter().map(|(id, slot)| (slot.occurrences.job(), *id)).collect();
         ids.sort();
         ids
@@ -134,9 +132,54 @@ async fn a_reload_keeps_what_did_not_change() {
 #[test]
 fn the_pulse_beats_with_every_look_of_the_scheduler_and_not_otherwise() {
     let (board, _, _) = board("2026-11-21T00:00:00Z", schedule("0 0 8 * * *", "UTC", Missed::Skip));
-    let pulse = lock(&board.0).pulse.clone();
+    let pulse = board.state().pulse.clone();
     assert_eq!(pulse.beats(), 0);
-    board.ticks();
-    board.ticks();
+    board.look();
+    board.look();
     assert_eq!(pulse.beats(), 2);
+}
+
+#[test]
+fn the_board_is_silent_until_just_before_the_next_tick() {
+    let (board, clock, _) = board("2026-11-21T08:00:00Z", schedule("0 * * * * *", "UTC", Missed::Skip));
+    for (now, silent_ms) in [
+        ("2026-11-21T08:00:00Z", Some(10_000)),
+        ("2026-11-21T08:00:55Z", Some(4_510)),
+        ("2026-11-21T08:00:59.509Z", Some(1)),
+        ("2026-11-21T08:00:59.51Z", None),
+        ("2026-11-21T08:01:07Z", None),
+    ] {
+        clock.set(now);
+        assert_eq!(board.look().1, silent_ms.map(Duration::from_millis), "{now}");
+    }
+}
+
+/// A driver with one job that is due tomorrow, on a clock that stands.
+async fn idle_driver() -> Driver {
+    let clock = Arc::new(TestClock(Some(AtomicI64::new(at("2026-11-21T08:00:00Z").0))));
+    let daily = schedule("0 0 3 * * *", "UTC", Missed::Skip);
+    Driver::start(vec![(JobKind::Backup, daily)], clock, |_, _| {}).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_nothing_is_due_there_is_a_look_every_ten_seconds_and_no_more() {
+    let driver = idle_driver().await;
+    let before = driver.pulse().beats();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let looks = driver.pulse().beats() - before;
+    assert!((58..=62).contains(&looks), "{looks} looks in ten minutes");
+    driver.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reload_does_not_wait_for_the_end_of_a_silence() {
+    let mut driver = idle_driver().await;
+    for expression in ["0 0 4 * * *", "0 0 5 * * *"] {
+        tokio::time::sleep(Duration::from_secs(601)).await;
+        let begun = tokio::time::Instant::now();
+        let entry = (JobKind::Backup, schedule(expression, "UTC", Missed::Skip));
+        driver.replace(vec![entry]).await.unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(1), "{expression}: {:?}", begun.elapsed());
+    }
+    driver.stop().await;
 }
