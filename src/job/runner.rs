@@ -120,7 +120,7 @@ async fn work(
 ) -> Result<Report, JobError> {
     match kind {
         JobKind::Balances => balances::run(context, run, &input.skus).await,
-        JobKind::OrderLines => order_lines::run(context, run, &input.orders).await,
+        JobKind::OrderLines => order_lines::run(context, run, trigger, &input.orders).await,
         JobKind::Shipments => shipments::run(context, run).await,
         JobKind::Warehouses => warehouses::run(context, run).await,
         JobKind::Suppliers => suppliers::run(context, run).await,
@@ -137,7 +137,8 @@ async fn work(
     }
 }
 
-fn failed(error: &JobError) -> Report {
+/// The report of a run that could not do its work.
+pub(super) fn failed(error: &JobError) -> Report {
     let outcome = match error {
         JobError::Stopped => RunOutcome::Interrupted,
         JobError::Refused(_)
@@ -149,7 +150,8 @@ fn failed(error: &JobError) -> Report {
     Report { outcome, summary: error.to_string(), wakes: None }
 }
 
-fn say(kind: JobKind, run: RunId, trigger: Trigger, report: &Report, elapsed_ms: u128) {
+/// The one log line of a run.
+pub(super) fn say(kind: JobKind, run: RunId, trigger: Trigger, report: &Report, elapsed_ms: u128) {
     let (job, trigger, outcome) = (kind.as_str(), trigger.as_str(), report.outcome.as_str());
     let elapsed_ms = u64::try_from(elapsed_ms).unwrap_or(u64::MAX);
     let summary = &report.summary;

@@ -26,6 +26,7 @@ mod rivals;
 mod shop;
 mod storm;
 mod two_writers;
+mod urgent;
 mod wire;
 mod world;
 

@@ -33,6 +33,8 @@ struct Inner {
     clock: SimClock,
     random: Mutex<Random>,
     storm: Mutex<Storm>,
+    /// What the service takes for each call beside its usual work.
+    slowness: Mutex<Duration>,
     audit: Arc<Mutex<Audit>>,
     /// Requests inside the service at this instant.
     inside: AtomicUsize,
@@ -51,13 +53,19 @@ struct Journey {
 
 impl Wire {
     pub fn new(core: Arc<Core>, clock: SimClock, random: Random, audit: Arc<Mutex<Audit>>) -> Self {
-        let (random, storm, inside) = (Mutex::new(random), Mutex::default(), AtomicUsize::new(0));
-        Self(Arc::new(Inner { core, clock, random, storm, audit, inside }))
+        let (random, storm, slowness) = (Mutex::new(random), Mutex::default(), Mutex::default());
+        let inside = AtomicUsize::new(0);
+        Self(Arc::new(Inner { core, clock, random, storm, slowness, audit, inside }))
     }
 
     /// Lets things go wrong from now on.
     pub fn storm(&self, storm: Storm) {
         *self.0.storm.lock().unwrap() = storm;
+    }
+
+    /// Lets the service take so much longer for each call from now on.
+    pub fn slow(&self, slowness: Duration) {
+        *self.0.slowness.lock().unwrap() = slowness;
     }
 
     /// Whether the service is not working on anything at this instant.
@@ -85,6 +93,7 @@ impl Inner {
         let mut random = self.random.lock().unwrap();
         let mut ms = |(from, to)| Duration::from_millis(random.between(from, to).unsigned_abs());
         let (there, before, after, back) = (ms(WAY_MS), ms(WORK_MS), ms(WORK_MS), ms(WAY_MS));
+        let before = before + *self.slowness.lock().unwrap();
         let late = TIMEOUT + ms(LATE_MS);
         let mishap = self.storm.lock().unwrap().draw(request.operation, &mut random);
         self.audit.lock().unwrap().befell(request.operation, mishap);
