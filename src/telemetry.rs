@@ -55,6 +55,8 @@ pub mod event {
         JOB_FINISHED = "job.finished",
         /// A run failed; the reason and when it is tried again.
         JOB_FAILED = "job.failed",
+        /// Orders were not read again because the work queue's counts did not move.
+        ORDERS_HELD_BACK = "orders.held_back",
         /// Data is older than twice its job's interval.
         STALE = "stale",
         /// Wishes were settled by a push or by a look at the service.

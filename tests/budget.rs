@@ -9,7 +9,8 @@ use std::sync::Arc;
 use support::{BALANCES, UPDATE, World};
 use tallyd::client::wire::ProductKey;
 use tallyd::daemon::{self, Question, SystemClock};
-use tallyd::model::Clock;
+use tallyd::job;
+use tallyd::model::{Clock, JobKind, Trigger};
 use tallyd::sandbox::Options;
 use tallyd::store::{Durability, Store};
 
@@ -109,4 +110,89 @@ async fn a_page_size_that_was_proved_outlives_the_program() {
     assert_eq!(world.number("SELECT size FROM page_size").await, 80, "20 and 40 were full and worked");
     world.once().await;
     assert_eq!((first, world.calls(BALANCES) - first), (2, 1), "all 60 fit into what was proved");
+}
+
+/// A run as its schedule begins it; its summary.
+async fn scheduled(world: &World, kind: JobKind) -> String {
+    let daemon = world.daemon().await;
+    let finished = job::run(daemon.context(), kind, Trigger::Schedule).await.unwrap();
+    assert_eq!(finished.outcome, tallyd::journal::RunOutcome::Ok, "{}", finished.summary);
+    finished.summary
+}
+
+#[tokio::test]
+async fn orders_are_held_back_once_where_no_count_moved_and_the_run_says_why() {
+    const LINES: &str = "POST /api/orders/getOrderLineItems";
+    let world = World::new().await;
+    world.track_all().await;
+    let orders: usize = world.number("SELECT count(*) FROM tracked_order").await.try_into().unwrap();
+    scheduled(&world, JobKind::WorkQueue).await;
+    scheduled(&world, JobKind::OrderLines).await;
+    assert_eq!(world.calls(LINES), orders);
+    scheduled(&world, JobKind::WorkQueue).await;
+    let open = world.number("SELECT count(*) FROM sales_order WHERE closed_ms IS NULL").await;
+    assert!(open > 0);
+    let summary = scheduled(&world, JobKind::OrderLines).await;
+    assert!(summary.contains(&format!("{open} order(s) held back until the next run: by the work queue of")));
+    assert_eq!(world.calls(LINES), orders, "none was read again");
+    scheduled(&world, JobKind::WorkQueue).await;
+    scheduled(&world, JobKind::OrderLines).await;
+    let read = orders + usize::try_from(open).unwrap();
+    assert_eq!(world.calls(LINES), read, "and none is held back twice in a row");
+    scheduled(&world, JobKind::WorkQueue).await;
+    let daemon = world.daemon().await;
+    job::run(daemon.context(), JobKind::OrderLines, Trigger::Operator).await.unwrap();
+    assert_eq!(world.calls(LINES), read + usize::try_from(open).unwrap(), "a person's run reads all");
+}
+
+/// A mirror of ten minutes ago, with a SKU near zero that never moved; nothing is scheduled, and a page holds five SKUs.
+async fn quiet_shop() -> World {
+    let jobs = ["order_lines", "warehouses", "storefronts", "work_queue"];
+    let jobs = jobs.map(|job| format!("[jobs.{job}]\nenabled = false\n")).concat();
+    let jobs = format!("[jobs.balances]\nenabled = false\nskus_per_call = 5\n{jobs}");
+    let options = Options { skus: 40, orders: 0, calls_per_minute: 0, ..Options::default() };
+    let world = World::with(options, &jobs).await;
+    let (sku, warehouse, quantity) = world.shop().await.into_iter().find(|(.., left)| *left > 2).unwrap();
+    let sale = json!({"Sku": sku, "WarehouseId": warehouse, "Quantity": quantity - 2});
+    world.post("/_sandbox/sales", &sale).await;
+    world.track_all().await;
+    let daemon = world.daemon().await;
+    job::run(daemon.context(), JobKind::Balances, Trigger::Once).await.unwrap();
+    drop(daemon);
+    world.sql("UPDATE reading SET observed_ms = observed_ms - 600000; DELETE FROM page_size").await;
+    world
+}
+
+#[tokio::test]
+async fn a_sku_near_zero_is_read_before_its_turn_whatever_schedules_are_configured() {
+    let world = quiet_shop().await;
+    let (good, calls) = ("SELECT last_good_ms FROM job_state WHERE job = 'balances'", world.calls(BALANCES));
+    let good_before = world.number(good).await;
+    let old = "p JOIN reading r ON r.id = p.reading_id WHERE r.observed_ms < (SELECT started_ms FROM session \
+               ORDER BY id DESC LIMIT 1) - 300000";
+    let near = format!(
+        "SELECT count(*) FROM product {old} AND EXISTS \
+         (SELECT 1 FROM balance b WHERE b.product = p.id AND b.quantity BETWEEN 1 AND 3)"
+    );
+    assert!(world.number(&near).await > 0);
+    let working = world.work().await;
+    let read = "SELECT count(*) FROM run WHERE job = 'balances' AND trigger = 'outbox' AND outcome = 'ok'";
+    world.until("it is read", async |world| world.number(read).await > 0).await;
+    assert_eq!(world.number(&near).await, 0, "all that are near zero were read");
+    let left = world.number(&format!("SELECT count(*) FROM product {old}")).await;
+    assert!(left > 0, "and not everything");
+    assert_eq!((40 - left) as usize, 5 * (world.calls(BALANCES) - calls), "in pages that are full");
+    assert_eq!(world.number(good).await, good_before, "and it is no pass");
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_read_before_its_turn_while_half_of_the_quota_is_used() {
+    let world = quiet_shop().await;
+    let few = tallyd::config::Config::from_toml(&world.toml("[limits]\ncalls_per_minute = 8\n")).unwrap();
+    let calls = world.calls(BALANCES);
+    let daemon = daemon::Daemon::start(few, Arc::new(SystemClock)).await.unwrap();
+    assert!(job::read_early(daemon.context()).await.unwrap().is_none());
+    assert_eq!(world.calls(BALANCES), calls);
+    assert_eq!(world.number("SELECT count(*) FROM run").await, 1, "and nothing is journalled");
 }

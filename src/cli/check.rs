@@ -87,11 +87,13 @@ async fn load(config: &Config, place: &Place) -> Result<String, Failure> {
 
 /// The calls a minute of each schedule, their sum, and how old facts can get.
 fn feasibility(config: &Config, work: &Work) -> String {
-    let built = config.jobs.enabled().into_iter().filter(|(kind, _)| is_built(*kind));
-    let demands = built.map(|(kind, schedule)| Demand {
+    let built: Vec<_> = config.jobs.enabled().into_iter().filter(|(kind, _)| is_built(*kind)).collect();
+    let counts_are_read = built.iter().any(|(kind, _)| *kind == JobKind::WorkQueue);
+    let demands = built.into_iter().map(|(kind, schedule)| Demand {
         kind,
         calls: calls_of_a_run(kind, work),
         interval: schedule.interval_hint(),
+        may_hold_back: kind == JobKind::OrderLines && counts_are_read,
     });
     let demands: Vec<Demand> = demands.filter(|demand| demand.calls > 0.0).collect();
     let ours = config.limits.ours_per_minute();

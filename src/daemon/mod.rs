@@ -11,6 +11,7 @@ mod answer;
 mod ask;
 mod belonging;
 mod clock;
+mod early;
 mod keys;
 mod metrics;
 mod notify;

@@ -5,6 +5,7 @@
 //! remembered once. Nothing polls: between wake-ups it sleeps.
 
 use super::answer::Desk;
+use super::early::Early;
 use super::keys::Prober;
 use super::{metrics, notify};
 use crate::config::{Config, KeySource};
@@ -77,6 +78,7 @@ pub(super) struct Supervisor {
     heard: Position,
     /// Answers what commands beside us ask.
     desk: Desk,
+    early: Early,
     caught_up: bool,
 }
 
@@ -107,6 +109,7 @@ impl Supervisor {
             settle_at: None,
             heard: Position(0),
             desk: Desk::default(),
+            early: Early::new(),
             caught_up: false,
         }
     }
@@ -128,7 +131,8 @@ impl Supervisor {
             let look = self.look.map(|(at, _)| at);
             let retry = self.retries.values().map(|(at, _)| *at).min();
             let due = [look, self.push_at, retry, self.settle_at, self.prober.due()];
-            let wake = due.into_iter().flatten().fold(feed.min(stale_look), Instant::min);
+            let wake =
+                due.into_iter().flatten().fold(feed.min(stale_look).min(self.early.due()), Instant::min);
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(config) = reload.recv() => return Ok(Some(config)),
@@ -140,6 +144,7 @@ impl Supervisor {
                         self.follow(&finished).await?;
                     }
                 }
+                Some(read) = self.early.ended() => survived(self.read_early(read).await)?,
                 () = self.watch.changed() => self.look = after(&LOOKS),
                 () = sleep_until(wake) => {}
             }
@@ -158,6 +163,9 @@ impl Supervisor {
                 survived(self.look_for_wishes().await)?;
             }
             self.begin_due(now);
+            let kind = JobKind::Balances;
+            let is_busy = self.slots.contains_key(&kind) || self.retries.contains_key(&kind);
+            self.early.look(&self.context, now, is_busy);
             survived(self.prober.look(&self.context).await)?;
             if self.prober.healed() {
                 for kind in std::mem::take(&mut self.refused) {
@@ -212,6 +220,9 @@ impl Supervisor {
     fn begin(&mut self, kind: JobKind, trigger: Trigger) {
         if let Some(again) = self.slots.get_mut(&kind) {
             *again = Some(trigger);
+            if kind == JobKind::Push {
+                self.context.wishes_came();
+            }
             return;
         }
         self.slots.insert(kind, None);
@@ -305,6 +316,15 @@ impl Supervisor {
         }
     }
 
+    /// What follows a look that read before the turn; it may have shown what must be looked at twice.
+    async fn read_early(&mut self, read: Result<Option<Finished>, StoreError>) -> Result<(), StoreError> {
+        let Some(finished) = read? else { return Ok(()) };
+        if finished.refused {
+            self.prober.refused();
+        }
+        self.plan_settle(Duration::ZERO).await
+    }
+
     async fn look_for_wishes(&mut self) -> Result<(), StoreError> {
         self.look = self.look.and_then(|(_, rest)| after(rest));
         let newest = self.context.store.outbox_newest().await?;
@@ -367,10 +387,12 @@ impl Supervisor {
         let all = async {
             while self.runs.join_next().await.is_some() {}
             while self.desk.answered().await.is_some() {}
+            while self.early.ended().await.is_some() {}
         };
         if timeout(DRAIN, all).await.is_err() {
             self.runs.shutdown().await;
             self.desk.shutdown().await;
+            self.early.shutdown().await;
             tracing::warn!(
                 event = event::DAEMON_STOPPING,
                 "calls were unanswered after {} s; their wishes are in doubt",

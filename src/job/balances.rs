@@ -6,22 +6,18 @@
 //! An answer that lacks much may have been cut silently: what it lacked is asked for again at the end, in pages so small
 //! that their answers are trusted, and only then a SKU is missing (rules.md 29).
 //!
-//! Between the passes, where calls are left over, a page of those that move is read before its turn
-//! ([`crate::schedule::attention`]). That is never instead of a pass: each reads every SKU older than its start.
+//! Between the passes some are read before their turn ([`super::early`]), never instead of one: each pass reads every SKU
+//! older than its start.
 
 use super::page_size::{PAGE_MIN, PageSize};
 use super::{Context, JobError, Report, call, record};
 use crate::client::{Verdict, wire};
-use crate::model::{Lane, Position, RunId, Sku, Timestamp};
+use crate::model::{Lane, Position, RunId, Sku};
 use crate::outbox::Delays;
 use crate::reconcile::brake;
-use crate::schedule::attention::{Candidate, pick};
-use crate::store::{BalancesRecorded, Durability, MoverRow, Stalest};
-use std::time::Duration;
+use crate::store::{BalancesRecorded, Durability, Stalest};
 use tokio::task::JoinSet;
 
-/// So far back moves are looked at.
-const MOVES_SINCE: Duration = Duration::from_secs(4 * 60 * 60);
 /// Failed attempts in a row after which the run ends; the next run goes on where this one stopped.
 const FAILURES_MAX: usize = 24;
 /// Pages that are being recorded while the next is read: one is written, another decoded meanwhile.
@@ -37,40 +33,6 @@ pub(super) async fn run(context: &Context, run: RunId, only: &[Sku]) -> Result<R
     recorded?;
     reading.remember().await?;
     reading.report(gave_up)
-}
-
-/// Reads a page of what moves before its turn, if half of the quota is free and nobody waits for it; how many SKUs that
-/// were is returned. One that fails costs nothing but its call: the next pass reads them all the same.
-pub(super) async fn read_movers(context: &Context, run: RunId) -> Result<usize, JobError> {
-    let budget = context.limiter.budget();
-    let waiting = budget.waiting.push + budget.waiting.poll;
-    if waiting > 0 || budget.free_for_bulk * 2 < budget.limit {
-        return Ok(0);
-    }
-    let now = context.now();
-    let rows = context.store.mover_list(now.minus(MOVES_SINCE)).await?;
-    let candidate = |row: &MoverRow| Candidate {
-        moves: row.moves,
-        near_zero: row.near_zero,
-        age: now.since(Timestamp(row.observed_ms)),
-    };
-    let candidates: Vec<Candidate> = rows.iter().map(candidate).collect();
-    let picked = pick(&candidates, context.settings().skus_per_call);
-    let page: Vec<Sku> = picked.iter().filter_map(|place| Sku::new(rows[*place].sku.as_str()).ok()).collect();
-    if page.is_empty() {
-        return Ok(0);
-    }
-    let request = wire::get_product_balances(&page).map_err(|why| JobError::Implausible(why.to_string()))?;
-    let answer = context.read_once(run, Lane::Poll, request).await?;
-    if answer.reply.verdict != Verdict::Accepted {
-        context.end_alone(&answer).await?;
-        return Ok(0);
-    }
-    match record::balances_page(context, &answer, &page).await {
-        Ok(_) => Ok(page.len()),
-        Err(JobError::Implausible(_)) => Ok(0),
-        Err(error) => Err(error),
-    }
 }
 
 /// One pass over the tracked SKUs.

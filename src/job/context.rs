@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
 
 /// What every job works with.
@@ -30,6 +30,8 @@ pub struct Context {
     pub(super) gate: Gate,
     settings: Arc<RwLock<Arc<Settings>>>,
     stopping: CancellationToken,
+    /// Rung when wishes came while a push may be at work.
+    wishes: Arc<Notify>,
     /// Held by the run of each kind of job.
     turns: Arc<BTreeMap<JobKind, Arc<Mutex<()>>>>,
 }
@@ -97,7 +99,8 @@ impl Context {
         let settings = Arc::new(RwLock::new(Arc::new(settings)));
         let stopping = CancellationToken::new();
         let turns = Arc::new(JobKind::ALL.iter().map(|kind| (*kind, Arc::default())).collect());
-        Self { store, client, limiter, clock, session_id, gate: Gate::default(), settings, stopping, turns }
+        let (gate, wishes) = (Gate::default(), Arc::default());
+        Self { store, client, limiter, clock, session_id, gate, settings, stopping, wishes, turns }
     }
 
     /// Waits until no other run of the job is under way, whoever began it; the turn ends with what is returned.
@@ -125,6 +128,16 @@ impl Context {
     /// Until nothing new may begin.
     pub(super) async fn stopped(&self) {
         self.stopping.cancelled().await;
+    }
+
+    /// Tells a push that is at work that there are new wishes; one that is not looks at its start anyway.
+    pub fn wishes_came(&self) {
+        self.wishes.notify_one();
+    }
+
+    /// Until wishes came, since the last time this was waited for.
+    pub(super) async fn new_wishes(&self) {
+        self.wishes.notified().await;
     }
 
     /// The calendar's now.

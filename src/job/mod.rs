@@ -17,6 +17,7 @@ mod carry;
 mod company;
 mod context;
 mod deliver;
+mod early;
 mod find;
 mod fold;
 mod input;
@@ -47,6 +48,7 @@ mod work_queue;
 
 pub use company::lists_any;
 pub use context::{BackupSettings, Context, QuantitySettings, Settings};
+pub use early::{EARLY_LOOK, read_early};
 pub use find::{find_products, read_components};
 pub use fold::FOLD;
 pub use input::{Input, InputError};

@@ -3,33 +3,69 @@
 //!
 //! The operations page but take no page parameters: an answer with more than one page is recorded as incomplete, and
 //! no shipment is decided on it. An order the service refuses is left where it is and named; the others go on.
+//!
+//! Where the work queue's counts of orders did not move, one run in two of the schedule holds the orders back that they
+//! vouch for: no order waits longer than two intervals, and one that moves a count is read at once ([`super::work_queue`]).
+//! A run that anything else began reads all.
 
 use super::tally::Tally;
 use super::{Context, JobError, Report, record};
 use crate::client::Verdict;
 use crate::client::wire;
-use crate::model::{Lane, LineItemId, OrderId, RunId};
+use crate::model::{Lane, LineItemId, OrderId, RunId, Trigger};
 use crate::store::Durability;
+use crate::telemetry::event;
 
 /// Allocations asked for in one run. More would keep the orders from being read again for minutes; the next run goes
 /// on with the rest.
 const ALLOCATIONS_MAX: usize = 200;
 
 /// Reads these orders, or those that are due where none is named.
-pub(super) async fn run(context: &Context, run: RunId, only: &[OrderId]) -> Result<Report, JobError> {
+pub(super) async fn run(
+    context: &Context,
+    run: RunId,
+    trigger: Trigger,
+    only: &[OrderId],
+) -> Result<Report, JobError> {
     let mut tally = Tally::default();
-    let due = match only {
+    let mut due = match only {
         [] => context.store.tracked_order_due(context.now()).await?,
         named => named.to_vec(),
+    };
+    let held_back = match (trigger, only) {
+        (Trigger::Schedule, []) => hold_back(context, run, &mut due).await?,
+        _ => None,
     };
     for order in due {
         tally.count(order, one(context, run, order).await)?;
     }
-    let report = tally.report("order(s)", "line(s)");
+    let mut report = tally.report("order(s)", "line(s)");
+    report.summary.extend(held_back);
     match allocations(context, run).await? {
         Some(taken) => Ok(report.and(&taken)),
         None => Ok(report),
     }
+}
+
+/// Takes out of `due` what the work queue's counts vouch for; what to say of it, if that is anything.
+async fn hold_back(
+    context: &Context,
+    run: RunId,
+    due: &mut Vec<OrderId>,
+) -> Result<Option<String>, JobError> {
+    let Some(vouched) = context.store.orders_vouched(run).await? else { return Ok(None) };
+    let all = due.len();
+    due.retain(|order| !vouched.orders.contains(order));
+    let (orders, looked_at) = (all - due.len(), vouched.looked_at);
+    if orders == 0 {
+        return Ok(None);
+    }
+    let why = format!(
+        "{orders} order(s) held back until the next run: by the work queue of {looked_at} no count of sales orders \
+         moved since they were read"
+    );
+    tracing::info!(event = event::ORDERS_HELD_BACK, run = run.0, orders, "{why}");
+    Ok(Some(format!("; {why}")))
 }
 
 /// Reads where new lines are taken from, if there are any.

@@ -81,15 +81,12 @@ pub async fn run_on(
     };
 
     let result = work(context, kind, run, trigger, input).await;
-    let refused = matches!(result, Err(JobError::Refused(_)));
-    let report = result.unwrap_or_else(|error| failed(&error));
+    let (report, refused) = reported(result);
 
     let ended = context.now();
     let mut insist = context.insist("end a run");
     while insist.on(end(context, kind, run, &report, ended).await).await?.is_none() {}
-    let elapsed_ms = u64::try_from(ended.since(started).as_millis()).unwrap_or(u64::MAX);
-    let Report { outcome, summary, wakes } = report;
-    let finished = Finished { kind, run, trigger, elapsed_ms, outcome, summary, refused, wakes };
+    let finished = Finished::new((kind, run, trigger), report, refused, ended.since(started));
     finished.say();
     Ok(finished)
 }
@@ -131,7 +128,7 @@ async fn work(
 ) -> Result<Report, JobError> {
     match kind {
         JobKind::Balances => balances::run(context, run, &input.skus).await,
-        JobKind::OrderLines => order_lines::run(context, run, &input.orders).await,
+        JobKind::OrderLines => order_lines::run(context, run, trigger, &input.orders).await,
         JobKind::Shipments => shipments::run(context, run).await,
         JobKind::Warehouses => warehouses::run(context, run).await,
         JobKind::Suppliers => suppliers::run(context, run).await,
@@ -148,6 +145,12 @@ async fn work(
     }
 }
 
+/// The report of a run, also of one that could not do its work, and whether the key was refused.
+pub(super) fn reported(result: Result<Report, JobError>) -> (Report, bool) {
+    let refused = matches!(result, Err(JobError::Refused(_)));
+    (result.unwrap_or_else(|error| failed(&error)), refused)
+}
+
 fn failed(error: &JobError) -> Report {
     let outcome = match error {
         JobError::Stopped => RunOutcome::Interrupted,
@@ -161,7 +164,20 @@ fn failed(error: &JobError) -> Report {
 }
 
 impl Finished {
-    fn say(&self) {
+    /// What a run came to.
+    pub(super) fn new(
+        (kind, run, trigger): (JobKind, RunId, Trigger),
+        report: Report,
+        refused: bool,
+        took: Duration,
+    ) -> Self {
+        let elapsed_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let Report { outcome, summary, wakes } = report;
+        Self { kind, run, trigger, elapsed_ms, outcome, summary, refused, wakes }
+    }
+
+    /// The one log line of a run that did not fail.
+    pub(super) fn say(&self) {
         let (job, run, trigger) = (self.kind.as_str(), self.run.0, self.trigger.as_str());
         let (outcome, elapsed_ms, summary) = (self.outcome.as_str(), self.elapsed_ms, &self.summary);
         match self.outcome {

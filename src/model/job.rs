@@ -79,7 +79,7 @@ pub enum Trigger {
     Schedule,
     /// It came due while the daemon could not run it (`missed = "run_once"`).
     Missed,
-    /// A wish arrived, or a wish's hold ended.
+    /// Something woke it: a wish, a wish's hold that ended, a count that moved, calls that nobody needs.
     Outbox,
     /// A person or program asked for it.
     Operator,

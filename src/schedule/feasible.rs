@@ -2,8 +2,8 @@
 //!
 //! Each running job asks for one call after the other and waits its turn among the other polls, so a job that needs
 //! little gets all of it and those that need much share what is left evenly: the one that needs most gives way first.
-//! A fact is oldest just before it is read again: an interval after its last read, and then the time the run takes to
-//! come to it.
+//! A fact is oldest just before it is read again: an interval after its last read (two where a run may hold it back), and
+//! then the time the run takes to come to it.
 
 use crate::model::JobKind;
 use std::time::Duration;
@@ -17,6 +17,8 @@ pub struct Demand {
     pub calls: f64,
     /// The longest time between two runs.
     pub interval: Duration,
+    /// A run may leave to the next what it need not read; never two in a row.
+    pub may_hold_back: bool,
 }
 
 /// What it gets.
@@ -55,7 +57,8 @@ pub fn fit(demands: &[Demand], limit: f64) -> Fit {
         let given = asked.min(level);
         let run_s = demand.calls * 60.0 / limit.max(1.0);
         let turn_s = if given > 0.0 { demand.calls * 60.0 / given } else { 0.0 };
-        let oldest = Duration::from_secs_f64(demand.interval.as_secs_f64().max(turn_s) + run_s);
+        let interval_s = demand.interval.as_secs_f64() * if demand.may_hold_back { 2.0 } else { 1.0 };
+        let oldest = Duration::from_secs_f64(interval_s.max(turn_s) + run_s);
         Row { kind: demand.kind, calls: demand.calls, asked: *asked, given, oldest }
     });
     let rows: Vec<Row> = rows.collect();
@@ -91,7 +94,7 @@ mod tests {
     use super::*;
 
     fn demand(kind: JobKind, calls: f64, minutes: u64) -> Demand {
-        Demand { kind, calls, interval: Duration::from_secs(minutes * 60) }
+        Demand { kind, calls, interval: Duration::from_secs(minutes * 60), may_hold_back: false }
     }
 
     #[test]
@@ -117,6 +120,13 @@ mod tests {
         assert_eq!(fit.headroom, -200.0);
         assert!(fit.rows[0].oldest >= Duration::from_secs(8 * 60), "{:?}", fit.rows[0]);
         assert_eq!(fit.rows[2].oldest.as_secs(), 60);
+    }
+
+    #[test]
+    fn what_a_run_may_hold_back_is_two_intervals_old_at_most_and_asks_for_no_less() {
+        let orders = Demand { may_hold_back: true, ..demand(JobKind::OrderLines, 10.0, 2) };
+        let fit = fit(&[orders], 100.0);
+        assert_eq!((fit.asked, fit.rows[0].oldest.as_secs()), (5.0, 246));
     }
 
     #[test]

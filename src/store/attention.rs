@@ -1,4 +1,4 @@
-//! What adaptive reading remembers and looks at: the page size that was proved, and what moved lately.
+//! What adaptive reading remembers and looks at: the page size that was proved, what moved lately, what is near zero.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
@@ -7,35 +7,47 @@ use sqlx::FromRow;
 
 /// So many moves back are looked at: a few pages of SKUs, found from the end of the index.
 const MOVES: i64 = 4_000;
-/// A cell with so many units or fewer is near zero.
-const NEAR_ZERO: i64 = 3;
+/// So many of the SKUs near zero are looked at, the stalest first.
+const NEAR_ZERO_ROWS: i64 = 4_000;
 
-/// A tracked SKU that moved lately.
+/// A tracked SKU that may be worth a read before its turn.
 #[derive(Clone, Debug, FromRow)]
-pub struct MoverRow {
+pub struct EarlyRow {
     /// The SKU.
     pub sku: String,
     /// Its moves among the newest of all.
     pub moves: u32,
-    /// One of its cells is near zero and not at it.
+    /// One of its cells is near zero and not at it: it holds three units or fewer, or no more than it fell by since
+    /// `since`, so that it would be empty after as much again.
     pub near_zero: bool,
     /// When its facts were asked for.
     pub observed_ms: i64,
 }
 
 impl Store {
-    /// The tracked SKUs behind the newest moves since `since`.
-    pub async fn mover_list(&self, since: Timestamp) -> Result<Vec<MoverRow>, StoreError> {
-        let sql = "WITH moved AS (SELECT product, count(*) AS moves FROM ( \
-                       SELECT product, observed_ms FROM balance_past ORDER BY position DESC LIMIT ?1) \
-                       WHERE observed_ms >= ?2 GROUP BY product) \
+    /// The tracked SKUs behind the newest moves since `since`, and those with three units or fewer in a cell.
+    pub async fn early_list(&self, since: Timestamp) -> Result<Vec<EarlyRow>, StoreError> {
+        // The bounds of the second part stand in the text, or the index on them would not be used.
+        let sql = "WITH moved AS (SELECT product, warehouse_id, count(*) AS moves, max(quantity) AS top FROM ( \
+                       SELECT product, warehouse_id, quantity, observed_ms FROM balance_past \
+                       ORDER BY position DESC LIMIT ?1) \
+                       WHERE observed_ms >= ?2 GROUP BY product, warehouse_id), \
+                   mover AS (SELECT m.product, sum(m.moves) AS moves, \
+                                    max(b.quantity > 0 AND b.quantity <= max(3, m.top - b.quantity)) AS near_zero \
+                             FROM moved m JOIN balance b USING (product, warehouse_id) GROUP BY m.product), \
+                   low AS (SELECT DISTINCT b.product FROM balance b WHERE b.quantity BETWEEN 1 AND 3) \
                    SELECT p.sku, m.moves, r.observed_ms, \
-                          EXISTS (SELECT 1 FROM balance b WHERE b.product = p.id AND b.quantity BETWEEN 1 AND ?3) \
-                              AS near_zero \
-                   FROM moved m JOIN product p ON p.id = m.product JOIN tracked_sku t ON t.sku = p.sku \
-                   JOIN reading r ON r.id = p.reading_id WHERE p.missing_since_ms IS NULL";
-        let query = sqlx::query_as(sql).bind(MOVES).bind(since.0).bind(NEAR_ZERO);
-        query.fetch_all(&self.read).await.doing("find what moved lately")
+                          m.near_zero OR EXISTS (SELECT 1 FROM low WHERE low.product = m.product) AS near_zero \
+                   FROM mover m JOIN product p ON p.id = m.product JOIN tracked_sku t ON t.sku = p.sku \
+                   JOIN reading r ON r.id = p.reading_id WHERE p.missing_since_ms IS NULL \
+                   UNION ALL \
+                   SELECT * FROM (SELECT p.sku, 0, r.observed_ms, 1 \
+                   FROM low JOIN product p ON p.id = low.product JOIN tracked_sku t ON t.sku = p.sku \
+                   JOIN reading r ON r.id = p.reading_id WHERE p.missing_since_ms IS NULL \
+                       AND NOT EXISTS (SELECT 1 FROM mover m WHERE m.product = low.product) \
+                   ORDER BY r.exchange_id LIMIT ?3)";
+        let query = sqlx::query_as(sql).bind(MOVES).bind(since.0).bind(NEAR_ZERO_ROWS);
+        query.fetch_all(&self.read).await.doing("find what is worth a read before its turn")
     }
 
     /// The page size that was proved, if it started from what is configured now.

@@ -26,6 +26,32 @@ const COLUMNS: &str = "new_purchase_orders, submitted_purchase_orders, partially
     paid_ready_to_ship_sales_orders, low_inventory_products, unshipped_sales_orders, unshipped_drop_ship_orders, \
     queued_listings";
 
+/// The counts from one look to the next that saw others.
+#[derive(Debug, FromRow)]
+pub(super) struct CountsRow {
+    /// The look.
+    pub(super) exchange_id: i64,
+    /// The counts, in the document's order, as a JSON list.
+    counts: String,
+}
+
+/// The counts as they stood at a position, and each change since, oldest first.
+pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<CountsRow>, StoreError> {
+    let sql = format!(
+        "SELECT exchange_id, json_array({COLUMNS}) AS counts FROM work_queue WHERE exchange_id >= coalesce( \
+             (SELECT max(exchange_id) FROM work_queue WHERE exchange_id < ?1), 0) ORDER BY exchange_id"
+    );
+    let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(position);
+    query.fetch_all(&store.read).await.doing("read the changes of the work queue")
+}
+
+/// Whether a count of sales orders differs.
+pub(super) fn orders_differ(one: &CountsRow, other: &CountsRow) -> bool {
+    let counts = |row: &CountsRow| serde_json::from_str::<WorkQueueCounts>(&row.counts).ok();
+    let orders = |row: &CountsRow| counts(row).map(|counts| ORDERS.map(|place| counts[place]));
+    orders(one) != orders(other)
+}
+
 /// The counts at one time, as `report work-queue` prints them; a count the answer lacked is `None`.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct WorkQueueRow {

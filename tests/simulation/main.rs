@@ -33,6 +33,7 @@ mod shop;
 mod storm;
 mod timetable;
 mod two_writers;
+mod urgent;
 mod wire;
 mod world;
 

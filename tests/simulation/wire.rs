@@ -46,6 +46,8 @@ pub struct Weather {
     pub lag_ms: i64,
     /// The daemon has a key that nobody knows.
     pub is_wrong_key: bool,
+    /// What the service takes for each call beside its usual work.
+    pub slowness: Duration,
 }
 
 /// How one call will go.
@@ -76,6 +78,11 @@ impl Wire {
     /// Something is the matter from now on, or no longer.
     pub fn change(&self, change: impl FnOnce(&mut Weather)) {
         change(&mut self.0.weather.lock().unwrap());
+    }
+
+    /// Lets the service take so much longer for each call from now on.
+    pub fn slow(&self, slowness: Duration) {
+        self.change(|weather| weather.slowness = slowness);
     }
 
     /// Whether the service is not working on anything at this instant.
@@ -111,6 +118,7 @@ impl Inner {
         let (there, before, after, back) = (ms(WAY_MS), ms(WORK_MS), ms(WORK_MS), ms(WAY_MS));
         let late = TIMEOUT + ms(LATE_MS);
         let weather = *self.weather.lock().unwrap();
+        let before = before + weather.slowness;
         let mishap = weather.storm.draw(request.operation, &mut random);
         let mut audit = self.audit.lock().unwrap();
         audit.befell(request.operation, mishap);

@@ -198,6 +198,23 @@ impl World {
         key
     }
 
+    /// A person's count of a cell; its key is returned.
+    pub async fn wish_urgently(&mut self, (sku, warehouse): &Cell, units: i64) -> String {
+        self.wishes += 1;
+        let key = format!("a person's {}", self.wishes);
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": units});
+        let insert = "INSERT INTO outbox (key, kind, body, priority) VALUES (?1, 'quantity.set', ?2, 1)";
+        sqlx::query(insert).bind(&key).bind(body.to_string()).execute(&mut self.outsider).await.unwrap();
+        self.plan_job(JobKind::Push, self.clock.now_ms() + GATHER_MS, Trigger::Outbox);
+        key
+    }
+
+    /// When the call that carried a wish was begun.
+    pub async fn sent_at(&mut self, key: &str) -> Option<i64> {
+        let sql = "SELECT e.sent_ms FROM outbox o JOIN exchange e ON e.id = o.exchange_id WHERE o.key = ?1";
+        sqlx::query_scalar(sql).bind(key).fetch_optional(&mut self.outsider).await.unwrap()
+    }
+
     /// A wish for a cell.
     pub async fn wish_cell(&mut self, kind: &str, (sku, warehouse): &Cell, name: &str, units: i64) -> String {
         self.wish(kind, &json!({"sku": sku, "warehouse_id": warehouse, name: units})).await

@@ -3,7 +3,10 @@
 //! One page after the other is read, and its calls are queued; when the queue is about to run dry, the next page is asked
 //! for. Few calls are begun at a time, one more than the service takes at once: what has begun waits for its place with
 //! its cells taken, and an operator's wish would have to go round it. What is only queued is dropped when such a wish
-//! arrives, and planned again behind it.
+//! arrives, and planned again behind it. The line hears of new wishes also while nothing lands, because with a full
+//! window nothing does for seconds. While an operator's cells are read, one slot of the updates is kept free for what
+//! follows: so such a wish waits for one answer of the service, that of its read or, where its fact is fresh, at most that
+//! of the call whose slot it takes.
 //!
 //! Freshness stays the business of each call ([`send`](super::send)): it looks at the age of its facts when it has its
 //! place. A page is no larger than what can be written before its facts are too old, because the rest would be read
@@ -27,6 +30,10 @@ pub(super) struct Pipeline {
     flying: JoinSet<Result<Landed, JobError>>,
     /// Reads among them.
     reading: usize,
+    /// Those of them that an operator waits for.
+    urgent_reads: usize,
+    /// Calls under way that carry an operator's wish.
+    urgent_sends: usize,
     /// Calls that are packed and not begun.
     queued: VecDeque<Planned>,
     /// Calls the service refused as a whole, cut in two to find the culprit.
@@ -66,7 +73,7 @@ struct Asked {
 #[derive(Debug)]
 enum Landed {
     Read { cells: Vec<Asked>, page: read::Page },
-    Sent { cells: Vec<Cell>, sent: Sent },
+    Sent { cells: Vec<Cell>, urgent: bool, sent: Sent },
 }
 
 impl Push<'_> {
@@ -90,7 +97,12 @@ impl Push<'_> {
             if broken.is_none() && self.tally.trouble.is_none() {
                 broken = self.fill().await.err();
             }
-            match self.pipe.flying.join_next().await.map(joined) {
+            let landed = tokio::select! {
+                biased;
+                landed = self.pipe.flying.join_next() => landed,
+                () = self.context.new_wishes() => continue,
+            };
+            match landed.map(joined) {
                 None => return broken.map_or(Ok(()), Err),
                 Some(Ok(landed)) => self.landed(landed),
                 Some(Err(error)) => broken = broken.or(Some(error)),
@@ -208,6 +220,7 @@ impl Push<'_> {
             self.pipe.taken.insert(cell.clone());
         }
         self.pipe.reading += 1;
+        self.pipe.urgent_reads += usize::from(urgent);
         let lane = if urgent { Lane::Operator } else { Lane::Push };
         let (context, run) = (self.context.clone(), self.run);
         self.pipe.flying.spawn(async move {
@@ -245,9 +258,11 @@ impl Push<'_> {
         self.pipe.waiting = waits.cloned().collect();
     }
 
-    /// Begins calls, as many as may fly and one that waits for the next place. An operator's goes in any case.
+    /// Begins calls, as many as may fly and one that waits for the next place. An operator's goes in any case, and while
+    /// its read is under way the others leave it a slot.
     fn begin(&mut self) {
-        let at_once = self.context.settings().calls_in_flight.max(1) + 1;
+        let slots = self.context.settings().calls_in_flight.max(1);
+        let at_once = if self.pipe.is_urgent() { slots - 1 } else { slots + 1 };
         while let Some(call) = self.pipe.next(at_once) {
             let lane = if call.urgent { Lane::Operator } else { Lane::Push };
             let own = &self.pipe.own_reads;
@@ -255,12 +270,13 @@ impl Push<'_> {
             let own_reads = own_reads.collect();
             let pace = if std::mem::take(&mut self.pipe.paid) { Pace::Paid } else { Pace::Paced };
             self.pipe.flush.gone(&call.cells);
-            let cells = call.cells.clone();
+            self.pipe.urgent_sends += usize::from(call.urgent);
+            let (cells, urgent) = (call.cells.clone(), call.urgent);
             let call = send::Call { run: self.run, lane, pace, own_reads, cells: call.cells };
             let context = self.context.clone();
-            self.pipe
-                .flying
-                .spawn(async move { Ok(Landed::Sent { sent: send::send(context, call).await?, cells }) });
+            self.pipe.flying.spawn(async move {
+                Ok(Landed::Sent { sent: send::send(context, call).await?, urgent, cells })
+            });
         }
     }
 
@@ -269,6 +285,7 @@ impl Push<'_> {
     fn landed(&mut self, landed: Landed) {
         match landed {
             Landed::Read { cells, page } => {
+                let is_urgent = cells.iter().any(|asked| asked.urgent);
                 let read: BTreeSet<Sku> = page.skus.into_iter().collect();
                 cells.iter().for_each(|asked| drop(self.pipe.taken.take(&asked.cell)));
                 let known = cells.iter().filter(|asked| read.contains(&asked.sku));
@@ -276,10 +293,12 @@ impl Push<'_> {
                 let cells = cells.into_iter().map(|asked| (asked.cell, asked.urgent));
                 self.pipe.backlog.put_back(cells.collect());
                 self.pipe.reading -= 1;
+                self.pipe.urgent_reads -= usize::from(is_urgent);
                 self.pipe.latency = page.took;
                 self.pipe.paid = self.pipe.flying.is_empty();
             }
-            Landed::Sent { cells, sent } => {
+            Landed::Sent { cells, urgent, sent } => {
+                self.pipe.urgent_sends -= usize::from(urgent);
                 cells.iter().for_each(|cell| drop(self.pipe.taken.take(cell)));
                 if let Sent::Waits(_) = sent {
                     // It waits for who knows how long: what was read for it serves no more.
@@ -334,10 +353,15 @@ impl Pipeline {
         }
     }
 
-    /// The call that may begin, with `at_once` of them under way.
+    /// Whether an operator waits for what is under way.
+    fn is_urgent(&self) -> bool {
+        self.urgent_reads + self.urgent_sends > 0
+    }
+
+    /// The call that may begin, with `at_once` bulk calls under way.
     fn next(&mut self, at_once: usize) -> Option<Planned> {
         let is_urgent = self.queued.front().is_some_and(|call| call.urgent);
-        if !is_urgent && self.flying.len() - self.reading >= at_once {
+        if !is_urgent && self.flying.len() - self.reading - self.urgent_sends >= at_once {
             return None;
         }
         if is_urgent {
@@ -363,6 +387,8 @@ impl Default for Pipeline {
         Self {
             flying: JoinSet::new(),
             reading: 0,
+            urgent_reads: 0,
+            urgent_sends: 0,
             queued: VecDeque::new(),
             halves: VecDeque::new(),
             waiting: Vec::new(),

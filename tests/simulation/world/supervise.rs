@@ -44,6 +44,9 @@ impl World {
     pub(super) fn start_job(&mut self, kind: JobKind, trigger: Trigger) {
         if let Some(slot) = self.slots.get_mut(&kind) {
             slot.again = Some(trigger);
+            if kind == JobKind::Push {
+                self.daemon().context().wishes_came();
+            }
             return;
         }
         let context = self.daemon().context().clone();

@@ -1,0 +1,198 @@
+//! Which orders the work queue's counts vouch for: a run of `order_lines` need not read them again.
+//!
+//! The rule, in positions of the journal and never in clock times (rules.md 5). An order is vouched for where
+//!
+//! 1. it was read in the last run of `order_lines`, or since: so no order is left out of two runs in a row;
+//! 2. the counts were looked at after that read: a look that is older says nothing of it;
+//! 3. no look since the last one before that run showed a count of sales orders other than it was then, also not for a
+//!    while.
+//!
+//! What it cannot see: a count that moved and moved back between two looks, and a change of an order that moves no count.
+//! For them stands the first condition: the next run reads the order whatever the counts say.
+
+use super::error::Doing;
+use super::work_queue::{counts_since, orders_differ};
+use super::{Store, StoreError};
+use crate::model::{JobKind, Operation, OrderId, RunId, Timestamp};
+use std::collections::BTreeSet;
+
+/// What the counts say of orders that were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vouched {
+    /// The orders that did not move, as far as the counts tell.
+    pub orders: BTreeSet<OrderId>,
+    /// When the counts were asked for.
+    pub looked_at: Timestamp,
+}
+
+impl Store {
+    /// The open orders that the counts vouch for, seen from a run of `order_lines` that just began.
+    pub async fn orders_vouched(&self, run: RunId) -> Result<Option<Vouched>, StoreError> {
+        let read = self.orders_read_before(run).await?;
+        let Some(first) = read.iter().map(|(_, exchange)| *exchange).min() else { return Ok(None) };
+        let Some((look, looked_ms)) = self.counts_looked_at_after(first).await? else { return Ok(None) };
+        let counts = counts_since(self, first).await?;
+        // Without a look before them nobody knows what the counts were when the orders were read.
+        let is_quiet = counts.split_first().is_some_and(|(before, later)| {
+            before.exchange_id < first && !later.iter().any(|row| orders_differ(before, row))
+        });
+        let seen = read.into_iter().filter(|(_, exchange)| is_quiet && *exchange < look);
+        let orders = seen.map(|(order, _)| OrderId(order)).collect();
+        Ok(Some(Vouched { orders, looked_at: Timestamp(looked_ms) }))
+    }
+
+    /// The open orders that the last run before this one read, or somebody since, each with the exchange that did.
+    async fn orders_read_before(&self, run: RunId) -> Result<Vec<(i64, i64)>, StoreError> {
+        let sql = "SELECT o.id, o.exchange_id FROM sales_order o JOIN exchange e ON e.id = o.exchange_id \
+                   WHERE o.closed_ms IS NULL AND e.run_id >= ( \
+                       SELECT max(id) FROM run WHERE job = ?2 AND id < ?1 AND outcome <> 'running')";
+        let query = sqlx::query_as(sql).bind(run.0).bind(JobKind::OrderLines.as_str());
+        query.fetch_all(&self.read).await.doing("find the orders the last run read")
+    }
+
+    /// The newest look at the counts that was taken for fact, if it was asked for after `position`, and when.
+    async fn counts_looked_at_after(&self, position: i64) -> Result<Option<(i64, i64)>, StoreError> {
+        let sql = "SELECT id, sent_ms FROM exchange WHERE id > ?1 AND operation = ?2 \
+                   AND verdict = 'accepted' AND NOT set_aside ORDER BY id DESC LIMIT 1";
+        let query = sqlx::query_as(sql).bind(position).bind(Operation::WorkQueue.as_str());
+        query.fetch_optional(&self.read).await.doing("find the last look at the work queue")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Begun, Ended, Outcome, RunOutcome};
+    use crate::model::{ExchangeId, Lane, Moment, Trigger};
+    use crate::store::{Durability, OrderPage, WorkQueueCounts, Write};
+
+    const T0: i64 = 1_800_000_000_000;
+    const ORDER: OrderId = OrderId(7);
+
+    /// A journal in which a script happens.
+    struct Scene {
+        store: Store,
+        session: i64,
+        run: RunId,
+        second: i64,
+        _dir: tempfile::TempDir,
+    }
+
+    impl Scene {
+        async fn begin() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Store::create(&dir.path().join("t.db")).await.unwrap();
+            let mut write = store.begin(Durability::Normal).await.unwrap();
+            let begun = write.session_begin("boot", "test", Timestamp(T0), Moment(0)).await.unwrap();
+            write.commit().await.unwrap();
+            let mut scene = Self { store, session: begun.session_id, run: RunId(0), second: 0, _dir: dir };
+            scene.next_run().await;
+            scene
+        }
+
+        fn now(&self) -> Timestamp {
+            Timestamp(T0 + self.second * 1000)
+        }
+
+        /// The run of `order_lines` ends, and the next begins.
+        async fn next_run(&mut self) {
+            let (job, now) = (JobKind::OrderLines, self.now());
+            let mut write = self.store.begin(Durability::Normal).await.unwrap();
+            if self.run.0 > 0 {
+                write.run_end(self.run, job, RunOutcome::Ok, "", now).await.unwrap();
+            }
+            self.run = write.run_begin(self.session, job, Trigger::Schedule, now).await.unwrap();
+            write.commit().await.unwrap();
+        }
+
+        /// An answered call; what it brings is recorded by the caller.
+        async fn call(&mut self, operation: Operation) -> (Write, ExchangeId) {
+            self.second += 1;
+            let mut write = self.store.begin(Durability::Normal).await.unwrap();
+            let begun = Begun {
+                run_id: self.run,
+                operation,
+                target: "/".into(),
+                lane: Lane::Poll,
+                body: None,
+                sent_at: self.now(),
+                sent_moment: Moment(self.second),
+            };
+            let id = write.exchange_begin(self.session, &begun).await.unwrap();
+            let ended = Ended {
+                outcome: Outcome::Accepted,
+                status: Some(200),
+                body: None,
+                message: None,
+                answered_at: self.now(),
+                answered_moment: Moment(self.second),
+            };
+            write.exchange_end(id, &ended).await.unwrap();
+            (write, id)
+        }
+
+        async fn read_order(&mut self) {
+            let (mut write, exchange_id) = self.call(Operation::GetOrderLineItems).await;
+            let observed_at = self.now();
+            let page = OrderPage { exchange_id, observed_at, order_id: ORDER, lines: &[], is_complete: true };
+            write.mirror_order(&page).await.unwrap();
+            write.commit().await.unwrap();
+        }
+
+        async fn look(&mut self, unshipped: i64, listings: i64) {
+            let (mut write, exchange) = self.call(Operation::WorkQueue).await;
+            let mut counts: WorkQueueCounts = [Some(0); 12];
+            (counts[9], counts[11]) = (Some(unshipped), Some(listings));
+            write.mirror_work_queue(exchange, self.now(), &counts).await.unwrap();
+            write.commit().await.unwrap();
+        }
+
+        async fn probe(&mut self) {
+            let (mut write, exchange) = self.call(Operation::WorkQueue).await;
+            write.exchange_set_aside(exchange).await.unwrap();
+            write.commit().await.unwrap();
+        }
+
+        /// Whether the counts vouch for the order, as the run sees it that begins now.
+        async fn is_vouched(&mut self) -> bool {
+            self.next_run().await;
+            let vouched = self.store.orders_vouched(self.run).await.unwrap();
+            vouched.is_some_and(|vouched| vouched.orders.contains(&ORDER))
+        }
+    }
+
+    /// Words of a script: `5` a look that shows 5 unshipped orders, `5*` the same with another count of listings,
+    /// `probe` a probe of the key, `order` the order is read, `run` the next run begins. The last line of a row says
+    /// whether the run that begins then holds the order back.
+    #[tokio::test]
+    async fn an_order_is_held_back_only_where_younger_counts_stood_still() {
+        let cases = [
+            ("the counts stood still", "5 order 5", true),
+            ("listings moved, orders did not", "5 order 5*", true),
+            ("one run in two reads it", "5 order 5 run 5", false),
+            ("and the run after that may hold it back again", "5 order 5 run 5 run order 5", true),
+            ("the counts moved", "5 order 6", false),
+            ("they moved and moved back", "5 order 6 5", false),
+            ("they moved before it was read, in an earlier run", "5 6 run order 6", true),
+            ("they moved, and it was read after that", "5 order 6 order 6", true),
+            ("the last look is older than the read", "5 order", false),
+            ("no look was before the read", "order 5", false),
+            ("the work queue is not looked at", "order", false),
+            ("only the key was probed since", "5 order probe", false),
+            ("it was never read", "5 5", false),
+            ("the last run left it out", "5 order run 5", false),
+        ];
+        for (what, script, expected) in cases {
+            let mut scene = Scene::begin().await;
+            for word in script.split(' ') {
+                match word.trim_end_matches('*').parse() {
+                    Ok(count) => scene.look(count, i64::from(word.ends_with('*'))).await,
+                    Err(_) if word == "order" => scene.read_order().await,
+                    Err(_) if word == "probe" => scene.probe().await,
+                    Err(_) => scene.next_run().await,
+                }
+            }
+            assert_eq!(scene.is_vouched().await, expected, "{what}: {script}");
+        }
+    }
+}
