@@ -50,13 +50,17 @@ impl Scene {
 
     /// Waits until a query counts at least `least`.
     async fn until(&mut self, least: i64, sql: &'static str) {
+        self.until_within(NOTICED_WITHIN, least, sql).await;
+    }
+
+    async fn until_within(&mut self, within: Duration, least: i64, sql: &'static str) {
         let looks = async {
             while self.count(sql).await < least {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let came = timeout(NOTICED_WITHIN, looks).await;
-        assert!(came.is_ok(), "not within {NOTICED_WITHIN:?}: {sql}");
+        let came = timeout(within, looks).await;
+        assert!(came.is_ok(), "not within {within:?}: {sql}");
     }
 
     async fn count(&mut self, sql: &'static str) -> i64 {
@@ -112,6 +116,37 @@ async fn text_that_is_no_utf_8_is_rejected_and_stops_nobody_elses_wish() {
     }
     scene.until(4, "SELECT count(*) FROM outbox WHERE state = 'rejected' AND detail IS NOT NULL").await;
     scene.end().await;
+}
+
+/// The reads of a push are refused three times; afterwards wishes come while pushes go, and every one of them wakes the job.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_run_is_tried_again_after_its_delay_and_never_two_at_once() {
+    const APPLIED: &str = "SELECT count(*) FROM outbox WHERE state = 'applied'";
+    let options = Options { listen: ([127, 0, 0, 1], 0).into(), latency_ms: 50, ..Options::default() };
+    let shop = tallyd::sandbox::start(options).await.unwrap();
+    let fault = r#"[{"Operation": "POST /api/product/getProductBalances", "Status": 404, "Times": 3}]"#;
+    let request = axum::http::Request::post("/_sandbox/faults").header("content-type", "application/json");
+    drop(shop.core().handle(request.body(fault.into()).unwrap()).await);
+    let keys = [shop.integration_key(), shop.gateway_key()];
+    let mut scene = Scene::begin(&format!("http://{}", shop.addr()), keys, &[]).await;
+    for (n, cell) in shop.stock().await.unwrap().iter().take(12).enumerate() {
+        let body = serde_json::json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "delta": 1});
+        let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, 'quantity.adjust', ?2)";
+        let insert = sqlx::query(sql).bind(format!("w{n}")).bind(body.to_string());
+        insert.execute(&mut scene.outsider).await.unwrap();
+        if n == 0 {
+            // Nobody else wakes the push meanwhile: it is tried again by itself.
+            scene.until_within(Duration::from_secs(30), 1, APPLIED).await;
+        }
+    }
+    scene.until_within(Duration::from_secs(30), 12, APPLIED).await;
+    assert_eq!(scene.count("SELECT count(*) FROM run WHERE outcome IN ('failed', 'partial')").await, 3);
+    assert!(scene.count("SELECT count(*) FROM run WHERE job = 'push' AND trigger = 'retry'").await > 0);
+    scene.end().await;
+    let overlapping = "SELECT count(*) FROM run a JOIN run b ON b.job = a.job AND b.id > a.id \
+                       WHERE a.ended_ms IS NULL OR b.started_ms < a.ended_ms";
+    assert_eq!(scene.count(overlapping).await, 0);
+    shop.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

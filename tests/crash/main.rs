@@ -3,6 +3,7 @@
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stdout,
     reason = "a test ends at the first thing that is not as said, nobody imports it, and it shows what it measured"
 )]
