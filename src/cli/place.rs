@@ -29,13 +29,7 @@ impl Place {
         if let Some(file) = &self.config {
             return Ok(file.clone());
         }
-        let found = DEFAULTS.iter().map(PathBuf::from).find(|file| file.exists());
-        found.ok_or_else(|| {
-            Failure::usage(format!(
-                "there is no configuration: none of {} is there; name one with --config FILE",
-                DEFAULTS.join(", ")
-            ))
-        })
+        first_there(&DEFAULTS)
     }
 
     /// The configuration in force.
@@ -62,10 +56,49 @@ impl Place {
     }
 }
 
+/// The first of these files that is there. One that this user may not even look at is not passed over: what is in force
+/// on this host would be taken for nothing, or for another file.
+fn first_there(files: &[&str]) -> Result<PathBuf, Failure> {
+    for file in files {
+        match Path::new(file).try_exists() {
+            Ok(true) => return Ok(file.into()),
+            Ok(false) => {}
+            Err(why) => {
+                return Err(Failure::usage(format!(
+                    "cannot look for the configuration {file}: {why}; it is for the group `tallyd`: \
+                     sudo adduser $USER tallyd, then log in anew"
+                )));
+            }
+        }
+    }
+    Err(Failure::usage(format!(
+        "there is no configuration: none of {} is there; name one with --config FILE",
+        files.join(", ")
+    )))
+}
+
 async fn make(path: &Path) -> Result<(), Failure> {
     match Lock::take(path) {
         Ok(lock) => Ok(Store::open(path, &lock).await?.close().await?),
         Err(LockError::Held { .. }) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is below a file cannot be looked at by anybody, as a folder of others cannot by a stranger.
+    #[test]
+    fn a_configuration_that_cannot_be_looked_at_is_not_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("there.toml");
+        std::fs::write(&file, "").unwrap();
+        let there = file.to_str().unwrap();
+        let (nowhere, closed) = (format!("{there}-not"), format!("{there}/tallyd.toml"));
+        assert_eq!(first_there(&[&nowhere, there]).unwrap(), file);
+        assert!(first_there(&[&closed, there]).unwrap_err().message.contains("adduser $USER tallyd"));
+        assert!(first_there(&[&nowhere]).unwrap_err().message.contains("--config FILE"));
     }
 }

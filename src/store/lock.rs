@@ -25,7 +25,10 @@ pub enum LockError {
         path: PathBuf,
     },
     /// The file cannot be made or opened.
-    #[error("cannot take the lock {path}: {source}; check that the folder exists and may be written")]
+    #[error(
+        "cannot take the lock {path}: {source}; check that the folder exists and may be written (the first start of the \
+         service makes it)"
+    )]
     File {
         /// The lock file.
         path: PathBuf,
