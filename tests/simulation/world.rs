@@ -186,11 +186,22 @@ impl World {
 
     /// Inserts a wish as a program beside the daemon would; its key is returned.
     pub async fn wish(&mut self, kind: &str, body: &Value) -> String {
+        self.insert(kind, body, 0).await
+    }
+
+    /// A person's count of a cell; its key is returned.
+    pub async fn wish_urgently(&mut self, (sku, warehouse): &Cell, units: i64) -> String {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": units});
+        self.insert("quantity.set", &body, 1).await
+    }
+
+    async fn insert(&mut self, kind: &str, body: &Value, priority: i64) -> String {
         self.wishes += 1;
         let key = format!("{kind} {}", self.wishes);
         let mut insertion = self.outsider.begin().await.unwrap();
-        let insert = sqlx::query("INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)");
-        insert.bind(&key).bind(kind).bind(body.to_string()).execute(&mut *insertion).await.unwrap();
+        let insert = sqlx::query("INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)");
+        let insert = insert.bind(&key).bind(kind).bind(body.to_string()).bind(priority);
+        insert.execute(&mut *insertion).await.unwrap();
         let dated = sqlx::query("UPDATE outbox SET moves = moves + 1, created_at = ?2 WHERE key = ?1");
         dated.bind(&key).bind(self.clock.now().rfc3339()).execute(&mut *insertion).await.unwrap();
         insertion.commit().await.unwrap();
@@ -198,21 +209,10 @@ impl World {
         key
     }
 
-    /// A person's count of a cell; its key is returned.
-    pub async fn wish_urgently(&mut self, (sku, warehouse): &Cell, units: i64) -> String {
-        self.wishes += 1;
-        let key = format!("a person's {}", self.wishes);
-        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": units});
-        let insert = "INSERT INTO outbox (key, kind, body, priority) VALUES (?1, 'quantity.set', ?2, 1)";
-        sqlx::query(insert).bind(&key).bind(body.to_string()).execute(&mut self.outsider).await.unwrap();
-        self.plan_job(JobKind::Push, self.clock.now_ms() + GATHER_MS, Trigger::Outbox);
-        key
-    }
-
     /// When the call that carried a wish was begun.
-    pub async fn sent_at(&mut self, key: &str) -> Option<i64> {
+    pub async fn sent_at(&mut self, key: &str) -> i64 {
         let sql = "SELECT e.sent_ms FROM outbox o JOIN exchange e ON e.id = o.exchange_id WHERE o.key = ?1";
-        sqlx::query_scalar(sql).bind(key).fetch_optional(&mut self.outsider).await.unwrap()
+        sqlx::query_scalar(sql).bind(key).fetch_one(&mut self.outsider).await.unwrap()
     }
 
     /// A wish for a cell.

@@ -103,7 +103,8 @@ fn batches(works: &[Work], skus_per_call: usize, preview: &mut Preview) -> Resul
         }
         let is_write = |work: &&Work| matches!(work.plan.step, Step::Write { .. });
         waiting.extend(known.into_iter().filter(is_write));
-        for call in calls(&waiting, !stale.is_empty() || !backlog.is_empty()) {
+        let more = !stale.is_empty() || !backlog.is_empty();
+        for call in calls(&waiting, more, |_| false) {
             let planned = planned(&call, preview)?;
             preview.requests.push(planned);
             waiting.retain(|work| !call.iter().any(|sent| sent.cell == work.cell));

@@ -161,14 +161,16 @@ impl Push<'_> {
 }
 
 /// The writes of a batch as calls. While more is to come, by a read or from the rest of the backlog, a call that would
-/// not be full waits for it, unless an operator does.
-fn calls<'w>(writes: &[&'w Work], has_more: bool) -> Vec<Vec<&'w Work>> {
+/// not be full waits for it, unless an operator does or something in it cannot wait.
+fn calls<'w>(writes: &[&'w Work], has_more: bool, cannot_wait: impl Fn(&Work) -> bool) -> Vec<Vec<&'w Work>> {
     let entries: Vec<Entry<'_>> = writes.iter().map(|work| work.entry()).collect();
     let packed = pack(&entries).into_iter();
     let mut calls: Vec<Vec<&Work>> =
         packed.map(|call| call.into_iter().map(|index| writes[index]).collect()).collect();
     if has_more {
-        calls.retain(|call| call.len() == ENTRIES_MAX || call.iter().any(|work| work.urgent));
+        calls.retain(|call| {
+            call.len() == ENTRIES_MAX || call.iter().any(|work| work.urgent || cannot_wait(work))
+        });
     }
     calls
 }

@@ -236,9 +236,8 @@ impl Push<'_> {
         if stale.iter().any(|work| work.was_absent) {
             return skus_to_read(stale);
         }
-        let serves = self.context.settings().quantities.max_fact_age.max(OWN_READ_SERVES);
         // A call or two of the last page is still before them.
-        let calls = self.calls_in(serves.saturating_sub(self.pipe.latency)).saturating_sub(2).max(1);
+        let calls = self.calls_in(self.serves().saturating_sub(self.pipe.latency)).saturating_sub(2).max(1);
         skus_to_read(&stale[..stale.len().min(calls.saturating_mul(ENTRIES_MAX))])
     }
 
@@ -247,15 +246,27 @@ impl Push<'_> {
         let writes = batch.iter().copied().filter(|work| matches!(work.plan.step, Step::Write { .. }));
         let writes: Vec<&Work> = writes.collect();
         let more = self.pipe.reading > 0 || !self.pipe.backlog.is_empty();
-        let calls = calls(&writes, more).into_iter().map(|call| Planned {
+        let calls = calls(&writes, more, |work| self.cannot_wait(work)).into_iter().map(|call| Planned {
             urgent: call.iter().any(|work| work.urgent),
             cells: call.into_iter().map(|work| work.cell.clone()).collect(),
         });
-        for call in calls {
+        for call in calls.collect::<Vec<_>>() {
             self.pipe.queue(call);
         }
         let waits = writes.iter().map(|work| &work.cell).filter(|cell| !self.pipe.taken.contains(*cell));
         self.pipe.waiting = waits.cloned().collect();
+    }
+
+    /// Whether the fact would be too old after the next page came. *A call that waited for it would be read again, and
+    /// wait again: where SKUs stand in many warehouses no call is ever full.*
+    fn cannot_wait(&self, work: &Work) -> bool {
+        let age = work.fact_at.map_or(Duration::ZERO, |at| self.context.now().since(at));
+        age + self.pipe.latency * 2 >= self.serves()
+    }
+
+    /// So long a read serves the writes it was made for.
+    fn serves(&self) -> Duration {
+        self.context.settings().quantities.max_fact_age.max(OWN_READ_SERVES)
     }
 
     /// Begins calls, as many as may fly and one that waits for the next place. An operator's goes in any case, and while
