@@ -12,7 +12,7 @@ use crate::reconcile::Step;
 use crate::reconcile::brake::{self, Brake, Entry, Trip, judge};
 use crate::store::{CellWrite, Durability, Store, StoreError};
 use crate::telemetry::event;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Zeroings are counted over a rolling hour plus the flush (rules.md 27).
@@ -47,6 +47,13 @@ impl Flush {
             self.has_moved |= before.get(cell) != Some(&entry);
             self.entries.insert(cell.clone(), entry);
         }
+    }
+
+    /// The brakes were asked. What they hold goes nowhere: left in, it would trip them again with the next batch.
+    fn stopped(&mut self, trips: &[Trip]) {
+        let held: BTreeSet<&WishId> = trips.iter().flat_map(Trip::wishes).collect();
+        self.entries.retain(|_, entry| !entry.wishes.iter().any(|wish| held.contains(wish)));
+        self.has_moved = false;
     }
 
     /// These cells are on their way, or there is nothing to do for them any more.
@@ -84,7 +91,7 @@ pub(super) async fn judge_backlog(context: &Context, flush: &mut Flush) -> Resul
     let entries: Vec<Entry> = flush.entries.values().cloned().collect();
     let trips = flush_trips(&context.store, settings.quantities.brakes, now, &entries).await?;
     let held = hold(context, now, &trips).await?;
-    flush.has_moved = false;
+    flush.stopped(&trips);
     Ok(held)
 }
 
