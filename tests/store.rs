@@ -6,14 +6,14 @@
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
-use tallyd::journal::{Begun, Ended, Outcome};
+use tallyd::journal::{Begun, Body, Ended, Outcome};
 use tallyd::model::{
     Cell, ExchangeId, JobKind, Lane, Moment, Operation, Quantity, RunId, Sku, Timestamp, Trigger, WarehouseId,
 };
 use tallyd::outbox::State;
 use tallyd::store::{
     BalanceFact, BalancePage, BalancesRecorded, CellBalance, CellWrite, Durability, Lock, ProductFact,
-    Stalest, Store,
+    Stalest, Store, Unread,
 };
 
 /// A store in a folder of its own, with a session and a run begun.
@@ -72,11 +72,12 @@ impl Shelf {
         got: &[(&str, &[(i64, i64)])],
     ) -> BalancesRecorded {
         let asked: Vec<Sku> = asked.iter().map(|s| sku(s)).collect();
-        let products: Vec<BalanceFact> = got.iter().map(|(sku, cells)| product(sku, cells)).collect();
+        let products: Vec<BalanceFact<'_>> = got.iter().map(|(sku, cells)| product(sku, cells)).collect();
         let mut write = self.store.begin(Durability::Normal).await.unwrap();
         write.exchange_end(id, &ended(self.now + 1)).await.unwrap();
+        let (exchange_id, observed_at) = (id, Timestamp(sent));
         let page =
-            BalancePage { exchange_id: id, observed_at: Timestamp(sent), asked: &asked, products: &products };
+            BalancePage { exchange_id, observed_at, asked: &asked, products: &products, is_whole: true };
         let recorded = write.mirror_balances(&page).await.unwrap();
         write.commit().await.unwrap();
         recorded
@@ -99,7 +100,7 @@ fn sku(text: &str) -> Sku {
     Sku::new(text).unwrap()
 }
 
-fn product(text: &str, cells: &[(i64, i64)]) -> BalanceFact {
+fn product<'a>(text: &'a str, cells: &[(i64, i64)]) -> BalanceFact<'a> {
     let cell = |(warehouse, quantity): &(i64, i64)| CellBalance {
         warehouse_id: WarehouseId(*warehouse),
         quantity: Quantity(*quantity),
@@ -122,7 +123,7 @@ fn ended(at: i64) -> Ended<'static> {
     Ended {
         outcome: Outcome::Accepted,
         status: Some(200),
-        body: Some(b"[]"),
+        body: Some(b"[]".as_slice().into()),
         message: None,
         answered_at: Timestamp(at),
         answered_moment: Moment(at - T0),
@@ -730,4 +731,62 @@ async fn of_two_records_for_one_product_the_last_speaks_every_time() {
         shelf.read(&["a"], &[("a", &[(1, 5)]), ("a", &[(1, 6)])]).await;
         assert_eq!(shelf.cell("a", 1).await.0, 6);
     }
+}
+
+impl Shelf {
+    /// Ends an exchange with the same answer as ever; whether it was known unread, and the reading moved on with it.
+    async fn repeats(&mut self, first: &str, answer: &[u8]) -> bool {
+        let exchange_id = self.begin().await;
+        let (first, digest) = (sku(first), Body::digest(answer));
+        let unread = Unread { exchange_id, observed_at: Timestamp(self.now), first: &first, digest };
+        let may_repeat = self.store.reading_may_repeat(&unread).await.unwrap();
+        let mut write = self.store.begin(Durability::Normal).await.unwrap();
+        write.exchange_end(exchange_id, &ended(self.now + 1)).await.unwrap();
+        let repeats = write.reading_repeat(&unread).await.unwrap();
+        write.commit().await.unwrap();
+        assert!(may_repeat || !repeats, "what is asked first may only be too hopeful");
+        repeats
+    }
+}
+
+#[tokio::test]
+async fn the_same_answer_again_is_known_unread_and_makes_all_its_cells_younger() {
+    let mut shelf = Shelf::new().await;
+    assert!(!shelf.repeats("A", b"[]").await, "nothing is known yet");
+    shelf.read(&["A", "B"], &[("A", &[(1, 5)]), ("B", &[(1, 6), (2, 7)])]).await;
+    assert!(shelf.repeats("A", b"[]").await);
+    assert_eq!(shelf.cell("A", 1).await, (5, None, at(shelf.now)));
+    assert_eq!(shelf.cell("B", 2).await, (7, None, at(shelf.now)));
+    assert!(!shelf.repeats("A", b"[1]").await, "another answer is read");
+    assert!(shelf.repeats("A", b"[]").await, "and one that was not recorded has changed nothing");
+}
+
+#[tokio::test]
+async fn an_answer_is_read_again_once_anything_it_said_no_longer_stands_or_was_never_taken() {
+    let mut shelf = Shelf::new().await;
+    let page: &[(&str, &[(i64, i64)])] = &[("A", &[(1, 5)]), ("B", &[(1, 6)])];
+    shelf.read(&["A", "B"], page).await;
+    shelf.read(&["B", "C"], &[("B", &[(1, 6)]), ("C", &[])]).await;
+    assert!(!shelf.repeats("A", b"[]").await, "B was read with others since");
+    assert!(shelf.repeats("B", b"[]").await);
+
+    for (asked, got) in [(&["A", "x"][..], &[("A", &[(1, 5)][..])][..]), (&["a"], &[("A", &[(1, 5)])])] {
+        shelf.read(asked, got).await;
+        assert!(!shelf.repeats("A", b"[]").await, "absent ones are counted and spellings kept: {asked:?}");
+    }
+
+    shelf.read(&["A", "B"], page).await;
+    let claim = shelf.begin().await;
+    let sent = shelf.now;
+    let written = CellWrite { product: 1, warehouse_id: 1, before: Some(Quantity(5)), written: Quantity(3) };
+    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    write.cell_claim(claim, std::slice::from_ref(&written)).await.unwrap();
+    write.commit().await.unwrap();
+    assert!(!shelf.repeats("A", b"[]").await, "a write is under way");
+    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let position = write.exchange_end(claim, &ended(shelf.now)).await.unwrap();
+    write.cell_conclude(claim, position, Timestamp(sent), &[written]).await.unwrap();
+    write.commit().await.unwrap();
+    assert!(!shelf.repeats("A", b"[]").await, "the cell holds what we wrote");
+    assert_eq!(shelf.cell("A", 1).await.0, 3);
 }

@@ -6,7 +6,7 @@
 use super::{Context, JobError};
 use crate::client::wire::Malformed;
 use crate::client::{Reply, Request, Throttle, Verdict};
-use crate::journal::{Begun, Ended, Outcome};
+use crate::journal::{Begun, Body, Digest, Ended, Named, Outcome};
 use crate::limiter::{self, Notice, Pace, Permit, Scope};
 use crate::model::{ExchangeId, Lane, Moment, Operation, Position, RunId, Timestamp};
 use crate::outbox::Delays;
@@ -26,6 +26,8 @@ pub(super) struct Answer {
     pub(super) sent_at: Timestamp,
     /// What came of it.
     pub(super) reply: Reply,
+    /// The name of its body.
+    pub(super) digest: Digest,
     answered_at: Timestamp,
     answered_moment: Moment,
     notices: bool,
@@ -79,7 +81,8 @@ impl Context {
         for notice in &notices {
             tell(notice);
         }
-        Answer { id, sent_at, reply, answered_at, answered_moment, notices: !notices.is_empty() }
+        let (digest, notices) = (Body::digest(&reply.body), !notices.is_empty());
+        Answer { id, sent_at, reply, digest, answered_at, answered_moment, notices }
     }
 
     /// Writes down what came of an exchange, and what the limiter must not forget of it.
@@ -92,7 +95,7 @@ impl Context {
         let ended = Ended {
             outcome: outcome(reply.verdict),
             status: reply.status,
-            body: (!reply.body.is_empty()).then_some(reply.body.as_slice()),
+            body: (!reply.body.is_empty()).then_some(Named { bytes: &reply.body, digest: answer.digest }),
             message: reply.message.as_deref(),
             answered_at: answer.answered_at,
             answered_moment: answer.answered_moment,

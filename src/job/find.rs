@@ -21,7 +21,7 @@ pub async fn find_products(
         let request = wire::get_products(by, page).map_err(|why| JobError::Implausible(why.to_string()))?;
         let answer = context.read(run, Lane::Operator, "the products", &request).await?;
         let products = record::products_page(context, &answer).await?;
-        found.extend(products.into_iter().map(|product| product.sku.to_string()));
+        found.extend(products.into_iter().map(String::from));
     }
     Ok(found)
 }

@@ -162,9 +162,11 @@ async fn read(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Asked
     let (id, at, body) = (asking.id, asking.sent_at, &ending.body);
     match asked {
         Asked::Balances(skus) => {
-            record::balances(write, id, at, skus, &wire::decode_balances(body)?).await?;
+            record::balances(write, id, at, skus, wire::decode_balances(body)?).await?;
         }
-        Asked::Products => record::products_found(write, id, at, &wire::decode_products(body)?).await?,
+        Asked::Products => {
+            record::products_found(write, id, at, wire::decode_products(body)?).await?;
+        }
         Asked::OrderLines(order) => {
             let lines = wire::decode_order_line_items(body)?;
             record::order_lines(write, id, at, *order, &lines).await?;

@@ -26,7 +26,7 @@ use crate::client::wire::{self, Decoded, ProductBalance, WorkQueue};
 use crate::model::{ExchangeId, Quantity, Sku, Timestamp, time};
 use crate::reconcile::brake;
 use crate::store::{
-    BalanceFact, BalancePage, BalancesRecorded, CellBalance, Durability, MismatchRow, StoreError,
+    BalanceFact, BalancePage, BalancesRecorded, CellBalance, Durability, MismatchRow, StoreError, Unread,
     WorkQueueCounts, WorkQueueMoved, Write,
 };
 use crate::telemetry::event;
@@ -38,6 +38,9 @@ pub(super) async fn balances_page(
     answer: &Answer,
     asked: &[Sku],
 ) -> Result<BalancesRecorded, JobError> {
+    if repeats(context, answer, asked).await? {
+        return Ok(BalancesRecorded::default());
+    }
     let decoded = context.decoded(answer, wire::decode_balances(&answer.reply.body)).await?;
     if decoded.records.is_empty() && decoded.parked.is_empty() {
         let known = context.store.product_known(asked).await?;
@@ -50,24 +53,41 @@ pub(super) async fn balances_page(
             return Err(JobError::Implausible(why));
         }
     }
-    balances_keep(context, answer, asked, &decoded).await
+    balances_keep(context, answer, asked, decoded).await
 }
 
-/// Records the products of a lookup, which are balances too.
-pub(super) async fn products_page(context: &Context, answer: &Answer) -> Result<Vec<BalanceFact>, JobError> {
+/// Whether the mirror holds the answer word for word already. Then it is written down unread.
+async fn repeats(context: &Context, answer: &Answer, asked: &[Sku]) -> Result<bool, JobError> {
+    let Some(first) = asked.first() else { return Ok(false) };
+    let (exchange_id, observed_at, digest) = (answer.id, answer.sent_at, answer.digest);
+    let unread = Unread { exchange_id, observed_at, first, digest };
+    if !context.store.reading_may_repeat(&unread).await? {
+        return Ok(false);
+    }
+    let mut write = context.store.begin(Durability::Normal).await?;
+    context.exchange_end(&mut write, answer).await?;
+    if !write.reading_repeat(&unread).await? {
+        return Ok(false);
+    }
+    fix_bases_and_commit(context, answer, write).await?;
+    Ok(true)
+}
+
+/// Records the products of a lookup, which are balances too; their SKUs are returned.
+pub(super) async fn products_page(context: &Context, answer: &Answer) -> Result<Vec<Sku>, JobError> {
     let decoded = context.decoded(answer, wire::decode_products(&answer.reply.body)).await?;
     let mut write = context.store.begin(Durability::Normal).await?;
     context.exchange_end(&mut write, answer).await?;
-    products_found(&mut write, answer.id, answer.sent_at, &decoded).await?;
+    let found = products_found(&mut write, answer.id, answer.sent_at, decoded).await?;
     fix_bases_and_commit(context, answer, write).await?;
-    Ok(decoded.records.iter().map(product).collect())
+    Ok(found)
 }
 
 async fn balances_keep(
     context: &Context,
     answer: &Answer,
     asked: &[Sku],
-    decoded: &Decoded<ProductBalance<'_>>,
+    decoded: Decoded<ProductBalance<'_>>,
 ) -> Result<BalancesRecorded, JobError> {
     let mut write = context.store.begin(Durability::Normal).await?;
     context.exchange_end(&mut write, answer).await?;
@@ -117,25 +137,28 @@ pub(super) async fn balances(
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     asked: &[Sku],
-    decoded: &Decoded<ProductBalance<'_>>,
+    decoded: Decoded<ProductBalance<'_>>,
 ) -> Result<BalancesRecorded, StoreError> {
-    park(write, exchange_id, decoded).await?;
-    let products: Vec<BalanceFact> = decoded.records.iter().map(product).collect();
-    write.mirror_balances(&BalancePage { exchange_id, observed_at, asked, products: &products }).await
+    park(write, exchange_id, &decoded).await?;
+    let is_whole = decoded.parked.is_empty();
+    let products: Vec<BalanceFact<'_>> = decoded.records.into_iter().map(product).collect();
+    write
+        .mirror_balances(&BalancePage { exchange_id, observed_at, asked, products: &products, is_whole })
+        .await
 }
 
-fn product(balance: &ProductBalance<'_>) -> BalanceFact {
-    let cells = balance.warehouses.iter().map(|cell| CellBalance {
+fn product(balance: ProductBalance<'_>) -> BalanceFact<'_> {
+    let cells = balance.warehouses.into_iter().map(|cell| CellBalance {
         warehouse_id: cell.warehouse_id,
         quantity: Quantity(cell.quantity_on_hand),
-        warehouse_sku: cell.warehouse_sku.as_deref().map(str::to_owned),
+        warehouse_sku: cell.warehouse_sku,
         is_active: cell.is_active,
         include_in_sync: cell.include_in_sync,
     });
     BalanceFact {
-        sku: balance.sku.clone(),
+        sku: balance.sku,
         product_id: balance.id.map(|id| id.0),
-        upc: balance.upc.as_deref().map(str::to_owned),
+        upc: balance.upc,
         total: balance.quantity_on_hand,
         cells: cells.collect(),
         is_whole: balance.warehouses_parked == 0,

@@ -10,6 +10,22 @@ const LEVEL: i32 = 1;
 /// The first 128 bits of the content's SHA-256: collisions are out of reach, and half the index of the whole.
 pub type Digest = [u8; 16];
 
+/// A body with the name it is kept under. It is named before the turn to write is waited for: that takes as long as all
+/// else that is written down of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Its name.
+    pub digest: Digest,
+}
+
+impl<'a> From<&'a [u8]> for Named<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { bytes, digest: Body::digest(bytes) }
+    }
+}
+
 /// A body ready to be stored.
 #[derive(Clone, Debug)]
 pub struct Body {

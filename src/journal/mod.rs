@@ -9,5 +9,5 @@
 mod body;
 mod record;
 
-pub use body::{Body, BodyError, Digest};
+pub use body::{Body, BodyError, Digest, Named};
 pub use record::{Begun, Ended, Outcome, RunOutcome};

@@ -1,5 +1,6 @@
 //! The records of the journal: how an exchange begins, how it ends, how a run ends.
 
+use super::body::Named;
 use crate::model::{Lane, Moment, Operation, RunId, Timestamp};
 
 /// An exchange about to be sent. It is committed before the first byte leaves: what was never written cannot be
@@ -30,7 +31,7 @@ pub struct Ended<'a> {
     /// The HTTP status, if an answer came.
     pub status: Option<u16>,
     /// The answer's bytes; kept for accepted answers and for those that need explaining.
-    pub body: Option<&'a [u8]>,
+    pub body: Option<Named<'a>>,
     /// What went wrong, in words.
     pub message: Option<&'a str>,
     /// When, in the calendar.

@@ -8,7 +8,7 @@ const SKU_MAX_BYTES: usize = 256;
 
 /// A SKU in one exact spelling. Equality is exact; see [`Sku::fold`] for twins.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct Sku(String);
 
 /// Why a text is no SKU.

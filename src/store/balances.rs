@@ -16,33 +16,35 @@ use super::{MismatchRow, Store, StoreError, Write};
 use crate::model::{ExchangeId, Quantity, Sku, Timestamp, WarehouseId};
 use serde_json::{Value, json as value};
 use sqlx::Arguments as _;
+use std::borrow::Cow;
+use std::sync::OnceLock;
 
 /// The service's word on one product (`ProductBalance`).
 #[derive(Clone, Debug, Hash)]
-pub struct BalanceFact {
+pub struct BalanceFact<'a> {
     /// In the service's spelling.
     pub sku: Sku,
     /// `Id`.
     pub product_id: Option<i64>,
     /// `UPC`.
-    pub upc: Option<String>,
+    pub upc: Option<Cow<'a, str>>,
     /// `QuantityOnHand` of the product: kept and shown, never a cell's fact.
     pub total: Option<i64>,
     /// `Warehouses[]`.
-    pub cells: Vec<CellBalance>,
+    pub cells: Vec<CellBalance<'a>>,
     /// False where an entry of `Warehouses[]` could not be read: then none counts as vanished.
     pub is_whole: bool,
 }
 
 /// The service's word on one cell (`ProductBalance.Warehouses[]`).
 #[derive(Clone, Debug, Hash)]
-pub struct CellBalance {
+pub struct CellBalance<'a> {
     /// `WarehouseId`.
     pub warehouse_id: WarehouseId,
     /// `QuantityOnHand`.
     pub quantity: Quantity,
     /// `WarehouseSKU`.
-    pub warehouse_sku: Option<String>,
+    pub warehouse_sku: Option<Cow<'a, str>>,
     /// `IsActive`.
     pub is_active: Option<bool>,
     /// `IncludeInSyncBalance`.
@@ -59,7 +61,9 @@ pub struct BalancePage<'a> {
     /// What was asked for.
     pub asked: &'a [Sku],
     /// What came.
-    pub products: &'a [BalanceFact],
+    pub products: &'a [BalanceFact<'a>],
+    /// All of it made sense.
+    pub is_whole: bool,
 }
 
 /// What a page changed.
@@ -97,7 +101,7 @@ impl Store {
 }
 
 /// New products come with the reading of their page; known ones move to it when their cells are written.
-const PRODUCTS: Values = Values {
+static PRODUCTS: Values = Values {
     head: "INSERT INTO product (reading_id, id, sku, sku_fold, product_id, upc, total, digest)",
     columns: 7,
     tail: "ON CONFLICT (id) DO UPDATE SET \
@@ -108,9 +112,10 @@ const PRODUCTS: Values = Values {
                OR (excluded.upc IS NOT NULL AND upc IS NOT excluded.upc) \
                OR (excluded.total IS NOT NULL AND total IS NOT excluded.total) \
                OR alias_of IS NOT NULL OR absent > 0 OR digest IS NOT excluded.digest",
+    texts: OnceLock::new(),
 };
 
-const CELLS: Values = Values {
+static CELLS: Values = Values {
     head: "INSERT INTO balance (since_ms, product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync)",
     columns: 6,
     tail: "ON CONFLICT (product, warehouse_id) DO UPDATE SET \
@@ -121,6 +126,7 @@ const CELLS: Values = Values {
            WHERE quantity <> excluded.quantity OR warehouse_sku IS NOT excluded.warehouse_sku \
                OR is_active IS NOT excluded.is_active OR include_in_sync IS NOT excluded.include_in_sync \
                OR fact_exchange_id IS NOT NULL OR vanished_ms IS NOT NULL",
+    texts: OnceLock::new(),
 };
 
 impl Write {
@@ -140,6 +146,9 @@ impl Write {
         self.cells_vanish(page, &rows, &judged.no_fact).await?;
         let agreed = self.mismatch_agree(page).await?;
         let unsure = self.absent_mark(page, &members).await?;
+        if page.is_whole && members.are_as_asked(page) && judged.no_fact.is_empty() {
+            self.reading_told(page).await?;
+        }
         Ok(BalancesRecorded {
             cells_changed,
             cells_overlapped: judged.no_fact.len() as u64,
@@ -286,7 +295,7 @@ impl Write {
         no_fact: &[(i64, i64)],
     ) -> Result<u64, StoreError> {
         let cells = rows.iter().flat_map(|row| row.fact.cells.iter().map(move |cell| (row.id, cell)));
-        let facts: Vec<(i64, &CellBalance)> =
+        let facts: Vec<(i64, &CellBalance<'_>)> =
             cells.filter(|(id, cell)| !no_fact.contains(&(*id, cell.warehouse_id.0))).collect();
         let done = CELLS.write(&mut self.tx, Some(page.observed_at.0), &facts, |(id, cell), bound| {
             bound.add(*id)?;

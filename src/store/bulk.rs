@@ -7,7 +7,7 @@
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments as _, AssertSqlSafe};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Rows in a statement: as many as fit of the first, the rest by the next. So few sizes, that each statement is
 /// prepared once and kept.
@@ -21,6 +21,8 @@ pub(super) struct Values {
     pub(super) columns: usize,
     /// What follows the rows.
     pub(super) tail: &'static str,
+    /// The statements for each of [`SIZES`], once made: they are thousands of characters long.
+    pub(super) texts: OnceLock<[String; SIZES.len()]>,
 }
 
 /// Binds a row's columns in their order, without the first.
@@ -32,28 +34,44 @@ pub(super) fn text(text: &str) -> Arc<str> {
 }
 
 impl Values {
-    /// Writes the rows; how many the database changed is returned.
+    /// Writes the rows; how many the database changed is returned. While SQLite carries a statement out on its thread,
+    /// the values of the next are bound on this one.
     pub(super) async fn write<R>(
-        &self,
+        &'static self,
         to: &mut SqliteConnection,
         first: Option<i64>,
         mut rows: &[R],
         bind: Bind<R>,
     ) -> Result<u64, sqlx::Error> {
         let mut changed = 0;
-        while let Some(size) = SIZES.into_iter().find(|size| *size <= rows.len()) {
-            let (now, rest) = rows.split_at(size);
-            let mut bound = SqliteArguments::default();
-            bound.reserve(1 + size * self.columns, 0);
-            for row in now {
-                bind(row, &mut bound).map_err(sqlx::Error::Encode)?;
-            }
-            bound.add(first).map_err(sqlx::Error::Encode)?;
-            let query = sqlx::query_with(AssertSqlSafe(self.text(size)), bound);
-            changed += query.execute(&mut *to).await?.rows_affected();
-            rows = rest;
+        let mut next = self.next(first, &mut rows, bind)?;
+        while let Some((text, bound)) = next {
+            let statement = sqlx::query_with(AssertSqlSafe(text), bound).execute(&mut *to);
+            let (done, then) = tokio::join!(statement, async { self.next(first, &mut rows, bind) });
+            changed += done?.rows_affected();
+            next = then?;
         }
         Ok(changed)
+    }
+
+    /// The statement for the first of the rows, with what is bound to it; these rows are taken away.
+    fn next<R>(
+        &'static self,
+        first: Option<i64>,
+        rows: &mut &[R],
+        bind: Bind<R>,
+    ) -> Result<Option<(&'static str, SqliteArguments)>, sqlx::Error> {
+        let Some(which) = SIZES.iter().position(|size| *size <= rows.len()) else { return Ok(None) };
+        let (now, rest) = rows.split_at(SIZES[which]);
+        *rows = rest;
+        let mut bound = SqliteArguments::default();
+        bound.reserve(1 + now.len() * self.columns, 0);
+        for row in now {
+            bind(row, &mut bound).map_err(sqlx::Error::Encode)?;
+        }
+        bound.add(first).map_err(sqlx::Error::Encode)?;
+        let texts = self.texts.get_or_init(|| SIZES.map(|size| self.text(size)));
+        Ok(Some((&texts[which], bound)))
     }
 
     fn text(&self, rows: usize) -> String {
@@ -73,20 +91,24 @@ mod tests {
     async fn every_row_is_written_once_whatever_their_number() {
         let mut memory = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         sqlx::query("CREATE TABLE t (same, n INTEGER PRIMARY KEY, x)").execute(&mut memory).await.unwrap();
-        let values =
-            Values { head: "INSERT INTO t (same, n, x)", columns: 2, tail: "ON CONFLICT (n) DO NOTHING" };
+        static T: Values = Values {
+            head: "INSERT INTO t (same, n, x)",
+            columns: 2,
+            tail: "ON CONFLICT (n) DO NOTHING",
+            texts: OnceLock::new(),
+        };
         let rows: Vec<i64> = (0..1166).collect();
         let bind: Bind<i64> = |n, bound| {
             bound.add(*n)?;
             bound.add(text(&n.to_string()))
         };
-        assert_eq!(values.write(&mut memory, Some(7), &rows, bind).await.unwrap(), 1166);
+        assert_eq!(T.write(&mut memory, Some(7), &rows, bind).await.unwrap(), 1166);
         assert_eq!(
-            values.write(&mut memory, Some(8), &rows[..7], bind).await.unwrap(),
+            T.write(&mut memory, Some(8), &rows[..7], bind).await.unwrap(),
             0,
             "they are there already"
         );
-        assert_eq!(values.write(&mut memory, None, &[], bind).await.unwrap(), 0);
+        assert_eq!(T.write(&mut memory, None, &[], bind).await.unwrap(), 0);
         let sum: i64 = sqlx::query_scalar("SELECT sum(n) FROM t WHERE x = CAST(n AS TEXT) AND same = 7")
             .fetch_one(&mut memory)
             .await

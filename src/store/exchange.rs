@@ -3,7 +3,7 @@
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
-use crate::journal::{Begun, Body, Ended, Outcome};
+use crate::journal::{Begun, Body, Ended, Named, Outcome};
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp, time};
 use std::time::Duration;
 
@@ -21,8 +21,10 @@ pub struct UsedPlace {
 impl Store {
     /// The newest calls that may still hold a place: at most `limit`, answered or not.
     pub async fn exchange_places(&self, boot_id: &str, limit: u32) -> Result<Vec<UsedPlace>, StoreError> {
-        let sql = "SELECT e.operation, e.answered_moment, s.boot_id = ?1 FROM exchange e \
-                   JOIN session s ON s.id = e.session_id ORDER BY e.id DESC LIMIT ?2";
+        // The newest are taken before they are joined: joined first, the whole journal may be sorted for them.
+        let sql = "SELECT e.operation, e.answered_moment, s.boot_id = ?1 \
+                   FROM (SELECT id, operation, answered_moment, session_id FROM exchange ORDER BY id DESC LIMIT ?2) e \
+                   CROSS JOIN session s ON s.id = e.session_id ORDER BY e.id DESC";
         let rows: Vec<(String, Option<i64>, bool)> = sqlx::query_as(sql)
             .bind(boot_id)
             .bind(limit)
@@ -96,7 +98,7 @@ impl Write {
         begun: &Begun<'_>,
     ) -> Result<ExchangeId, StoreError> {
         let id = self.position_next().await?;
-        let body = self.body_keep(begun.body).await?;
+        let body = self.body_keep(begun.body.map(Named::from)).await?;
         sqlx::query(
             "INSERT INTO exchange (id, run_id, session_id, operation, target, lane, request_body_id, sent_ms, \
                                    sent_moment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -198,9 +200,8 @@ impl Write {
     }
 
     /// Keeps a body once; the id of its only copy is returned.
-    async fn body_keep(&mut self, bytes: Option<&[u8]>) -> Result<Option<i64>, StoreError> {
-        let Some(bytes) = bytes else { return Ok(None) };
-        let digest = Body::digest(bytes);
+    async fn body_keep(&mut self, body: Option<Named<'_>>) -> Result<Option<i64>, StoreError> {
+        let Some(Named { bytes, digest }) = body else { return Ok(None) };
         let known: Option<i64> = sqlx::query_scalar("SELECT id FROM body WHERE digest = ?1")
             .bind(&digest[..])
             .fetch_optional(&mut *self.tx)

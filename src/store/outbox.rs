@@ -115,7 +115,10 @@ impl Store {
 
     /// The pending wishes that came after `after`, operators' first, then in order.
     pub async fn outbox_pending_after(&self, after: WishId) -> Result<Vec<WishRow>, StoreError> {
-        let sql = format!("{COLUMNS} WHERE state = 'pending' AND id > ?1 ORDER BY priority DESC, id");
+        // With the priorities named, what came lately is found in the index and the others are not walked past.
+        let sql = format!(
+            "{COLUMNS} WHERE state = 'pending' AND priority IN (1, 0) AND id > ?1 ORDER BY priority DESC, id"
+        );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0);
         query.fetch_all(&self.read).await.doing("read the pending wishes")
     }

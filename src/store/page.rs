@@ -40,6 +40,12 @@ impl<'a> Members<'a> {
         members
     }
 
+    /// Whether each SKU that was asked for came, once and as it was spelled, and nothing else did.
+    pub(super) fn are_as_asked(&self, page: &BalancePage<'_>) -> bool {
+        let is_one_each = self.skus.len() == page.asked.len() && self.skus.len() == self.places.len();
+        is_one_each && self.aliases.is_empty() && self.absent.is_empty()
+    }
+
     /// Which of the members a record came for.
     fn came(&self) -> Vec<bool> {
         let mut came = vec![false; self.skus.len()];
@@ -48,7 +54,7 @@ impl<'a> Members<'a> {
     }
 
     /// How the answer spells what did not come as it was asked for: otherwise, if one spelling alone folds to it.
-    fn spell(&mut self, products: &'a [BalanceFact], others: &[&'a Sku]) {
+    fn spell(&mut self, products: &'a [BalanceFact<'a>], others: &[&'a Sku]) {
         let mut folds: HashMap<String, Vec<&Sku>> = HashMap::new();
         for product in products.iter().filter(|_| !others.is_empty()) {
             folds.entry(product.sku.fold()).or_default().push(&product.sku);
@@ -84,7 +90,7 @@ pub(super) struct Row<'a> {
     /// The mirror did not hold it.
     pub(super) is_new: bool,
     /// What the service said.
-    pub(super) fact: &'a BalanceFact,
+    pub(super) fact: &'a BalanceFact<'a>,
     /// By which the same record is known again; none where the product will not hold exactly what it says.
     pub(super) digest: Option<i64>,
 }
@@ -152,7 +158,7 @@ impl Known {
     }
 }
 
-fn digest(fact: &BalanceFact) -> i64 {
+fn digest(fact: &BalanceFact<'_>) -> i64 {
     let mut hasher = DefaultHasher::new();
     fact.hash(&mut hasher);
     hasher.finish().cast_signed()

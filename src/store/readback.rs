@@ -277,7 +277,7 @@ impl Write {
 }
 
 /// What a page shows, by SKU.
-struct Shown<'a>(BTreeMap<&'a str, &'a super::BalanceFact>);
+struct Shown<'a>(BTreeMap<&'a str, &'a super::BalanceFact<'a>>);
 
 impl<'a> Shown<'a> {
     fn of(page: &BalancePage<'a>) -> Self {

@@ -80,13 +80,13 @@ impl Store {
 
     /// The counts of the summary lines.
     pub async fn state_count(&self) -> Result<StateCount, StoreError> {
-        let sql = "SELECT (SELECT count(*) FROM product WHERE product_id IS NOT NULL) AS skus, \
-                          (SELECT count(*) FROM balance) AS cells, \
-                          (SELECT count(*) FROM product WHERE missing_since_ms IS NOT NULL) AS missing_skus, \
+        // One walk over the products for both of their counts.
+        let sql = "SELECT p.skus, p.missing_skus, (SELECT count(*) FROM balance) AS cells, \
                           (SELECT count(*) FROM tracked_order) AS orders, \
                           (SELECT count(*) FROM parked) AS parked, \
                           (SELECT count(*) FROM exchange) AS exchanges, \
-                          (SELECT count(*) FROM run) AS runs";
+                          (SELECT count(*) FROM run) AS runs \
+                   FROM (SELECT count(product_id) AS skus, count(missing_since_ms) AS missing_skus FROM product) p";
         sqlx::query_as(sql).fetch_one(&self.read).await.doing("count what is there")
     }
 

@@ -129,6 +129,30 @@ async fn a_dribble_of_zeroings_is_counted_over_the_hour() {
 }
 
 #[tokio::test]
+async fn a_flood_over_several_batches_trips_its_brake_once() {
+    let dock =
+        Dock::open_with("[quantities]\nhold_zeroing_over = 0.05\n[jobs.balances]\nskus_per_call = 3\n").await;
+    let cells = cells(&dock).await;
+    let skus = json!(dock.sandbox.skus().await.unwrap()).to_string();
+    let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)").bind(skus);
+    known.execute(&mut dock.outsider().await).await.unwrap();
+    dock.run(tallyd::model::JobKind::Balances).await;
+    for (n, (sku, warehouse, _)) in cells.iter().enumerate().take(15) {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 0});
+        dock.wish(&format!("z{n}"), "quantity.set", body).await;
+    }
+    dock.push().await;
+    assert_eq!((dock.reason("z0").await, dock.reason("z14").await), ("brake".into(), "brake".into()));
+    let trips = dock.daemon().context().store.brake_trips().await.unwrap();
+    assert_eq!(trips.iter().map(|trip| trip.held).collect::<Vec<_>>(), [15]);
+    let written: i64 = sqlx::query_scalar("SELECT count(*) FROM brake_trip")
+        .fetch_one(&mut dock.outsider().await)
+        .await
+        .unwrap();
+    assert_eq!(written, 1, "a trip that holds nothing is none");
+}
+
+#[tokio::test]
 async fn a_released_wish_is_read_again_and_merged_before_it_is_sent() {
     let dock = Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\nhold_jump_over = 5\n").await;
     let (sku, warehouse, quantity) = cells(&dock).await.remove(0);

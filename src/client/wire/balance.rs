@@ -7,7 +7,7 @@ use super::envelope::{Decoded, Malformed, Parked, decode_array, decode_list_with
 use super::{Invalid, lenient};
 use crate::client::Request;
 use crate::model::{Operation, ProductId, Sku, WarehouseId};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -73,7 +73,12 @@ pub fn get_product_balances(skus: &[Sku]) -> Result<Request, Invalid> {
     if skus.is_empty() {
         return Err(Invalid::new(operation, "skus", "is empty; name at least one SKU"));
     }
-    Ok(Request::new(operation).json(&json!({ "skus": skus })))
+    /// Written as it stands: by way of a tree of values each SKU would be copied three times.
+    #[derive(Serialize)]
+    struct Ask<'a> {
+        skus: &'a [Sku],
+    }
+    Ok(Request::new(operation).json(&Ask { skus }))
 }
 
 /// Looks products up by SKU or UPC (*Get products by SKU or UPC*).

@@ -139,17 +139,18 @@ pub(in crate::job) async fn products(
     let request = products_request(skus).map_err(|why| JobError::Implausible(why.to_string()))?;
     let answer = context.read(run, lane, "the products by SKU", &request).await?;
     let decoded = context.decoded(&answer, wire::decode_products(&answer.reply.body)).await?;
-    let mut write = context.store.begin(Durability::Normal).await?;
-    context.exchange_end(&mut write, &answer).await?;
-    record::products_found(&mut write, answer.id, answer.sent_at, &decoded).await?;
-    write.commit().await?;
-    whole("the products by SKU", &decoded)?;
+    let is_whole = whole("the products by SKU", &decoded);
     let found = decoded.records.iter().map(|product| FoundProduct {
         id: product.id.map_or(0, |id| id.0),
         sku: product.sku.clone(),
         upc: product.upc.as_deref().map(str::to_owned),
     });
     let found = found.collect();
+    let mut write = context.store.begin(Durability::Normal).await?;
+    context.exchange_end(&mut write, &answer).await?;
+    record::products_found(&mut write, answer.id, answer.sent_at, decoded).await?;
+    write.commit().await?;
+    is_whole?;
     Ok(Seen { exchange: answer.id, sent_at: answer.sent_at, what: found })
 }
 

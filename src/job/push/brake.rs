@@ -12,7 +12,7 @@ use crate::reconcile::Step;
 use crate::reconcile::brake::{self, Brake, Entry, Trip, judge};
 use crate::store::{CellWrite, Durability, Store, StoreError};
 use crate::telemetry::event;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Zeroings are counted over a rolling hour plus the flush (rules.md 27).
@@ -31,19 +31,35 @@ pub(super) async fn trips(
 
 /// Where the cells of the backlog are heading for.
 #[derive(Debug, Default)]
-pub(super) struct Flush(BTreeMap<Cell, Entry>);
+pub(super) struct Flush {
+    entries: BTreeMap<Cell, Entry>,
+    /// A cell heads elsewhere than when the brakes were last asked. Without it they would say what they said: asking
+    /// them looks through the whole backlog, and a call must not cost more for what waits behind it.
+    has_moved: bool,
+}
 
 impl Flush {
     /// Takes in what a look at some cells found.
     pub(super) fn found(&mut self, cells: &[Cell], works: &[Work]) {
-        self.gone(cells);
-        self.0.extend(works.iter().filter_map(|work| Some((work.cell.clone(), entry(work)?))));
+        let before: BTreeMap<Cell, Entry> =
+            cells.iter().filter_map(|cell| self.entries.remove_entry(cell)).collect();
+        for (cell, entry) in works.iter().filter_map(|work| Some((&work.cell, entry(work)?))) {
+            self.has_moved |= before.get(cell) != Some(&entry);
+            self.entries.insert(cell.clone(), entry);
+        }
+    }
+
+    /// The brakes were asked. What they hold goes nowhere: left in, it would trip them again with the next batch.
+    fn stopped(&mut self, trips: &[Trip]) {
+        let held: BTreeSet<&WishId> = trips.iter().flat_map(Trip::wishes).collect();
+        self.entries.retain(|_, entry| !entry.wishes.iter().any(|wish| held.contains(wish)));
+        self.has_moved = false;
     }
 
     /// These cells are on their way, or there is nothing to do for them any more.
     pub(super) fn gone(&mut self, cells: &[Cell]) {
         for cell in cells {
-            self.0.remove(cell);
+            self.entries.remove(cell);
         }
     }
 }
@@ -65,12 +81,18 @@ async fn flush_trips(
     }
 }
 
-/// Judges the backlog; how many wishes were held is returned. After a trip its cells are looked at anew.
-pub(super) async fn judge_backlog(context: &Context, flush: &Flush) -> Result<u64, JobError> {
+/// Judges the backlog, if anything in it moved; how many wishes were held is returned. After a trip its cells are looked
+/// at anew.
+pub(super) async fn judge_backlog(context: &Context, flush: &mut Flush) -> Result<u64, JobError> {
+    if !flush.has_moved {
+        return Ok(0);
+    }
     let (now, settings) = (context.now(), context.settings());
-    let flush: Vec<Entry> = flush.0.values().cloned().collect();
-    let trips = flush_trips(&context.store, settings.quantities.brakes, now, &flush).await?;
-    hold(context, now, &trips).await
+    let entries: Vec<Entry> = flush.entries.values().cloned().collect();
+    let trips = flush_trips(&context.store, settings.quantities.brakes, now, &entries).await?;
+    let held = hold(context, now, &trips).await?;
+    flush.stopped(&trips);
+    Ok(held)
 }
 
 /// Judges what a product's update would write; how many wishes were held is returned.

@@ -173,7 +173,7 @@ impl Push<'_> {
         // What is taken comes back when it lands.
         cells.extend(page.into_iter().filter(|cell| !self.pipe.taken.contains(cell)));
         let works = self.look(&cells).await?;
-        let held = brake::judge_backlog(self.context, &self.pipe.flush).await?;
+        let held = brake::judge_backlog(self.context, &mut self.pipe.flush).await?;
         if held > 0 {
             self.tally.held += held;
             self.pipe.backlog.put_back(works.iter().map(named).collect());

@@ -8,6 +8,7 @@ use crate::client::wire::{
 };
 use crate::model::{ExchangeId, OrderId, Quantity, Sku, Timestamp};
 use crate::store::{BalanceFact, BalancePage, CellBalance, ShipmentFact, StoreError, Write};
+use std::borrow::Cow;
 
 /// The one record of an answer to *Create shipments* that is about this order; one that stands twice settles nothing.
 pub(in crate::job) fn shipment_record(
@@ -72,29 +73,30 @@ pub(in crate::job) async fn product_made(
     let fact = BalanceFact {
         sku: made.sku.clone(),
         product_id: Some(made.id.0),
-        upc: made.identifiers.as_ref().and_then(|ids| ids.upc.clone()),
+        upc: made.identifiers.as_ref().and_then(|ids| ids.upc.as_deref()).map(Cow::Borrowed),
         total: made.quantity_on_hand,
         cells: made.warehouses.iter().filter_map(cell).collect(),
         // The answer may leave links out; only a read of balances makes one vanish.
         is_whole: false,
     };
     let (asked, products) = ([made.sku.clone()], [fact]);
-    let page = BalancePage { exchange_id, observed_at, asked: &asked, products: &products };
+    let page = BalancePage { exchange_id, observed_at, asked: &asked, products: &products, is_whole: false };
     write.mirror_balances(&page).await?;
     write.mirror_product_kind(&made.sku, made.name.as_deref(), made.kind.as_deref()).await?;
     write.learnt_sku_add(exchange_id, &asked).await.map(drop)
 }
 
 /// *Get products by SKU or UPC*: the products that were found. What was not found is no fact here: a lookup before a
-/// create is meant to find nothing.
+/// create is meant to find nothing. Their SKUs are returned.
 pub(in crate::job) async fn products_found(
     write: &mut Write,
     exchange_id: ExchangeId,
     observed_at: Timestamp,
-    decoded: &Decoded<wire::ProductBalance<'_>>,
-) -> Result<(), StoreError> {
+    decoded: Decoded<wire::ProductBalance<'_>>,
+) -> Result<Vec<Sku>, StoreError> {
     let found: Vec<Sku> = decoded.records.iter().map(|product| product.sku.clone()).collect();
-    balances(write, exchange_id, observed_at, &found, decoded).await.map(drop)
+    balances(write, exchange_id, observed_at, &found, decoded).await?;
+    Ok(found)
 }
 
 /// *Create warehouse*.
@@ -106,11 +108,11 @@ pub(in crate::job) async fn warehouse_made(
     write.mirror_warehouses(exchange_id, &[warehouse(made)]).await.map(drop)
 }
 
-fn cell(link: &ProductWarehouse) -> Option<CellBalance> {
+fn cell(link: &ProductWarehouse) -> Option<CellBalance<'_>> {
     Some(CellBalance {
         warehouse_id: link.warehouse_id,
         quantity: Quantity(link.quantity_on_hand?),
-        warehouse_sku: link.warehouse_sku.clone(),
+        warehouse_sku: link.warehouse_sku.as_deref().map(Cow::Borrowed),
         is_active: link.is_active,
         include_in_sync: link.include_in_sync,
     })
