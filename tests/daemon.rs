@@ -353,3 +353,21 @@ async fn the_budget_is_remembered_over_a_restart() {
         assert!(once.once().await.unwrap().runs.iter().all(|run| run.outcome == RunOutcome::Ok));
     }
 }
+
+/// A database that is moved within the minute: the other host's moments say nothing here, however small they are.
+#[tokio::test]
+async fn on_another_host_the_last_calls_hold_their_places_anew() {
+    let world = World::with(
+        Options { skus: 40, orders: 0, calls_per_minute: 240, ..Options::default() },
+        "[limits]\ncalls_per_minute = 240\n",
+    )
+    .await;
+    world.track_all().await;
+    world.once().await;
+    let used = world.sandbox.calls().len();
+    world
+        .sql("UPDATE session SET boot_id = 'of another host'; UPDATE exchange SET answered_moment = 0")
+        .await;
+    let budget = world.daemon().await.context().limiter.budget();
+    assert_eq!(usize::try_from(budget.held).unwrap(), used);
+}

@@ -6,7 +6,11 @@
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
+<<<<<<< HEAD
 use tallyd::journal::{Begun, Body, Ended, Outcome};
+=======
+use tallyd::journal::{Begun, Ended, Outcome, RunOutcome};
+>>>>>>> mutants
 use tallyd::model::{
     Cell, ExchangeId, JobKind, Lane, Moment, Operation, Quantity, RunId, Sku, Timestamp, Trigger, WarehouseId,
 };
@@ -733,6 +737,7 @@ async fn of_two_records_for_one_product_the_last_speaks_every_time() {
     }
 }
 
+<<<<<<< HEAD
 impl Shelf {
     /// Ends an exchange with the same answer as ever; whether it was known unread, and the reading moved on with it.
     async fn repeats(&mut self, first: &str, answer: &[u8]) -> bool {
@@ -790,3 +795,24 @@ async fn an_answer_is_read_again_once_anything_it_said_no_longer_stands_or_was_n
     assert!(!shelf.repeats("A", b"[]").await, "the cell holds what we wrote");
     assert_eq!(shelf.cell("A", 1).await.0, 3);
 }
+=======
+#[tokio::test]
+async fn only_a_run_that_did_all_it_set_out_to_do_makes_its_data_good() {
+    let shelf = Shelf::new().await;
+    let good = async |outcome: RunOutcome, at: i64| {
+        let mut write = shelf.store.begin(Durability::Normal).await.unwrap();
+        let (job, at) = (JobKind::Balances, Timestamp(T0 + at));
+        let run = write.run_begin(shelf.session, job, Trigger::Once, at).await.unwrap();
+        write.run_end(run, job, outcome, "as the story goes", at).await.unwrap();
+        write.commit().await.unwrap();
+        let sql = "SELECT last_good_ms - ?1 FROM job_state WHERE job = 'balances'";
+        let query = sqlx::query_scalar::<_, Option<i64>>(sql).bind(T0);
+        query.fetch_one(&mut shelf.outsider().await).await.unwrap()
+    };
+    assert_eq!(good(RunOutcome::Partial, 1).await, None);
+    assert_eq!(good(RunOutcome::Ok, 2).await, Some(2));
+    for outcome in [RunOutcome::Partial, RunOutcome::Failed, RunOutcome::Interrupted] {
+        assert_eq!(good(outcome, 3).await, Some(2), "{outcome:?}");
+    }
+}
+>>>>>>> mutants

@@ -178,4 +178,37 @@ mod tests {
         let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(50_000), "]".repeat(50_000));
         assert_eq!(parse("product.create", &deep).unwrap_err().reason, Reason::BadBody);
     }
+
+    #[test]
+    fn a_body_may_be_as_long_as_is_said_and_no_longer() {
+        let body = |bytes: usize| {
+            let frame = r#"{"Sku":"A","Name":"N","Notes":""}"#;
+            frame.replace(r#""Notes":""#, &format!(r#""Notes":"{}"#, "x".repeat(bytes - frame.len())))
+        };
+        assert_eq!(body(BODY_MAX_BYTES).len(), 256 * 1024);
+        assert!(parse("product.create", &body(BODY_MAX_BYTES)).is_ok());
+        let detail = parse("product.create", &body(BODY_MAX_BYTES + 1)).unwrap_err().detail;
+        assert!(detail.starts_with("the body is 262145 bytes long"), "{detail}");
+    }
+
+    #[test]
+    fn a_wish_knows_its_kind_and_what_it_is_about() {
+        let cell = Cell { sku: Sku::new("A").unwrap(), warehouse_id: 7.into() };
+        // (kind, body) → whether it is about the cell, whether about the SKU
+        let cases = [
+            ("quantity.set", r#"{"sku":"A","warehouse_id":7,"quantity":1}"#, true, true),
+            ("quantity.adjust", r#"{"sku":"A","warehouse_id":7,"delta":1}"#, true, true),
+            ("shipment.create", r#"{"order_id":1}"#, false, false),
+            ("tracking.submit", r#"{"shipment_id":1,"tracking_number":"T","carrier_id":1}"#, false, false),
+            ("product.create", r#"{"Sku":"A","Name":"N"}"#, false, true),
+            ("warehouse.create", r#"{"Name":"N"}"#, false, false),
+            ("listing_template.create", r#"{"StorefrontId":3,"Name":"N","Body":"x"}"#, false, false),
+        ];
+        for (kind, text, has_cell, has_sku) in cases {
+            let body = parse(kind, text).unwrap();
+            assert_eq!(body.kind().as_str(), kind);
+            assert_eq!(body.cell(), has_cell.then_some(&cell), "{kind}");
+            assert_eq!(body.sku(), has_sku.then_some(&cell.sku), "{kind}");
+        }
+    }
 }

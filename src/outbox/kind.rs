@@ -89,7 +89,7 @@ mod tests {
     fn every_kind_is_found_by_its_name_and_by_no_other_spelling() {
         assert_eq!(Kind::ALL.len(), 8);
         for kind in Kind::ALL {
-            assert_eq!(kind.as_str().parse::<Kind>().as_ref(), Ok(kind));
+            assert_eq!(kind.to_string().parse::<Kind>().as_ref(), Ok(kind));
             assert!(kind.as_str().to_uppercase().parse::<Kind>().is_err());
         }
     }
@@ -102,5 +102,13 @@ mod tests {
         assert!(error.to_string().contains("listing_template.create"), "{error}");
         let error = "ü".repeat(100_000).parse::<Kind>().unwrap_err().to_string();
         assert!(error.len() < 500 && error.contains("ü…`"), "a kind of megabytes is not repeated: {error}");
+    }
+
+    #[test]
+    fn what_would_make_a_second_thing_is_known_as_a_create() {
+        let creates: Vec<&str> =
+            Kind::ALL.iter().filter(|kind| kind.creates()).map(|kind| kind.as_str()).collect();
+        let known = ["shipment.create", "product.create", "warehouse.create", "listing_template.create"];
+        assert_eq!(creates, known);
     }
 }

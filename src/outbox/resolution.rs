@@ -292,4 +292,15 @@ mod tests {
             assert_eq!(stand(Kind::QuantitySet, State::Held, Some(reason)).retry(), Ok(()), "{reason}");
         }
     }
+
+    #[test]
+    fn a_key_is_quoted_only_where_a_shell_would_take_it_apart() {
+        for (key, said) in
+            [("feed-7.a:b/c@d+e", "feed-7.a:b/c@d+e"), ("it's", r"'it'\''s'"), ("a;b", "'a;b'")]
+        {
+            let expected = format!("correct it at the service itself and `tallyd outbox retry {said}`");
+            let advice = Reason::TrackingConflict.advice(key);
+            assert!(advice.starts_with(&expected), "{key}: {advice}");
+        }
+    }
 }

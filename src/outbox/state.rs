@@ -161,4 +161,11 @@ mod tests {
         }
         assert!("failed".parse::<State>().is_err());
     }
+
+    #[test]
+    fn under_way_is_what_was_claimed_and_not_answered() {
+        let under_way: Vec<String> =
+            State::ALL.iter().filter(|state| state.is_under_way()).map(State::to_string).collect();
+        assert_eq!(under_way, ["sending", "in_doubt"]);
+    }
 }

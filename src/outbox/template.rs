@@ -38,6 +38,10 @@ mod tests {
         let cases = [
             (r#"{"StorefrontId":3,"Name":"N","Body":"<b>x</b>"}"#, None),
             (r#"{"StorefrontId":3,"Name":"N","Body":"x","Id":0}"#, None),
+            (
+                r#"{"StorefrontId":3,"Name":"N","Body":"x","Id":"7"}"#,
+                Some("`Id` is \"7\"; it must be a number"),
+            ),
             (r#"{"Name":"N","Body":"x"}"#, Some("`StorefrontId` is missing")),
             (r#"{"StorefrontId":3,"Body":"x"}"#, Some("`Name` is missing")),
             (r#"{"StorefrontId":3,"Name":"N"}"#, Some("`Body` is missing")),

@@ -70,12 +70,14 @@ mod tests {
         const MAX: i64 = Quantity::MAX.0;
         let adjust = |index, reason, result| Some(Culprit::Adjust { index, reason, result });
         // (start, adjusts, whether the start is a count) → who
-        let cases: [(i64, &[i64], bool, Option<Culprit>); 13] = [
+        let cases: [(i64, &[i64], bool, Option<Culprit>); 16] = [
             (50, &[-50], false, None),
             (50, &[-51], false, adjust(0, Reason::Negative, -1)),
             // Below zero on the way is no harm.
             (50, &[-60, 20], false, None),
             (50, &[-40, -40, 20], false, adjust(1, Reason::Negative, -10)),
+            // Zero is in the range still.
+            (50, &[-50, -1], false, adjust(1, Reason::Negative, -1)),
             // Back above in between: the later one is to blame.
             (50, &[-60, 20, -20], false, adjust(2, Reason::Negative, -10)),
             (-3, &[], true, Some(Culprit::Start { reason: Reason::Negative, result: -3 })),
@@ -84,6 +86,9 @@ mod tests {
             // The service itself is below zero (oversold).
             (-5, &[3], false, adjust(0, Reason::Negative, -2)),
             (-5, &[-1, 3], false, adjust(0, Reason::Negative, -3)),
+            (-5, &[-1, 0], false, adjust(0, Reason::Negative, -6)),
+            // Or above it: only what makes it worse is to blame.
+            (MAX + 3, &[1, -1, 0], false, adjust(0, Reason::TooLarge, MAX + 3)),
             (-5, &[], false, None),
             (MAX, &[1], false, adjust(0, Reason::TooLarge, MAX + 1)),
             (MAX, &[1, -1], false, None),

@@ -264,3 +264,6 @@ impl CellPlan {
         self.decisions.iter().filter(settles).map(|decision| decision.id)
     }
 }
+
+#[cfg(test)]
+mod tests;

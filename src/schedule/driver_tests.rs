@@ -183,3 +183,57 @@ async fn a_reload_does_not_wait_for_the_end_of_a_silence() {
     }
     driver.stop().await;
 }
+
+#[test]
+fn a_tick_is_late_after_a_minute_and_not_before() {
+    for (now, is_fired) in [("2026-11-22T02:01:00Z", true), ("2026-11-22T02:01:00.001Z", false)] {
+        let (board, clock, id) = board("2026-11-21T22:00:00Z", schedule("0 0 2 * * *", "UTC", Missed::Skip));
+        clock.set(now);
+        assert_eq!(board.due(id).is_some(), is_fired, "{now}");
+    }
+}
+
+#[test]
+fn a_step_back_of_ten_seconds_only_delays_a_tick_and_a_longer_one_begins_anew() {
+    for (now, is_again) in [("2026-11-21T08:59:59Z", false), ("2026-11-21T08:59:58.999Z", true)] {
+        let (board, clock, id) = board("2026-11-21T08:00:00Z", schedule("0 0 * * * *", "UTC", Missed::Skip));
+        clock.set("2026-11-21T09:00:09Z");
+        assert!(board.due(id).is_some());
+        board.ticked(id, Some(clock.now().datetime()));
+        assert_eq!(next(&board), "2026-11-21T10:00:00.000Z");
+        assert_eq!(board.look().0[0].last_tick, Some(1_795_251_609));
+        clock.set(now);
+        let expected = if is_again { "2026-11-21T09:00:00.000Z" } else { "2026-11-21T10:00:00.000Z" };
+        assert_eq!(next(&board), expected, "{now}");
+    }
+}
+
+#[test]
+fn a_clock_that_goes_on_after_a_step_back_is_not_set_back_again() {
+    let (board, clock, id) = board("2026-11-21T09:00:00Z", schedule("0 0 * * * *", "UTC", Missed::Skip));
+    clock.set("2026-11-21T08:30:00Z");
+    board.look();
+    clock.set("2026-11-21T09:00:00Z");
+    assert!(board.due(id).is_some());
+    board.ticked(id, None);
+    clock.set("2026-11-21T09:00:30Z");
+    assert_eq!(next(&board), "2026-11-21T10:00:00.000Z");
+    assert_eq!(board.due(id), None, "it has fired, and nothing has made it forget that");
+}
+
+#[tokio::test]
+async fn the_storage_answers_what_the_scheduler_asks() {
+    let (mut board, _, id) = board("2026-11-21T08:00:00Z", schedule("0 0 * * * *", "UTC", Missed::Skip));
+    board.answer_at_once(true);
+    board.init().await.unwrap();
+    assert!(board.inited().await.unwrap());
+    let row = board.get(id).await.unwrap().unwrap();
+    assert_eq!(board.list_next_ticks().await.unwrap()[0].next_tick, row.next_tick);
+    board.set_next_and_last_tick(id, None, Some(at("2026-11-21T09:00:00Z").datetime())).await.unwrap();
+    assert_eq!(next(&board), "2026-11-21T10:00:00.000Z");
+    board.add_or_update(row).await.unwrap();
+    assert_eq!(next(&board), "2026-11-21T09:00:00.000Z", "a row that is put in is told its next tick anew");
+    assert_eq!(board.time_till_next_job().await.unwrap(), None);
+    board.delete(id).await.unwrap();
+    assert!(board.get(id).await.unwrap().is_none() && board.look().0.is_empty());
+}

@@ -214,3 +214,43 @@ proptest! {
         }
     }
 }
+
+/// The offsets are written down: another release must not draw others, or a restart would run an occurrence twice.
+#[test]
+fn a_job_starts_as_much_later_in_every_build() {
+    let nightly = jittered("0 0 2 * * *", 1800, Missed::Skip);
+    let due = at("2026-11-21T02:00:00Z");
+    for (job, offset_s) in [(JobKind::Balances, 224), (JobKind::Suppliers, 1569)] {
+        assert_eq!(nightly.start_of(job, due).since(due), Duration::from_secs(offset_s), "{job}");
+    }
+    assert_eq!(
+        nightly.latest_started(JobKind::Suppliers, due),
+        Some(at("2026-11-20T02:00:00Z")),
+        "not started"
+    );
+}
+
+#[test]
+fn a_schedule_tells_what_it_was_made_of() {
+    let schedule =
+        Schedule::parse(" 0 30 8 * * * ", "Europe/Berlin", Duration::from_secs(90), Missed::Skip).unwrap();
+    assert_eq!((schedule.expression(), schedule.timezone()), ("0 30 8 * * *", "Europe/Berlin"));
+    assert_eq!((schedule.jitter(), schedule.policy()), (Duration::from_secs(90), Missed::Skip));
+    assert_eq!((Missed::Skip.as_str(), Missed::RunOnce.as_str()), ("skip", "run_once"));
+    assert_eq!(format!("{schedule:?}"), r#"Schedule("0 30 8 * * *" Europe/Berlin jitter 90s missed skip)"#);
+    assert_eq!(schedule.on_the_wall(at("2026-10-25T00:30:00Z")), "2026-10-25 02:30:00 +02:00");
+    assert_eq!(schedule.on_the_wall(at("2026-10-25T01:30:00Z")), "2026-10-25 02:30:00 +01:00");
+}
+
+#[test]
+fn a_time_within_a_second_is_before_the_next_due_time() {
+    let each_second = schedule("* * * * * *", "UTC");
+    let next = |ms: i64| each_second.next_due(Timestamp(ms)).map(|due| due.0);
+    assert_eq!((next(1_999), next(2_000), next(-1)), (Some(2_000), Some(3_000), Some(0)));
+}
+
+#[test]
+fn without_jitter_a_schedule_is_said_without_it() {
+    let explained = schedule("0 */5 * * * *", "UTC").explain();
+    assert!(!explained.contains("later") && explained.ends_with("(UTC); missed runs are made up for by one"));
+}

@@ -11,6 +11,7 @@ mod creates;
 mod doubts;
 mod examples;
 mod explain;
+mod gaps;
 mod people;
 mod plan;
 mod rules;

@@ -124,3 +124,10 @@ fn holds(entries: &[Entry<'_>], left: &BTreeSet<usize>, call: &[usize]) -> Resul
     }
     Ok(())
 }
+
+#[test]
+fn a_sku_that_must_be_in_every_call_keeps_its_place_beside_a_crowd_of_operators_wishes() {
+    // SKU 0 in three warehouses, and an operator's wish for each of 72 others: three full calls.
+    let calls = packed(75, |index| index.saturating_sub(2), |index| index > 2);
+    assert_eq!(calls.len(), 3, "{calls:?}");
+}

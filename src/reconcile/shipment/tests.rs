@@ -43,13 +43,15 @@ fn what_is_sent_always_names_lines_and_quantities() {
     let whole = [line(1, 2, Some(2)), line(2, 9, Some(4)), line(3, 1, Some(0))];
     let silent = [line(1, 2, None), line(2, 9, Some(4))];
     let none_left = [line(1, 2, Some(0))];
-    let cases: [(&str, ShipmentCreate, OrderFact<'_>, &str); 14] = [
+    let cases: [(&str, ShipmentCreate, OrderFact<'_>, &str); 16] = [
         ("not read just now", wish(None), OrderFact::Unread, "read"),
         ("no such order", wish(None), OrderFact::Unknown, "unknown_order"),
         ("more than one page", wish(None), OrderFact::Incomplete, "incomplete_order"),
         ("all that is left", wish(None), OrderFact::Known(&whole), "1x2 2x4"),
         ("a line, all that is left of it", wish(Some(&[(2, None)])), OrderFact::Known(&whole), "2x4"),
         ("a line and a quantity", wish(Some(&[(2, Some(3))])), OrderFact::Known(&whole), "2x3"),
+        ("a single one", wish(Some(&[(2, Some(1))])), OrderFact::Known(&whole), "2x1"),
+        ("none of it", wish(Some(&[(2, Some(0))])), OrderFact::Known(&whole), "too_little_left"),
         ("more than is left", wish(Some(&[(2, Some(5))])), OrderFact::Known(&whole), "too_little_left"),
         (
             "one line of two is short",
@@ -142,5 +144,18 @@ fn a_shipment_is_adopted_that_matches_and_belongs_to_nobody() {
             (Err(why), Some(expected)) => assert!(why.contains(expected), "{name}: {why}"),
             (found, expected) => panic!("{name}: expected {expected:?}, found {found:?}"),
         }
+    }
+}
+
+#[test]
+fn where_the_service_does_not_say_what_is_left_no_numbers_are_made_up() {
+    for (sent, look) in [
+        (claimed(1, 2, None), look(31, &[(1, 3)])),
+        (claimed(1, 2, Some(5)), look(31, &[])),
+        (claimed(1, 2, None), look(31, &[])),
+    ] {
+        let settlement = settle(&[sent], Timestamp(0), &[look]);
+        let Settlement::Undecided { detail, .. } = settlement else { panic!("{settlement:?}") };
+        assert!(detail.starts_with("the service does not say what is left"), "{sent:?}: {detail}");
     }
 }

@@ -162,3 +162,13 @@ fn a_tracking_in_doubt_landed_when_every_item_carries_its_number() {
         }
     }
 }
+
+#[test]
+fn a_line_that_is_not_in_the_shipment_is_named_in_its_own_id_space() {
+    let cases = [(by_item(8), "item 8 does not belong"), (by_order_line(1), "order line 1 is not in")];
+    for (line, expected) in cases {
+        let plan = plan(&wish(Some(vec![line])), Some(&[item(1, None, false)]));
+        let Plan::Rejected { detail, .. } = plan else { panic!("{plan:?}") };
+        assert!(detail.starts_with(expected), "{detail}");
+    }
+}

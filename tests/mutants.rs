@@ -1,0 +1,136 @@
+//! The thirty seeded bugs (`tests/mutants/*.patch`) do not rot: each still applies to the sources, names tests that are
+//! there, and stands in `docs/mutants.md`. That the tests kill them only `tests/mutants/run.sh` shows: it builds each.
+//!
+//! Whether a patch applies is decided here by its old lines, without git: they must stand in their file once and in one
+//! piece. That is stricter than `git apply`, so that a patch never finds another place than the one it was written for.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
+
+use std::path::{Path, PathBuf};
+
+const BUGS: usize = 30;
+
+/// One seeded bug.
+struct Bug {
+    name: String,
+    text: String,
+}
+
+/// A place that a bug changes: its file, and the lines before and after.
+struct Hunk {
+    file: String,
+    old: String,
+    new: String,
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_default()
+}
+
+/// All of them, by name.
+fn bugs() -> Vec<Bug> {
+    let entries = std::fs::read_dir(root().join("tests/mutants")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let bug = |path: PathBuf| Bug {
+        name: path.file_stem().unwrap().to_str().unwrap().to_owned(),
+        text: read(path),
+    };
+    let is_patch = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "patch");
+    let mut bugs: Vec<Bug> = paths.filter(is_patch).map(bug).collect();
+    bugs.sort_by(|one, two| one.name.cmp(&two.name));
+    bugs
+}
+
+impl Bug {
+    /// The tests that are said to kill it: the binary, and the name within.
+    fn killers(&self) -> Vec<(&str, &str)> {
+        let line = self.text.lines().find_map(|line| line.strip_prefix("Killed-by: ")).unwrap_or_default();
+        line.split_whitespace().filter_map(|killer| killer.split_once('/')).collect()
+    }
+
+    fn hunks(&self) -> Vec<Hunk> {
+        let (mut file, mut hunks) = (String::new(), Vec::<Hunk>::new());
+        for line in self.text.lines() {
+            if let Some(path) = line.strip_prefix("+++ b/") {
+                file = path.to_owned();
+            } else if line.starts_with("--- a/") {
+                // The next file; its name follows.
+            } else if line.starts_with("@@") {
+                hunks.push(Hunk { file: file.clone(), old: String::new(), new: String::new() });
+            } else if let (Some(hunk), Some((mark, rest))) = (hunks.last_mut(), line.split_at_checked(1)) {
+                let line = format!("{rest}\n");
+                match mark {
+                    " " => [&mut hunk.old, &mut hunk.new].into_iter().for_each(|side| side.push_str(&line)),
+                    "-" => hunk.old.push_str(&line),
+                    "+" => hunk.new.push_str(&line),
+                    _ => {}
+                }
+            }
+        }
+        hunks
+    }
+}
+
+/// Whether a test of this name stands in the binary: `lib`, or a file or folder under tests/.
+fn is_there(binary: &str, name: &str) -> bool {
+    let mut paths = match binary {
+        "lib" => vec![root().join("src")],
+        binary => vec![root().join(format!("tests/{binary}.rs")), root().join("tests").join(binary)],
+    };
+    let wanted = format!("fn {name}(");
+    while let Some(path) = paths.pop() {
+        if let Ok(entries) = std::fs::read_dir(&path) {
+            paths.extend(entries.map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") && read(path).contains(&wanted)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn every_seeded_bug_still_applies_to_the_sources() {
+    let bugs = bugs();
+    let numbers: Vec<Option<usize>> =
+        bugs.iter().map(|bug| bug.name.split('-').next()?.parse().ok()).collect();
+    assert_eq!(numbers, (1..=BUGS).map(Some).collect::<Vec<_>>(), "thirty of them, numbered in order");
+    let mut wrong = Vec::new();
+    for bug in &bugs {
+        let hunks = bug.hunks();
+        assert!(!hunks.is_empty(), "{} changes nothing", bug.name);
+        for Hunk { file, old, new } in hunks {
+            let found = read(&file).matches(&old).count();
+            if found != 1 || old == new || !file.starts_with("src/") {
+                wrong.push(format!("{}: its lines stand {found} time(s) in {file}", bug.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "write these bugs anew for the sources as they are:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_seeded_bug_names_the_tests_that_kill_it_and_stands_on_its_page() {
+    let page = read("docs/mutants.md");
+    let mut wrong = Vec::new();
+    for bug in bugs() {
+        let row = page.lines().find(|line| line.contains(&format!("`{}`", bug.name))).unwrap_or_default();
+        let killers = bug.killers();
+        if row.is_empty() || killers.is_empty() {
+            wrong.push(format!("{}: no row in docs/mutants.md, or no test is said to kill it", bug.name));
+        }
+        for (binary, name) in killers {
+            if !is_there(binary, name) {
+                wrong.push(format!("{}: there is no test {binary}/{name}", bug.name));
+            }
+            if !row.contains(&format!("`{name}`")) {
+                wrong.push(format!("{}: its row in docs/mutants.md does not name {name}", bug.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
