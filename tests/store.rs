@@ -618,6 +618,15 @@ async fn a_body_is_kept_once_and_a_restart_finds_every_place() {
     let last = exchanges.last().unwrap();
     assert_eq!((last.id, last.verdict.as_deref()), (open.0, Some("interrupted")));
     assert!(shelf.store.exchange_places("next boot", 120).await.unwrap().iter().all(|p| !p.same_boot));
+    let given_up: Vec<bool> = shelf
+        .store
+        .exchange_places("boot", 120)
+        .await
+        .unwrap()
+        .iter()
+        .map(|place| place.is_given_up)
+        .collect();
+    assert_eq!(given_up, [true, false, false, false], "what the crash cut off may still hold its slot");
 }
 
 #[tokio::test]

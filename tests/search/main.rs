@@ -12,14 +12,17 @@
 )]
 
 mod explorer;
+mod limiter;
 mod outbox;
 
 use explorer::{Explored, Machine, Violation, explore};
+use limiter::Callers;
 use outbox::{Fault, Wishes};
 use std::time::Instant;
+use tallyd::model::{Lane, Operation};
 use tallyd::outbox::Kind;
 
-const STATES_MAX: usize = 2_000_000;
+const STATES_MAX: usize = 5_000_000;
 
 /// Searches all of it, and says how much that was.
 fn searched(what: &str, machine: &impl Machine) -> Explored {
@@ -55,4 +58,33 @@ fn a_planted_fault_in_the_life_of_a_wish_is_found() {
         assert!(planted(kind, Fault::CrashMeansPending).contains("nobody knows"));
         assert!(planted(kind, Fault::BrokenMeansRefused).contains("done all the same"));
     }
+}
+
+/// An operator, a push and a poll, at one operation or at two.
+fn callers(together: bool) -> Callers {
+    let (push, read) = (Operation::UpdateQuantityOnHand, Operation::GetProductBalances);
+    let other = if together { push } else { read };
+    let callers = [(Lane::Operator, push), (Lane::Push, push), (Lane::Poll, other)];
+    Callers { fault: None, callers, calls: [1; 3], dawdles: false, steps: 1, troubles: 1 }
+}
+
+#[test]
+fn three_callers_never_break_the_quota_and_none_starves() {
+    let is_long = std::env::var("TALLYD_SEARCH").is_ok_and(|how| how == "long");
+    for (what, together) in [("one operation", true), ("two operations", false)] {
+        let short = callers(together);
+        let long = Callers { calls: [2, 1, 1], dawdles: true, steps: 2, ..callers(together) };
+        searched(what, if is_long { &long } else { &short });
+    }
+}
+
+#[test]
+fn a_planted_fault_in_the_limiter_is_found() {
+    use limiter::Fault::{Forgets, NoReserve, NoTimers, OneMorePlace, OneMoreSlot};
+    let planted = |fault| found(&Callers { fault: Some(fault), calls: [2; 3], ..callers(true) }).why;
+    assert!(planted(OneMoreSlot).contains("at once"));
+    assert!(planted(NoReserve).contains("places held"));
+    assert!(planted(NoTimers).contains("starves"));
+    assert!(planted(Forgets).contains("places held"));
+    assert!(planted(OneMorePlace).contains("places held"));
 }
