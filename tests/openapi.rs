@@ -7,8 +7,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may end the test")]
 
+#[path = "openapi/interface.rs"]
+mod interface;
+
 use axum::body::Bytes;
 use axum::http::{Request, Response};
+use interface::{Interface, JSON};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tallyd::sandbox::{Answer, Clock, Core, Options};
@@ -16,93 +20,6 @@ use tallyd::sandbox::{Answer, Clock, Core, Options};
 const INTEGRATION_KEY: &str = "integration-key-of-the-tests";
 const GATEWAY_KEY: &str = "gateway-key-of-the-tests";
 const NOW_MS: i64 = 1_792_065_600_000; // 2026-10-15T12:00:00Z
-const JSON: &str = "application/json";
-
-/// The file, as a judge of requests and answers. An operation is named as in `POST /api/Inventory`.
-struct Interface(Value);
-
-impl Interface {
-    fn read() -> Self {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/openapi.yaml");
-        Self(serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap())
-    }
-
-    /// Every status of every operation.
-    fn promised(&self) -> BTreeSet<(String, u16)> {
-        let mut promised = BTreeSet::new();
-        for (path, methods) in self.0["paths"].as_object().unwrap() {
-            for (method, operation) in
-                methods.as_object().unwrap().iter().filter(|(name, _)| *name != "parameters")
-            {
-                let name = format!("{} {path}", method.to_uppercase());
-                let statuses = operation["responses"].as_object().unwrap().keys();
-                promised.extend(statuses.map(|status| (name.clone(), status.parse().unwrap())));
-            }
-        }
-        promised
-    }
-
-    fn operation(&self, name: &str) -> Option<&Value> {
-        let (method, path) = name.split_once(' ').unwrap();
-        self.0["paths"].get(path)?.get(method.to_lowercase())
-    }
-
-    /// What is wrong with a body that is sent.
-    fn judge_request(&self, name: &str, body: Option<&Value>) -> Vec<String> {
-        let Some(operation) = self.operation(name) else { return vec![format!("{name} is not in the file")] };
-        match (operation.get("requestBody"), body) {
-            (Some(described), Some(body)) => self.judge_body(described, body),
-            (None, None) => Vec::new(),
-            (described, _) => vec![format!("{name}: a body is described: {}", described.is_some())],
-        }
-    }
-
-    /// What is wrong with an answer.
-    fn judge(&self, name: &str, answer: &Response<Bytes>) -> Vec<String> {
-        let Some(operation) = self.operation(name) else { return vec![format!("{name} is not in the file")] };
-        let Some(described) = operation["responses"].get(answer.status().as_str()) else {
-            return vec![format!("{name}: {} is not documented", answer.status())];
-        };
-        let described = self.resolve(described);
-        let mut wrong = self.judge_retry_after(described, answer);
-        let media_type = answer.headers().get("content-type").map_or("", |value| value.to_str().unwrap());
-        if media_type.split(';').next() != Some(JSON) {
-            wrong.push(format!("the media type is '{media_type}'"));
-        }
-        match serde_json::from_slice(answer.body()) {
-            Ok(body) => wrong.extend(self.judge_body(described, &body)),
-            Err(cause) => wrong.push(format!("the body is no JSON: {cause}")),
-        }
-        wrong
-    }
-
-    fn judge_retry_after(&self, described: &Value, answer: &Response<Bytes>) -> Vec<String> {
-        let Some(sent) = answer.headers().get("retry-after") else { return Vec::new() };
-        let Some(header) = described["headers"].get("Retry-After") else {
-            return vec!["Retry-After is not documented".to_owned()];
-        };
-        let seconds = sent.to_str().unwrap().parse::<u64>().map_or(Value::Null, Value::from);
-        self.violations(&self.resolve(header)["schema"], &seconds)
-    }
-
-    fn judge_body(&self, described: &Value, body: &Value) -> Vec<String> {
-        self.violations(&described["content"][JSON]["schema"], body)
-    }
-
-    fn violations(&self, schema: &Value, instance: &Value) -> Vec<String> {
-        let mut root = schema.as_object().expect("the file has a schema here").clone();
-        root.insert("components".to_owned(), self.0["components"].clone());
-        let validator = jsonschema::draft202012::new(&Value::Object(root)).expect("the schema is one");
-        validator.iter_errors(instance).map(|error| format!("{}: {error}", error.instance_path())).collect()
-    }
-
-    fn resolve<'a>(&'a self, described: &'a Value) -> &'a Value {
-        match described["$ref"].as_str() {
-            Some(reference) => self.0.pointer(reference.trim_start_matches('#')).unwrap(),
-            None => described,
-        }
-    }
-}
 
 /// A call of an operation: its path filled in, with its query, and its body.
 #[derive(Clone)]

@@ -6,11 +6,7 @@
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
-<<<<<<< HEAD
-use tallyd::journal::{Begun, Body, Ended, Outcome};
-=======
-use tallyd::journal::{Begun, Ended, Outcome, RunOutcome};
->>>>>>> mutants
+use tallyd::journal::{Begun, Body, Ended, Outcome, RunOutcome};
 use tallyd::model::{
     Cell, ExchangeId, JobKind, Lane, Moment, Operation, Quantity, RunId, Sku, Timestamp, Trigger, WarehouseId,
 };
@@ -623,6 +619,15 @@ async fn a_body_is_kept_once_and_a_restart_finds_every_place() {
     let last = exchanges.last().unwrap();
     assert_eq!((last.id, last.verdict.as_deref()), (open.0, Some("interrupted")));
     assert!(shelf.store.exchange_places("next boot", 120).await.unwrap().iter().all(|p| !p.same_boot));
+    let given_up: Vec<bool> = shelf
+        .store
+        .exchange_places("boot", 120)
+        .await
+        .unwrap()
+        .iter()
+        .map(|place| place.is_given_up)
+        .collect();
+    assert_eq!(given_up, [true, false, false, false], "what the crash cut off may still hold its slot");
 }
 
 #[tokio::test]
@@ -737,7 +742,6 @@ async fn of_two_records_for_one_product_the_last_speaks_every_time() {
     }
 }
 
-<<<<<<< HEAD
 impl Shelf {
     /// Ends an exchange with the same answer as ever; whether it was known unread, and the reading moved on with it.
     async fn repeats(&mut self, first: &str, answer: &[u8]) -> bool {
@@ -795,7 +799,7 @@ async fn an_answer_is_read_again_once_anything_it_said_no_longer_stands_or_was_n
     assert!(!shelf.repeats("A", b"[]").await, "the cell holds what we wrote");
     assert_eq!(shelf.cell("A", 1).await.0, 3);
 }
-=======
+
 #[tokio::test]
 async fn only_a_run_that_did_all_it_set_out_to_do_makes_its_data_good() {
     let shelf = Shelf::new().await;
@@ -815,4 +819,3 @@ async fn only_a_run_that_did_all_it_set_out_to_do_makes_its_data_good() {
         assert_eq!(good(outcome, 3).await, Some(2), "{outcome:?}");
     }
 }
->>>>>>> mutants

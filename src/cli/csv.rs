@@ -11,38 +11,55 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// A line that was read.
-pub(super) struct Line {
+#[derive(Debug)]
+pub struct Line {
     /// Its number in the file, from 1.
-    pub(super) number: u64,
+    pub number: u64,
     cells: HashMap<String, String>,
     /// Names the line by its file's name and content, and its number.
-    pub(super) key: String,
+    pub key: String,
 }
 
 impl Line {
     /// The cell of a column, trimmed; `None` where it is empty or the column is missing.
-    pub(super) fn get(&self, column: &str) -> Option<&str> {
+    pub fn get(&self, column: &str) -> Option<&str> {
         self.cells.get(column).map(|cell| cell.trim()).filter(|cell| !cell.is_empty())
     }
 
     /// The cell of a column that must not be empty.
-    pub(super) fn need(&self, column: &str) -> Result<&str, String> {
+    ///
+    /// # Errors
+    /// A sentence that names the column.
+    pub fn need(&self, column: &str) -> Result<&str, String> {
         self.get(column).ok_or_else(|| format!("`{column}` is empty"))
     }
 
     /// A whole number in a column that must not be empty.
-    pub(super) fn number(&self, column: &str) -> Result<i64, String> {
+    ///
+    /// # Errors
+    /// A sentence that names the column and what stands there.
+    pub fn number(&self, column: &str) -> Result<i64, String> {
         let text = self.need(column)?;
         text.parse().map_err(|_| format!("`{column}` is `{text}`, which is no whole number"))
     }
 }
 
 /// The columns a file may have; others are reported and not read.
-pub(super) struct Columns {
+#[derive(Debug)]
+pub struct Columns {
     /// Those it must have.
-    pub(super) required: &'static [&'static str],
+    pub required: &'static [&'static str],
     /// Those it may have.
-    pub(super) optional: &'static [&'static str],
+    pub optional: &'static [&'static str],
+}
+
+/// Why nothing of a file was taken.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Its first line does not name the columns, in a sentence.
+    File(String),
+    /// These lines make no sense, each in a sentence that begins with its number.
+    Lines(Vec<String>),
 }
 
 /// Reads a file and turns each line into a value. Any bad line refuses the whole file, unless `partial`. Beside the
@@ -56,8 +73,32 @@ pub(super) fn import<T>(
     let unreadable = |why: String| Failure::failed(format!("cannot read {}: {why}", path.display()));
     let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let file = File::open(&name, bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
-    let head = file.head(columns).map_err(unreadable)?;
+    match take(&name, &bytes, columns, partial, read) {
+        Ok(taken) => Ok(taken),
+        Err(Refused::File(why)) => Err(unreadable(why)),
+        Err(Refused::Lines(problems)) => Err(Failure::failed(format!(
+            "cannot import {}:\n  {}\n{} bad line(s), so nothing was taken; mend them, or take the others with \
+             --partial and hand in the mended lines in a file of their own",
+            path.display(),
+            problems.join("\n  "),
+            problems.len(),
+        ))),
+    }
+}
+
+/// The same of the bytes of the file called `name`.
+///
+/// # Errors
+/// Where the first line is none of a table with these columns; else every bad line at once, unless `partial`.
+pub fn take<T>(
+    name: &str,
+    bytes: &[u8],
+    columns: &Columns,
+    partial: bool,
+    read: impl Fn(&Line) -> Result<T, String>,
+) -> Result<(Vec<T>, Vec<String>), Refused> {
+    let file = File::open(name, bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
+    let head = file.head(columns).map_err(Refused::File)?;
     let (mut taken, mut problems) = (Vec::new(), Vec::new());
     for line in file.lines(&head) {
         match line.and_then(|line| read(&line).map_err(|why| format!("line {}: {why}", line.number))) {
@@ -65,18 +106,12 @@ pub(super) fn import<T>(
             Err(problem) => problems.push(problem),
         }
     }
-    if problems.is_empty() || partial {
-        let mut notes: Vec<String> = problems.iter().map(|problem| format!("left out: {problem}")).collect();
-        notes.extend(strangers(&head, columns));
-        return Ok((taken, notes));
+    if !problems.is_empty() && !partial {
+        return Err(Refused::Lines(problems));
     }
-    let count = problems.len();
-    Err(Failure::failed(format!(
-        "cannot import {}:\n  {}\n{count} bad line(s), so nothing was taken; mend them, or take the others with \
-         --partial and hand in the mended lines in a file of their own",
-        path.display(),
-        problems.join("\n  "),
-    )))
+    let mut notes: Vec<String> = problems.iter().map(|problem| format!("left out: {problem}")).collect();
+    notes.extend(strangers(&head, columns));
+    Ok((taken, notes))
 }
 
 /// Says below `text` what of a file was not taken.

@@ -9,7 +9,7 @@ mod budget;
 mod calendar;
 mod check;
 mod create;
-mod csv;
+pub mod csv;
 mod demo;
 mod examples;
 mod explain;

@@ -346,6 +346,7 @@ async fn limiter(
 /// answered.
 fn held(used: &UsedPlace, now: Moment) -> Place {
     match (used.same_boot, used.answered) {
+        (true, Some(given_up)) if used.is_given_up => Place::GivenUp(used.operation, given_up),
         (true, Some(answered)) => Place::Answered(answered),
         (true, None) => Place::Unanswered(used.operation),
         (false, _) => Place::Answered(now),

@@ -21,8 +21,9 @@ pub struct Memory {
     /// The calls of the last minutes.
     ///
     /// *After a restart on the same boot*: every call claimed and answered within the last two minutes as
-    /// [`Place::Answered`] with the moment of its answer (more does no harm: what is past is ignored), and every call
-    /// claimed and not concluded as [`Place::Unanswered`], however old its claim.
+    /// [`Place::Answered`] with the moment of its answer (more does no harm: what is past is ignored), every one given up
+    /// without an answer as [`Place::GivenUp`], and every call claimed and not concluded as [`Place::Unanswered`], however
+    /// old its claim.
     ///
     /// *On another boot* the moments of the journal mean nothing and its timestamps may have been set: the newest
     /// `calls_per_minute` calls of the journal, all of them as [`Place::Answered`] with the moment of the start.
@@ -40,6 +41,8 @@ pub struct Memory {
 pub enum Place {
     /// Free 60 s after this moment; a moment that is yet to come counts as the start.
     Answered(Moment),
+    /// The same, and its slot is free the grace time after it: the service may have been at work on it for so long.
+    GivenUp(Operation, Moment),
     /// May still be under way: free 60 s after the start, and its slot after the grace time.
     Unanswered(Operation),
 }
@@ -65,13 +68,15 @@ impl Desk {
         let mut desk = Self::new(settings);
         let Memory { places, bad_requests, kept } = memory;
         let answered = places.iter().map(|place| match place {
-            Place::Answered(at) => *at,
+            Place::Answered(at) | Place::GivenUp(_, at) => *at,
             Place::Unanswered(_) => now.moment,
         });
         desk.account = Account::restored(answered, now.moment);
         for place in &places {
-            if let Place::Unanswered(operation) = place {
-                desk.slots.linger(*operation, now.moment);
+            match place {
+                Place::Answered(_) => {}
+                Place::GivenUp(operation, at) => desk.slots.linger(*operation, (*at).min(now.moment)),
+                Place::Unanswered(operation) => desk.slots.linger(*operation, now.moment),
             }
         }
         let full = kept.ledger_full.map(|(since, proved)| Full { since: now.past(since), proved });

@@ -80,6 +80,7 @@ use crate::model::{Clock, Lane, Moment, Operation};
 use desk::{Desk, Look};
 use now::Now;
 use queue::Waiting;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wait::Wait;
@@ -219,6 +220,13 @@ impl Limiter {
     pub fn budget(&self) -> Budget {
         let now = self.office.now();
         self.office.desk().budget(now)
+    }
+}
+
+/// All that is remembered, in the words of the sources: for tests that tell one state from another.
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Limiter").field(&*self.office.desk()).finish()
     }
 }
 

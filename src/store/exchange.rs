@@ -14,6 +14,8 @@ pub struct UsedPlace {
     pub operation: Operation,
     /// When it was answered or given up, since boot; `None`: nobody knows.
     pub answered: Option<Moment>,
+    /// Whether it was given up, by a time-out or a crash: the service may have been at work on it for longer.
+    pub is_given_up: bool,
     /// Whether it was made since this machine's boot.
     pub same_boot: bool,
 }
@@ -22,19 +24,22 @@ impl Store {
     /// The newest calls that may still hold a place: at most `limit`, answered or not.
     pub async fn exchange_places(&self, boot_id: &str, limit: u32) -> Result<Vec<UsedPlace>, StoreError> {
         // The newest are taken before they are joined: joined first, the whole journal may be sorted for them.
-        let sql = "SELECT e.operation, e.answered_moment, s.boot_id = ?1 \
-                   FROM (SELECT id, operation, answered_moment, session_id FROM exchange ORDER BY id DESC LIMIT ?2) e \
+        let sql = "SELECT e.operation, e.answered_moment, s.boot_id = ?1, \
+                          e.status IS NULL AND e.verdict IN ('transient', 'in_doubt', 'interrupted') \
+                   FROM (SELECT id, operation, answered_moment, session_id, status, verdict FROM exchange \
+                         ORDER BY id DESC LIMIT ?2) e \
                    CROSS JOIN session s ON s.id = e.session_id ORDER BY e.id DESC";
-        let rows: Vec<(String, Option<i64>, bool)> = sqlx::query_as(sql)
+        let rows: Vec<(String, Option<i64>, bool, Option<bool>)> = sqlx::query_as(sql)
             .bind(boot_id)
             .bind(limit)
             .fetch_all(&self.read)
             .await
             .doing("read the last calls")?;
-        let place = |(operation, answered, same_boot): (String, Option<i64>, bool)| {
-            let operation = operation.parse().ok()?;
-            Some(UsedPlace { operation, answered: answered.map(Moment), same_boot })
-        };
+        let place =
+            |(operation, answered, same_boot, given_up): (String, Option<i64>, bool, Option<bool>)| {
+                let (operation, is_given_up) = (operation.parse().ok()?, given_up.unwrap_or(false));
+                Some(UsedPlace { operation, answered: answered.map(Moment), is_given_up, same_boot })
+            };
         Ok(rows.into_iter().filter_map(place).collect())
     }
 

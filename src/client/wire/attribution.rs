@@ -55,14 +55,15 @@ impl Call {
     /// The one entry a message is about, and its reason; `None` if that is open to any doubt.
     fn entry_of<'a>(&self, message: &'a str) -> Option<(usize, &'a str)> {
         let Lead { index, digits, worded, reason } = Lead::parse(message)?;
-        let lead = &message[..message.len() - reason.len()];
         let in_reason = self.named_in(reason);
         // A bare `4711:` may be a SKU that is a number and no index at all. Behind `Index` it is one, and also where
         // the reason names the SKU of the entry it would mean.
         let is_index = worded || in_reason.iter().any(|(_, named)| *named == index);
-        let mut in_lead = self.named_in(lead).into_iter().filter(|(fold, _)| !(is_index && fold == digits));
+        // The whole message is searched, not the lead alone: `1-A: …` is the SKU 1-A as likely as entry 1 and an `A`.
+        let in_whole = self.named_in(message);
+        let mut in_whole = in_whole.into_iter().filter(|(fold, _)| !(is_index && fold == digits));
         let doubtful = index >= self.0.len()
-            || in_lead.any(|(_, named)| *named != index)
+            || in_whole.any(|(_, named)| *named != index)
             || in_reason.into_iter().any(|(_, named)| *named != index)
             || indexes_in(reason).any(|named| named != index);
         (!doubtful).then_some((index, reason))

@@ -126,6 +126,10 @@ fn a_message_that_names_another_sku_of_the_call_is_not_believed() {
         // A SKU that looks like a spelled index.
         (&["Item 1", "B"], "Item 1: not found", None),
         (&["Index 0", "B"], "Index 0: not found", Some(0)),
+        // A SKU that begins with digits, where it stands in the index's place.
+        (&["B", "2 x", "1-A"], "1-A: gone", None),
+        (&["1-A", "B"], "Index 1-A: gone", None),
+        (&["B", "1-A"], "1-A: gone", Some(1)),
         // Blanks, case and letters outside ASCII.
         (&["Größe 5", "B"], "Index 1: GRÖSSE 5", Some(1)),
         (&["größe 5", "B"], "Index 1: GRÖßE 5 is unknown", None),

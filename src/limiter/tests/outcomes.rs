@@ -179,6 +179,17 @@ async fn what_a_crash_left_unanswered_keeps_its_slot_for_the_grace_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_given_up_before_a_restart_keeps_its_slot_for_what_is_left_of_the_grace_time() {
+    let clock = TestClock::new();
+    let given_up = clock.moment().minus(seconds(2));
+    let places = vec![Place::GivenUp(PUSH, given_up); 3];
+    let limiter = Limiter::new(Settings::default(), clock, Memory { places, ..Memory::default() });
+    let start = Instant::now();
+    limiter.acquire(PUSH, Lane::Operator, Pace::Paced).await.unwrap().give_back();
+    assert_eq!(start.elapsed(), slots::GRACE - seconds(2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_share_that_grows_wakes_those_who_wait_for_a_place() {
     let limiter = limiter(small(100, 0));
     drop(urgent(&limiter, READ).await.conclude(Outcome::RateThrottled(seconds(1))));

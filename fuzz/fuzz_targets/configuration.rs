@@ -1,0 +1,9 @@
+//! tests/fuzz/configuration.rs under libFuzzer.
+
+#![no_main]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a target ends at a surprise")]
+
+#[path = "../../tests/fuzz/configuration.rs"]
+mod configuration;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| configuration::check(data));

@@ -1,0 +1,130 @@
+//! A breadth-first search through everything that can happen to a machine, within the bounds it sets itself.
+//!
+//! A machine says where it starts, what can happen in a state and what each of that leads to; the decisions it takes are
+//! the product's own functions, called on made-up facts. Every state is judged once. The first state that is wrong is
+//! reached on a shortest path, and that path is the message.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::{self, Debug};
+use std::hash::Hash;
+
+/// What is searched.
+pub(crate) trait Machine {
+    /// All that decides what can happen next; equal states are visited once.
+    type State: Clone + Eq + Hash + Debug;
+    /// One thing that can happen.
+    type Action: Clone + Debug;
+    /// Where it starts.
+    fn start(&self) -> Self::State;
+    /// All that can happen in `state`.
+    fn actions(&self, state: &Self::State) -> Vec<Self::Action>;
+    /// What `action` leads to; an error where it must never have happened.
+    fn step(&self, state: &Self::State, action: &Self::Action) -> Result<Self::State, String>;
+    /// What must hold in every state.
+    fn check(&self, state: &Self::State) -> Result<(), String>;
+    /// Whether the story is over in `state`: each other state must lead to one of these.
+    fn is_end(&self, state: &Self::State) -> bool;
+}
+
+/// A search that found nothing wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Explored {
+    pub(crate) states: usize,
+    pub(crate) moves: usize,
+    /// Steps of the longest of all shortest paths.
+    pub(crate) depth: usize,
+}
+
+/// What must not be, and the shortest way to it.
+#[derive(Debug)]
+pub(crate) struct Violation {
+    pub(crate) why: String,
+    pub(crate) path: Vec<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.why)?;
+        self.path.iter().enumerate().try_for_each(|(at, step)| write!(f, "\n{:>3}. {step}", at + 1))
+    }
+}
+
+struct Search<'a, M: Machine> {
+    machine: &'a M,
+    /// Each state with the state and action it was reached by first, and its distance.
+    seen: Vec<(M::State, Option<(usize, M::Action)>, usize)>,
+    known: HashMap<M::State, usize>,
+    /// From where each state was reached at all.
+    before: Vec<Vec<usize>>,
+}
+
+/// Visits every state.
+///
+/// # Errors
+/// The first thing that is wrong; also where there are more than `states_max` states, because then not all were seen.
+pub(crate) fn explore<M: Machine>(machine: &M, states_max: usize) -> Result<Explored, Violation> {
+    let mut search = Search { machine, seen: Vec::new(), known: HashMap::new(), before: Vec::new() };
+    search.add(machine.start(), None)?;
+    let (mut queue, mut moves) = (VecDeque::from([0]), 0);
+    while let Some(at) = queue.pop_front() {
+        if search.seen.len() > states_max {
+            return Err(Violation { why: format!("more than {states_max} states"), path: Vec::new() });
+        }
+        let state = search.seen[at].0.clone();
+        for action in machine.actions(&state) {
+            moves += 1;
+            let next =
+                machine.step(&state, &action).map_err(|why| search.violation(at, Some(&action), why))?;
+            let is_new = search.seen.len();
+            let next = search.add(next, Some((at, action)))?;
+            search.before[next].push(at);
+            queue.extend((next == is_new).then_some(next));
+        }
+    }
+    search.all_end()?;
+    let depth = search.seen.iter().map(|(_, _, depth)| *depth).max().unwrap_or(0);
+    Ok(Explored { states: search.seen.len(), moves, depth })
+}
+
+impl<M: Machine> Search<'_, M> {
+    /// The state's number; one that was not seen before is judged.
+    fn add(&mut self, state: M::State, by: Option<(usize, M::Action)>) -> Result<usize, Violation> {
+        if let Some(known) = self.known.get(&state) {
+            return Ok(*known);
+        }
+        let at = self.seen.len();
+        let depth = by.as_ref().map_or(0, |(from, _)| self.seen[*from].2 + 1);
+        self.seen.push((state.clone(), by, depth));
+        self.before.push(Vec::new());
+        self.known.insert(state.clone(), at);
+        self.machine.check(&state).map_err(|why| self.violation(at, None, why))?;
+        Ok(at)
+    }
+
+    /// Every state leads to an end: searched backwards, from all the ends at once.
+    fn all_end(&self) -> Result<(), Violation> {
+        let mut leads = vec![false; self.seen.len()];
+        let mut queue: Vec<usize> =
+            (0..leads.len()).filter(|at| self.machine.is_end(&self.seen[*at].0)).collect();
+        while let Some(at) = queue.pop() {
+            if !std::mem::replace(&mut leads[at], true) {
+                queue.extend(&self.before[at]);
+            }
+        }
+        match leads.iter().position(|leads| !leads) {
+            Some(at) => Err(self.violation(at, None, "nothing leads to an end any more".into())),
+            None => Ok(()),
+        }
+    }
+
+    fn violation(&self, at: usize, last: Option<&M::Action>, why: String) -> Violation {
+        let mut path: Vec<String> = last.iter().map(|action| format!("{action:?}")).collect();
+        let mut here = at;
+        while let Some((from, action)) = &self.seen[here].1 {
+            path.push(format!("{action:?}"));
+            here = *from;
+        }
+        path.reverse();
+        Violation { why: format!("{why}\nin {:?}", self.seen[at].0), path }
+    }
+}

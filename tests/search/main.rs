@@ -1,0 +1,90 @@
+//! Everything that can happen, in every order: exhaustive searches over the product's own decisions (docs/reliability.md,
+//! *State search*). Each search is also run with something planted that must be found, since one that finds nothing may
+//! also be one that does not look.
+//!
+//! `TALLYD_SEARCH=long` searches further; without it each search takes seconds.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "a helper of a test may end the test"
+)]
+
+mod explorer;
+mod limiter;
+mod outbox;
+
+use explorer::{Explored, Machine, Violation, explore};
+use limiter::Callers;
+use outbox::{Fault, Wishes};
+use std::time::Instant;
+use tallyd::model::{Lane, Operation};
+use tallyd::outbox::Kind;
+
+const STATES_MAX: usize = 5_000_000;
+
+/// Searches all of it, and says how much that was.
+fn searched(what: &str, machine: &impl Machine) -> Explored {
+    let begun = Instant::now();
+    let explored = explore(machine, STATES_MAX).unwrap_or_else(|found| panic!("{what}: {found}"));
+    let Explored { states, moves, depth } = explored;
+    println!("{what}: {states} states, {moves} moves, {depth} steps deep, {:?}", begun.elapsed());
+    assert!(moves > states && states > 100, "{what}: {explored:?} is no search");
+    explored
+}
+
+/// What must be found where something is planted.
+fn found(machine: &impl Machine) -> Violation {
+    let found = explore(machine, STATES_MAX).expect_err("what was planted was not found");
+    println!("{found}\n");
+    found
+}
+
+const KINDS: [Kind; 3] = [Kind::ProductCreate, Kind::ShipmentCreate, Kind::QuantitySet];
+
+#[test]
+fn no_wish_is_lost_or_done_twice_and_every_path_ends() {
+    for kind in KINDS {
+        searched(kind.as_str(), &Wishes { kind, fault: None });
+    }
+}
+
+#[test]
+fn a_planted_fault_in_the_life_of_a_wish_is_found() {
+    let planted = |kind, fault| found(&Wishes { kind, fault: Some(fault) }).why;
+    for kind in [Kind::ProductCreate, Kind::ShipmentCreate] {
+        assert!(planted(kind, Fault::NoQuietTime).contains("done twice"));
+        assert!(planted(kind, Fault::CrashMeansPending).contains("nobody knows"));
+        assert!(planted(kind, Fault::BrokenMeansRefused).contains("done all the same"));
+    }
+}
+
+/// An operator, a push and a poll, at one operation or at two.
+fn callers(together: bool) -> Callers {
+    let (push, read) = (Operation::UpdateQuantityOnHand, Operation::GetProductBalances);
+    let other = if together { push } else { read };
+    let callers = [(Lane::Operator, push), (Lane::Push, push), (Lane::Poll, other)];
+    Callers { fault: None, callers, calls: [1; 3], dawdles: false, steps: 1, troubles: 1 }
+}
+
+#[test]
+fn three_callers_never_break_the_quota_and_none_starves() {
+    let is_long = std::env::var("TALLYD_SEARCH").is_ok_and(|how| how == "long");
+    for (what, together) in [("one operation", true), ("two operations", false)] {
+        let short = callers(together);
+        let long = Callers { calls: [2, 1, 1], dawdles: true, steps: 2, ..callers(together) };
+        searched(what, if is_long { &long } else { &short });
+    }
+}
+
+#[test]
+fn a_planted_fault_in_the_limiter_is_found() {
+    use limiter::Fault::{Forgets, NoReserve, NoTimers, OneMorePlace, OneMoreSlot};
+    let planted = |fault| found(&Callers { fault: Some(fault), calls: [2; 3], ..callers(true) }).why;
+    assert!(planted(OneMoreSlot).contains("at once"));
+    assert!(planted(NoReserve).contains("places held"));
+    assert!(planted(NoTimers).contains("starves"));
+    assert!(planted(Forgets).contains("places held"));
+    assert!(planted(OneMorePlace).contains("places held"));
+}
