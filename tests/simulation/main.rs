@@ -25,9 +25,6 @@ mod judge;
 mod month;
 mod quiet;
 mod random;
-#[path = "../support/replayed.rs"]
-#[allow(dead_code, reason = "only some of it is needed here")]
-mod replayed;
 mod rivals;
 mod shop;
 mod storm;
@@ -38,6 +35,7 @@ mod wire;
 mod world;
 
 #[path = "../support/replayed.rs"]
+#[allow(dead_code, reason = "only some of it is needed here")]
 mod replayed;
 
 /// The seed of this run.

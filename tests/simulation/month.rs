@@ -45,7 +45,15 @@ fn plan() -> Plan {
         (Suppliers, 24 * HOUR),
         (TopSelling, 24 * HOUR),
     ];
-    Plan { seed: seed(), skus: 22, warehouses: 2, config: String::new(), polls }
+    Plan {
+        seed: seed(),
+        skus: 22,
+        warehouses: 2,
+        begins_ms: START_MS,
+        config: String::new(),
+        polls,
+        is_scheduled: false,
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 //! cost, not the processor.
 
 use super::books::Cell;
+use super::clock::START_MS;
 use super::seed;
 use super::world::{Plan, World};
 use std::time::Duration;
@@ -22,8 +23,16 @@ const APART_MS: i64 = 7_300;
 async fn waits(slowness: Duration, fresh: bool) -> Vec<i64> {
     let max_fact_age = if fresh { "1h" } else { "1s" };
     let config = format!("[quantities]\nmax_fact_age = \"{max_fact_age}\"\n");
-    let mut world =
-        World::open(Plan { seed: seed(), skus: 10, warehouses: 30, config, polls: Vec::new() }).await;
+    let mut world = World::open(Plan {
+        seed: seed(),
+        skus: 10,
+        warehouses: 30,
+        begins_ms: START_MS,
+        config,
+        polls: Vec::new(),
+        is_scheduled: false,
+    })
+    .await;
     let cells: Vec<Cell> = world.stock().await.into_keys().collect();
     world.wire.slow(slowness);
     let (mut inserted, mut units) = (Vec::new(), 1_000);
