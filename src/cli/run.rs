@@ -56,7 +56,11 @@ pub(super) async fn run(place: &Place, args: Run) -> Result<Answer, Failure> {
         // A start may wait for the service or for somebody's lock; broken off, it is as if it had been killed.
         () = stop.cancelled() => return Ok(String::new().into()),
     };
-    daemon.run(stop, reload).await?;
+    // On a thread of the runtime: from the main one each wake-up would be handed on, which doubles those of an idle daemon.
+    match tokio::spawn(daemon.run(stop, reload)).await {
+        Ok(ran) => ran?,
+        Err(broken) => std::panic::resume_unwind(broken.into_panic()),
+    }
     Ok(String::new().into())
 }
 

@@ -58,8 +58,8 @@ pub(super) struct Supervisor {
     pub(super) due: mpsc::Receiver<(JobKind, Timestamp)>,
     pub(super) watch: Watch,
     pub(super) prober: Prober,
-    /// Beats while the schedules are looked at; what it stood at when the watchdog was fed last.
-    pulse: (Pulse, u64),
+    /// Beats while the schedules are looked at.
+    pulse: Pulse,
     metrics: Option<(PathBuf, u32)>,
     runs: JoinSet<Result<Finished, StoreError>>,
     /// Running jobs, and the trigger to run them again with.
@@ -97,7 +97,7 @@ impl Supervisor {
             due,
             watch,
             prober,
-            pulse: (pulse, 0),
+            pulse,
             metrics: begin.metrics,
             runs: JoinSet::new(),
             slots: BTreeMap::new(),
@@ -343,8 +343,7 @@ impl Supervisor {
 
     /// This loop turns, or it would not be here; it vouches for the ticking of the schedules only if that went on too.
     fn feed_watchdog(&mut self) {
-        let (pulse, seen) = &mut self.pulse;
-        if std::mem::replace(seen, pulse.beats()) != pulse.beats() {
+        if self.pulse.has_beaten() {
             notify::alive();
         }
     }

@@ -38,8 +38,8 @@ const CHANNEL: usize = 256;
 /// The scheduler sleeps so long after an answer before it reads the clock again; a little less, so that it then
 /// finds the tick come.
 const LEAD: Duration = Duration::from_millis(490);
-/// The longest the board is silent: a clock that was set, a machine that slept and a watchdog are to be noticed
-/// before the next tick, which may be tomorrow's.
+/// The longest the board is silent: a clock that was set and a machine that slept are to be noticed before the next
+/// tick, which may be tomorrow's.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// The scheduler refused; its own words say little, so ours name what was attempted.
@@ -129,7 +129,7 @@ impl Driver {
 
     /// Shows from outside that the ticking goes on.
     pub fn pulse(&self) -> Pulse {
-        self.board.state().pulse.clone()
+        Pulse { beats: Arc::clone(&self.board.beats), word: Arc::clone(&self.board.word), seen: 0 }
     }
 
     /// Ends the ticking: once this returns, `fire` is not called again, and is dropped.
@@ -157,15 +157,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts how often was looked for due ticks: a watchdog is to see that loop too, because schedules that no
-/// longer fire are silent.
-#[derive(Clone, Debug, Default)]
-pub struct Pulse(Arc<AtomicU64>);
+/// Shows that somebody looks for due ticks: a watchdog is to see that loop too, because schedules that no longer fire
+/// are silent.
+#[derive(Clone, Debug)]
+pub struct Pulse {
+    beats: Arc<AtomicU64>,
+    /// Ends a silence.
+    word: Arc<Notify>,
+    seen: u64,
+}
 
 impl Pulse {
-    /// The looks so far.
-    pub fn beats(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+    /// Whether there was a look since this was asked last. It calls for one, so that somebody who asks often is not told
+    /// that a silence is an end.
+    pub fn has_beaten(&mut self) -> bool {
+        let beats = self.beats.load(Ordering::Relaxed);
+        self.word.notify_one();
+        std::mem::replace(&mut self.seen, beats) != beats
     }
 }
 
@@ -175,6 +183,8 @@ struct Board {
     state: Arc<Mutex<State>>,
     /// Ends a silence.
     word: Arc<Notify>,
+    /// Counts the looks.
+    beats: Arc<AtomicU64>,
 }
 
 struct State {
@@ -183,7 +193,6 @@ struct State {
     clock: Arc<dyn Clock>,
     wall: Wall,
     slots: HashMap<JobId, Slot>,
-    pulse: Pulse,
 }
 
 struct Slot {
@@ -201,9 +210,8 @@ impl Slot {
 
 impl Board {
     fn new(clock: Arc<dyn Clock>) -> Self {
-        let wall = Wall::new(clock.now());
-        let state = State { at_once: false, clock, wall, slots: HashMap::new(), pulse: Pulse::default() };
-        Self { state: Arc::new(Mutex::new(state)), word: Arc::default() }
+        let state = State { at_once: false, wall: Wall::new(clock.now()), clock, slots: HashMap::new() };
+        Self { state: Arc::new(Mutex::new(state)), word: Arc::default(), beats: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -279,8 +287,8 @@ impl Board {
     /// The next ticks, and how long they may be kept to ourselves. Looked at every few seconds, so this is where a clock
     /// set back is noticed: its jobs would otherwise wait for a time that has been moved away.
     fn look(&self) -> (Vec<JobAndNextTick>, Option<Duration>) {
+        self.beats.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state();
-        state.pulse.0.fetch_add(1, Ordering::Relaxed);
         let now = state.clock.now();
         if state.wall.is_set_back(now) {
             state.slots.values_mut().for_each(|slot| slot.start_again(now));

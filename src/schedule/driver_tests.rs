@@ -129,14 +129,21 @@ async fn a_reload_keeps_what_did_not_change() {
     driver.stop().await;
 }
 
-#[test]
-fn the_pulse_beats_with_every_look_of_the_scheduler_and_not_otherwise() {
-    let (board, _, _) = board("2026-11-21T00:00:00Z", schedule("0 0 8 * * *", "UTC", Missed::Skip));
-    let pulse = board.state().pulse.clone();
-    assert_eq!(pulse.beats(), 0);
-    board.look();
-    board.look();
-    assert_eq!(pulse.beats(), 2);
+#[tokio::test(start_paused = true)]
+async fn the_pulse_beats_for_who_asks_often_and_not_once_the_ticking_has_ended() {
+    let driver = idle_driver().await;
+    let mut pulse = driver.pulse();
+    tokio::time::sleep(SILENCE).await;
+    assert!(pulse.has_beaten());
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(pulse.has_beaten(), "it was asked for");
+    }
+    driver.stop().await;
+    tokio::time::sleep(SILENCE).await;
+    pulse.has_beaten();
+    tokio::time::sleep(SILENCE).await;
+    assert!(!pulse.has_beaten());
 }
 
 #[test]
@@ -164,9 +171,10 @@ async fn idle_driver() -> Driver {
 #[tokio::test(start_paused = true)]
 async fn while_nothing_is_due_there_is_a_look_every_ten_seconds_and_no_more() {
     let driver = idle_driver().await;
-    let before = driver.pulse().beats();
+    let beats = || driver.board.beats.load(Ordering::Relaxed);
+    let before = beats();
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let looks = driver.pulse().beats() - before;
+    let looks = beats() - before;
     assert!((58..=62).contains(&looks), "{looks} looks in ten minutes");
     driver.stop().await;
 }
