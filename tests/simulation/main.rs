@@ -24,6 +24,7 @@ mod happen;
 mod judge;
 mod quiet;
 mod random;
+mod rest;
 mod rivals;
 mod shop;
 mod storm;
