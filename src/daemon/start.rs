@@ -10,7 +10,7 @@ use crate::job::{self, Context, FoldChanged, JobError};
 use crate::limiter::{Kept, Limiter, Memory, Place, Reason};
 use crate::model::{Clock, JobKind, Moment, Timestamp};
 use crate::schedule::{Driver, DriverError};
-use crate::store::{Durability, Lock, LockError, Restored, Store, StoreError, UsedPlace};
+use crate::store::{Durability, Lock, LockError, Opening, Restored, Store, StoreError, UsedPlace};
 use crate::telemetry::event;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -93,9 +93,20 @@ impl Daemon {
         transport: Arc<dyn Transport>,
         keyed: Option<Arc<HttpTransport>>,
     ) -> Result<Self, StartError> {
+        Self::start_as(config, clock, transport, keyed, Opening::default()).await
+    }
+
+    /// The same with the database opened otherwise.
+    pub async fn start_as(
+        config: Config,
+        clock: Arc<dyn Clock>,
+        transport: Arc<dyn Transport>,
+        keyed: Option<Arc<HttpTransport>>,
+        opening: Opening,
+    ) -> Result<Self, StartError> {
         let path = &config.database.path;
         let lock = Lock::take(path)?;
-        let store = Store::open(path, &lock).await?;
+        let store = Store::open_as(path, &lock, opening).await?;
         let restored = store.restored().await?;
         let limiter = limiter(&store, &config, &clock, restored.is_some()).await?;
         let session_id = begin_session(&store, &config, &*clock, restored.as_ref()).await?;

@@ -74,3 +74,40 @@ impl Wall {
         set_back
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse(text).unwrap()
+    }
+
+    fn hourly(missed: Missed) -> Occurrences {
+        let schedule = Schedule::parse("0 0 * * * *", "UTC", Duration::ZERO, missed).unwrap();
+        Occurrences::new(JobKind::Balances, schedule)
+    }
+
+    #[test]
+    fn an_occurrence_is_handed_out_once_and_one_that_comes_too_late_goes_by_the_policy() {
+        for (missed, late) in [(Missed::RunOnce, Some(at("2027-01-01T09:00:00Z"))), (Missed::Skip, None)] {
+            let mut hourly = hourly(missed);
+            assert_eq!(hourly.due(at("2027-01-01T05:00:00.300Z")), Some(at("2027-01-01T05:00:00Z")));
+            assert_eq!(hourly.due(at("2027-01-01T05:00:00.800Z")), None, "a second tick for the same");
+            assert_eq!(hourly.due(at("2027-01-01T09:30:00Z")), late, "however many passed in a suspend");
+            assert_eq!(hourly.due(at("2027-01-01T09:31:00Z")), None);
+        }
+    }
+
+    #[test]
+    fn what_a_clock_set_back_shows_again_comes_again() {
+        let (mut hourly, mut wall) = (hourly(Missed::Skip), Wall::new(at("2027-01-01T05:00:00Z")));
+        assert!(hourly.due(at("2027-01-01T05:00:00Z")).is_some());
+        assert!(!wall.is_set_back(at("2027-01-01T05:00:05Z")));
+        assert!(!wall.is_set_back(at("2027-01-01T04:59:58Z")), "a small step only delays");
+        assert!(wall.is_set_back(at("2027-01-01T04:00:00Z")));
+        assert!(!wall.is_set_back(at("2027-01-01T04:00:01Z")), "it is noticed once");
+        hourly.start_again();
+        assert_eq!(hourly.due(at("2027-01-01T04:00:00Z")), Some(at("2027-01-01T04:00:00Z")));
+    }
+}

@@ -30,11 +30,14 @@ pub struct Opening {
     pub busy: Duration,
     /// Asked at each commit, so that a test can let the process end at any of them.
     pub at_commit: Option<CommitHook>,
+    /// Whether all statements go over one connection, one after the other: between several, their threads would decide
+    /// which comes first, and a simulation's seed would have many orders of events.
+    pub is_single: bool,
 }
 
 impl Default for Opening {
     fn default() -> Self {
-        Self { busy: BUSY, at_commit: None }
+        Self { busy: BUSY, at_commit: None, is_single: false }
     }
 }
 
@@ -95,7 +98,7 @@ impl Store {
 
     async fn connect(path: &Path, holder: bool, opening: Opening) -> Result<Self, StoreError> {
         let options = options(path, holder).busy_timeout(opening.busy);
-        let mut store = Self::over(path, options, opening.at_commit).await?;
+        let mut store = Self::over(path, options, &opening).await?;
         store.position_file = holder.then(|| Arc::new(PositionFile::beside(path)));
         Ok(store)
     }
@@ -106,7 +109,7 @@ impl Store {
         let made = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
         let doing = "make the new file";
         made.map_err(|source| StoreError::File { doing, path: path.to_owned(), source })?;
-        let store = Self::over(path, options(path, true).foreign_keys(false), None).await?;
+        let store = Self::over(path, options(path, true).foreign_keys(false), &Opening::default()).await?;
         store.migrate().await?;
         Ok(store)
     }
@@ -116,23 +119,24 @@ impl Store {
         migrated.map_err(|source| StoreError::Migrate { path: self.path.clone(), source })
     }
 
-    async fn over(
-        path: &Path,
-        options: SqliteConnectOptions,
-        at_commit: Option<CommitHook>,
-    ) -> Result<Self, StoreError> {
+    async fn over(path: &Path, options: SqliteConnectOptions, opening: &Opening) -> Result<Self, StoreError> {
         let failed = |source| StoreError::Open { path: path.to_owned(), source };
-        let full = writer(at_commit.clone());
+        let full = writer(opening.at_commit.clone());
         let full = full.connect_with(options.clone().synchronous(SqliteSynchronous::Full));
         let full = full.await.map_err(failed)?;
-        let normal = writer(at_commit);
+        let (turn, path) = (Arc::default(), path.to_owned());
+        if opening.is_single {
+            let (normal, read) = (full.clone(), full.clone());
+            return Ok(Self { full, normal, read, turn, path, position_file: None });
+        }
+        let normal = writer(opening.at_commit.clone());
         let normal = normal.connect_lazy_with(options.clone().synchronous(SqliteSynchronous::Normal));
         let read = SqlitePoolOptions::new()
             .max_connections(4)
             .max_lifetime(None)
             .test_before_acquire(false)
             .connect_lazy_with(options.read_only(true).create_if_missing(false));
-        Ok(Self { full, normal, read, turn: Arc::default(), path: path.to_owned(), position_file: None })
+        Ok(Self { full, normal, read, turn, path, position_file: None })
     }
 
     /// The database file.
@@ -182,6 +186,10 @@ impl Store {
     pub async fn close(self) -> Result<(), StoreError> {
         self.read.close().await;
         self.normal.close().await;
+        if self.full.is_closed() {
+            // It was the one connection of a simulation: with the last one SQLite folds the log in itself.
+            return Ok(());
+        }
         let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.full).await;
         self.full.close().await;
         checkpoint.map(drop).doing("fold the write-ahead log into the database")

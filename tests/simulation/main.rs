@@ -25,6 +25,7 @@ mod judge;
 mod month;
 mod quiet;
 mod random;
+mod rest;
 mod rivals;
 mod shop;
 mod storm;

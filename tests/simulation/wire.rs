@@ -184,7 +184,7 @@ impl Inner {
 
     fn http(&self, request: &Request, is_wrong_key: bool) -> http::Request<Bytes> {
         let query: Vec<String> =
-            request.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            request.query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
         let key = if is_wrong_key { "nobody's" } else { self.core.integration_key() };
         http::Request::builder()
             .method(request.operation.method())
@@ -195,6 +195,15 @@ impl Inner {
             .body(Bytes::from(request.body.clone().unwrap_or_default()))
             .unwrap()
     }
+}
+
+/// A value as it stands in a query.
+fn encoded(value: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    value.bytes().map(byte).collect()
 }
 
 fn throttled(mishap: Mishap) -> Response {

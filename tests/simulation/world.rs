@@ -17,12 +17,14 @@ use super::auditor::Auditor;
 use super::books::{Books, Cell};
 use super::clock::SimClock;
 use super::random::Random;
+use super::rest;
 use super::timetable::Timetable;
 use super::wire::Wire;
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tallyd::config::Config;
@@ -30,15 +32,12 @@ use tallyd::daemon::Daemon;
 use tallyd::model::{Clock, JobKind, Trigger};
 use tallyd::outbox::Delays;
 use tallyd::sandbox::{self, Core, Options};
-use tallyd::store::Store;
+use tallyd::store::{Opening, Store};
 
 /// Wishes that come within this time of each other share their calls, as in the daemon.
 const GATHER_MS: i64 = 40;
 /// A second look comes so long after the first at the latest: 5 s, a place in the quota, and the call.
 const SECOND_LOOK_MS: i64 = 30_000;
-/// So many rounds of the runtime without anybody moving are rest.
-const QUIET_ROUNDS: u32 = 3;
-
 /// The size of a world.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -248,6 +247,13 @@ impl World {
         self.plan_job(JobKind::Settle, self.clock.now_ms(), Trigger::Outbox);
     }
 
+    /// The configuration in a file, for a command beside the daemon.
+    pub fn config_file(&self) -> PathBuf {
+        let file = self.dir.path().join("tallyd.toml");
+        std::fs::write(&file, toml(&self.plan, &self.dir)).unwrap();
+        file
+    }
+
     /// How many wishes were inserted.
     pub fn wishes(&self) -> u64 {
         self.wishes
@@ -298,19 +304,16 @@ impl World {
         self.idle().await;
     }
 
-    /// Lets everybody go on until all sleep or are done, and takes in what jobs ended.
-    async fn rest(&mut self) {
+    /// Lets everybody go on until all sleep or are done.
+    async fn settle_down(&self) {
+        let (wire, store) = (self.wire.clone(), self.store().clone());
+        rest::until(move || wire.is_at_rest() && store.is_at_rest()).await;
+    }
+
+    /// The same, and takes in what jobs ended.
+    pub async fn rest(&mut self) {
         loop {
-            let mut quiet = 0;
-            while quiet < QUIET_ROUNDS {
-                tokio::task::yield_now().await;
-                let rests = self.wire.is_at_rest() && self.store().is_at_rest();
-                quiet = if rests { quiet + 1 } else { 0 };
-                if !rests {
-                    // SQLite works in threads of its own, and may want this one's core.
-                    std::thread::yield_now();
-                }
-            }
+            self.settle_down().await;
             let ended = self.slots.iter().find(|(_, slot)| slot.run.is_finished()).map(|(kind, _)| *kind);
             match ended {
                 Some(kind) => self.ended(kind).await,
@@ -359,15 +362,20 @@ impl World {
 
 async fn start(plan: &Plan, dir: &tempfile::TempDir, clock: &SimClock, wire: &Wire) -> Daemon {
     let config = config(plan, dir);
-    Daemon::start_over(config, Arc::new(clock.clone()), Arc::new(wire.clone()), None).await.unwrap()
+    let (clock, wire) = (Arc::new(clock.clone()), Arc::new(wire.clone()));
+    let opening = Opening { is_single: true, ..Opening::default() };
+    Daemon::start_as(config, clock, wire, None, opening).await.unwrap()
 }
 
 fn config(plan: &Plan, dir: &tempfile::TempDir) -> Config {
-    let text = format!(
+    Config::from_toml(&toml(plan, dir)).unwrap()
+}
+
+fn toml(plan: &Plan, dir: &tempfile::TempDir) -> String {
+    format!(
         "[service]\nbase_url = \"http://127.0.0.1:1\"\ntimeout = \"{}s\"\n[database]\npath = {:?}\n{}",
         super::wire::TIMEOUT.as_secs(),
         dir.path().join("tallyd.db"),
         plan.config
-    );
-    Config::from_toml(&text).unwrap()
+    )
 }

@@ -13,7 +13,15 @@ impl Trial {
     pub async fn happen(&mut self, act: Act) {
         let is_host_asleep = self.world.clock.is_suspended();
         match act {
-            Act::Sale => self.sale().await,
+            Act::Sale => {
+                let cell = self.any_cell();
+                self.sale(cell).await;
+            }
+            Act::SaleAmid => {
+                if let Some(cell) = self.amid.take().filter(|cell| self.truth.contains_key(cell)) {
+                    self.sale(cell).await;
+                }
+            }
             Act::Colleague => self.colleague().await,
             Act::Rename => self.rename().await,
             Act::Discontinue => self.discontinue().await,
@@ -57,8 +65,8 @@ impl Trial {
         self.auditor(|auditor| auditor.cells.moved(cell, -units, now));
     }
 
-    async fn sale(&mut self) {
-        let (cell, units) = (self.any_cell(), self.random.between(1, 2));
+    async fn sale(&mut self, cell: Cell) {
+        let units = self.random.between(1, 2);
         let shows = self.auditor(|auditor| auditor.cells.listed(&cell));
         let sold = self.world.core.sale(&cell.0, cell.1, units).await.is_ok();
         if sold != (shows >= units) {

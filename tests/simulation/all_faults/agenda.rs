@@ -16,11 +16,16 @@ const CALM_HOUR: i64 = 21;
 /// Storms blow for so long.
 const BLOW_MS: i64 = 2 * HOUR_MS;
 
+/// A sale amid a push comes at most so long after its wish: some before its read, some after its write, some between.
+const AMID_MS: i64 = 2_000;
+
 /// One thing that happens. What it befalls is drawn when it does, from what is there then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// A customer buys from one warehouse.
     Sale,
+    /// The same, from the cell that a wish was last inserted for.
+    SaleAmid,
     /// A customer orders, and the dock ships it: whole, in part, in two parcels.
     Order,
     /// A later parcel of what is left of an order.
@@ -74,7 +79,7 @@ impl Act {
 
 /// Trade a day, by kind.
 const TRADE: [(Act, i64); 14] = [
-    (Act::Sale, 30),
+    (Act::Sale, 20),
     (Act::Order, 7),
     (Act::Parcel, 3),
     (Act::Moved, 16),
@@ -108,7 +113,12 @@ fn day_of(begin: i64, random: &mut Random, agenda: &mut Vec<(i64, Act)>) {
     let (from, until) = (calm + 2 * HOUR_MS, begin + DAY_MS);
     for (act, times) in TRADE {
         for _ in 0..random.between(times / 2, times + times / 2) {
-            agenda.push((random.between(from, until), act));
+            let at = random.between(from, until);
+            agenda.push((at, act));
+            // Somebody buys what is just being moved or counted.
+            if matches!(act, Act::Moved | Act::Count) && random.percent(60) {
+                agenda.push((at + random.between(1, AMID_MS), Act::SaleAmid));
+            }
         }
     }
     if random.percent(20) {

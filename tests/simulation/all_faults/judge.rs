@@ -61,6 +61,7 @@ impl Trial {
 
     /// Nothing goes wrong any more: everything comes to its end, and all books agree.
     pub async fn judge(&mut self) {
+        self.judge_status().await;
         let end = self.world.clock.now_ms() + 2 * HOUR_MS;
         if let Err(broken) = self.settle(end).await {
             return self.auditor(|auditor| auditor.violations.extend(broken));
@@ -82,6 +83,27 @@ impl Trial {
         self.judge_parcels(&fates).await;
         self.judge_replay().await;
         self.is_calm = false;
+    }
+
+    /// `tallyd status` names what waits for a person, with how much there is of it.
+    async fn judge_status(&mut self) {
+        let held = self.world.number("SELECT count(*) FROM outbox WHERE state = 'held'").await;
+        let doubt = self.world.number("SELECT count(*) FROM outbox WHERE state = 'in_doubt'").await;
+        let unshown = self.world.number("SELECT count(*) FROM mismatch").await;
+        if held + doubt + unshown == 0 {
+            return;
+        }
+        self.count("looks at status");
+        let troubles = troubles(&self.world.config_file());
+        let named = |count: i64, word: &str| {
+            let is_it = |why: &String| why.contains(&count.to_string()) && why.contains(word);
+            count == 0 || troubles.iter().any(is_it)
+        };
+        if !(named(held, "held") && named(doubt, "in doubt") && named(unshown, "do not show")) {
+            self.broken(format!(
+                "{held} held, {doubt} in doubt, {unshown} unshown, and status says: {troubles:?}"
+            ));
+        }
     }
 
     /// One pass of the polls, and the mirror is the service.
@@ -178,7 +200,7 @@ impl Act {
     /// For the figures.
     pub fn name(self) -> &'static str {
         match self {
-            Act::Sale => "sales",
+            Act::Sale | Act::SaleAmid => "sales",
             Act::Order => "orders",
             Act::Parcel | Act::Update | Act::Template | Act::Warehouse | Act::Product => "other wishes",
             Act::Moved => "movements",
@@ -198,15 +220,11 @@ impl Act {
     }
 }
 
-/// `tallyd status`, as a person would ask: what it says is wrong.
-pub fn troubles(config: &std::path::Path) -> Vec<String> {
+/// What `tallyd status` says is wrong.
+fn troubles(config: &std::path::Path) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
     let output = command.arg("--config").arg(config).args(["status", "--json"]).output().unwrap();
     let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    said["troubles"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|why| why.as_str().map(str::to_owned))
-        .collect()
+    let troubles = said["troubles"].as_array().into_iter().flatten();
+    troubles.filter_map(|why| why.as_str().map(str::to_owned)).collect()
 }

@@ -13,6 +13,7 @@ mod shipping;
 mod trial;
 
 use self::trial::{Outcome, trial};
+use super::rest::runtime;
 use super::seed;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -27,8 +28,7 @@ fn number(name: &str, otherwise: i64) -> i64 {
 
 /// Lives through one seed in a runtime of its own.
 fn live(seed: u64, days: i64) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(trial(seed, days))
+    runtime().block_on(trial(seed, days))
 }
 
 /// The same, where a world that falls over is a violation too.

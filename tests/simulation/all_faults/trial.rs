@@ -88,7 +88,9 @@ pub struct Trial {
     pub orders: Vec<Order>,
     /// Products taken out of the assortment.
     pub discontinued: Vec<String>,
-    /// Products the trial made, as the service described them last.
+    /// The cell that a wish was last inserted for.
+    pub amid: Option<Cell>,
+    /// Names given so far.
     pub names: i64,
     pub is_calm: bool,
     pub figures: BTreeMap<&'static str, i64>,
@@ -129,6 +131,7 @@ impl Trial {
             truth: BTreeMap::new(),
             orders: Vec::new(),
             discontinued: Vec::new(),
+            amid: None,
             names: 0,
             is_calm: false,
             figures: BTreeMap::new(),
@@ -169,6 +172,7 @@ impl Trial {
 
     async fn look(&mut self) -> Result<(), Vec<String>> {
         if self.world.runs > self.runs_judged {
+            self.world.rest().await;
             self.runs_judged = self.world.runs;
             self.judge_cells().await;
         }
@@ -222,6 +226,7 @@ impl Trial {
     /// A wish for a cell, known to the auditor.
     pub async fn wish_cell(&mut self, kind: &str, cell: &Cell, body: serde_json::Value, effect: Effect) {
         let key = self.world.wish(kind, &body).await;
+        self.amid = Some(cell.clone());
         self.auditor(|auditor| auditor.cells.wished(&key, cell, effect));
     }
 

@@ -3,7 +3,7 @@
 use super::super::audit::whole;
 use super::list;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Lines of an order with their units, in order: what tells one parcel of an order from another.
 pub type Content = Vec<(i64, i64)>;
@@ -17,6 +17,8 @@ pub struct Parcels {
     numbers: BTreeMap<i64, String>,
     /// Items of each shipment.
     items: BTreeMap<i64, Vec<i64>>,
+    /// Shipments that a person named.
+    named: BTreeSet<i64>,
 }
 
 impl Parcels {
@@ -96,15 +98,16 @@ impl Parcels {
         Some(format!("item {item} carried {before}, and {number} was written over it"))
     }
 
-    /// A shipment of that content that carries no number yet: what a person would name for a wish in doubt.
-    pub fn unnamed(&self, order: i64, content: &Content) -> Option<i64> {
+    /// A shipment of that content that nobody named yet: what a person would name for a wish in doubt. One that belongs
+    /// to another wish of the same content is refused, and the next is named.
+    pub fn to_name(&mut self, order: i64, content: &Content) -> Option<i64> {
         let (_, made) = self.parcels.get(&(order, content.clone()))?;
-        let is_bare = |shipment: &&i64| {
-            self.items
-                .get(shipment)
-                .is_some_and(|items| items.iter().all(|item| !self.numbers.contains_key(item)))
-        };
-        made.iter().find(is_bare).copied()
+        let shipment = made.iter().copied().find(|shipment| !self.named.contains(shipment));
+        if shipment.is_none() {
+            self.named.retain(|shipment| !made.contains(shipment));
+        }
+        self.named.extend(shipment);
+        shipment.or(made.first().copied())
     }
 
     /// Whether all items of a parcel of that content carry the number.

@@ -54,6 +54,21 @@ impl World {
         self.slots.insert(kind, Slot { run, again: None });
     }
 
+    /// Starts jobs; pruning before the others and alone, while the clock stands and everybody rests: it works beside the
+    /// store's connections, and between threads it would be chance what it sees.
+    ///
+    /// As everywhere in this loop, the world's own statements come first: while a job runs beside them, it would be
+    /// chance whose answer is taken first.
+    async fn begin_jobs(&mut self, kinds: Vec<JobKind>, trigger: Trigger) {
+        if kinds.contains(&JobKind::Prune) {
+            let finished = job::run(self.daemon().context(), JobKind::Prune, trigger).await.unwrap();
+            self.try_again(&finished);
+        }
+        for kind in kinds.into_iter().filter(|kind| *kind != JobKind::Prune) {
+            self.start_job(kind, trigger);
+        }
+    }
+
     /// The next thing, if it is due by then.
     pub async fn step(&mut self, until_ms: i64) -> bool {
         self.rest().await;
@@ -104,10 +119,10 @@ impl World {
     async fn tick(&mut self) {
         let now = self.clock.now();
         let due = self.timetable.as_mut().map(|timetable| timetable.due(now)).unwrap_or_default();
-        for (kind, at, next) in due {
-            self.note_fired(kind, at, next).await;
-            self.start_job(kind, Trigger::Schedule);
+        for (kind, at, next) in &due {
+            self.note_fired(*kind, *at, *next).await;
         }
+        self.begin_jobs(due.into_iter().map(|(kind, ..)| kind).collect(), Trigger::Schedule).await;
     }
 
     async fn note_fired(&self, kind: JobKind, due: Timestamp, next: Option<Timestamp>) {
@@ -127,11 +142,12 @@ impl World {
         for kind in JobKind::ALL {
             last.insert(*kind, self.store().job_last_fired(*kind).await.unwrap());
         }
-        for (kind, due) in timetable.missed(now, |kind| last[&kind]) {
-            self.note_fired(kind, due, None).await;
-            self.start_job(kind, Trigger::Missed);
-        }
+        let missed = timetable.missed(now, |kind| last[&kind]);
         self.timetable = Some(timetable);
+        for (kind, due) in &missed {
+            self.note_fired(*kind, *due, None).await;
+        }
+        self.begin_jobs(missed.into_iter().map(|(kind, _)| kind).collect(), Trigger::Missed).await;
     }
 
     /// The host's calendar is so far ahead of the world's time from now on.
@@ -149,19 +165,18 @@ impl World {
         let finished = slot.run.await.expect("a job has no bugs");
         self.runs += 1;
         self.try_again(&finished);
+        match (kind, finished.outcome) {
+            (JobKind::Push | JobKind::Balances, _) => self.plan_settle(0).await,
+            (JobKind::Settle, RunOutcome::Ok) => self.plan_settle(SETTLE_APART_MS).await,
+            (JobKind::Settle, _) => self.plan_settle(SETTLE_AGAIN_MS).await,
+            _ => {}
+        }
         if let Some(trigger) = slot.again {
             self.start_job(kind, trigger);
         }
         if let Some(kind) = finished.wakes {
             self.start_job(kind, Trigger::Outbox);
         }
-        let pause_ms = match (kind, finished.outcome) {
-            (JobKind::Push | JobKind::Balances, _) => 0,
-            (JobKind::Settle, RunOutcome::Ok) => SETTLE_APART_MS,
-            (JobKind::Settle, _) => SETTLE_AGAIN_MS,
-            _ => return,
-        };
-        self.plan_settle(pause_ms).await;
     }
 
     async fn plan_settle(&mut self, pause_ms: i64) {
