@@ -472,6 +472,7 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "INSERT INTO warehouse (id, name, contact, exchange_id) VALUES (1, 'n', '{', 1)",
         ),
         ("exchange_set_aside", EXCHANGE_SET_ASIDE),
+        ("session_fold", "INSERT INTO session (boot_id, version, started_ms, fold) VALUES ('b', 'v', 1, -1)"),
         ("snapshot_pruned_to", "INSERT INTO snapshot VALUES (1, 1, 2, 0)"),
         ("snapshot_by_size", "INSERT INTO snapshot VALUES (1, 1, 1, 2)"),
         ("sales_order_is_complete", "INSERT INTO sales_order VALUES (1, 1, 1, 1, 2, NULL)"),
