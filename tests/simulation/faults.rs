@@ -20,8 +20,8 @@ const ROUNDS: i64 = 12;
 const SHIPPED: i64 = 2;
 
 /// One order with its wishes.
-struct Parcel {
-    order: i64,
+pub struct Parcel {
+    pub order: i64,
     shipment: String,
     tracking: String,
 }
@@ -107,7 +107,7 @@ async fn storm(seed: u64, dies: Dies) -> BTreeMap<Mishap, usize> {
 
 impl World {
     /// An order, and the wishes to ship a part of it with a number; none where too little is there.
-    async fn parcel(&mut self, (sku, _): &Cell) -> Option<Parcel> {
+    pub async fn parcel(&mut self, (sku, _): &Cell) -> Option<Parcel> {
         if self.audit().books.ordered(sku, 3 * SHIPPED).is_empty() {
             return None;
         }
