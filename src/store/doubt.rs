@@ -32,9 +32,11 @@ pub struct DoubtRow {
     pub exchange_id: i64,
     /// When that was sent.
     pub sent_ms: i64,
+    /// The same since the machine's boot, if that is the one of the newest session.
+    pub sent_moment: Option<i64>,
     /// What was kept with the claim, as JSON.
     pub claimed: Option<String>,
-    /// The looks since, oldest first, as JSON `[[milliseconds, what it showed], …]`.
+    /// The looks since, oldest first, as JSON `[[milliseconds, since boot likewise, what it showed], …]`.
     pub looks: String,
     /// The product of the cell it wrote.
     pub product: Option<i64>,
@@ -67,13 +69,19 @@ pub struct AdoptionRow {
 /// Wishes that were sent, with what is known of it. A call's fold and warehouse name one cell, since twins never share
 /// a call.
 pub(super) const DOUBTS: &str = "
-SELECT o.id, o.key, o.kind, o.body, o.state, o.reason, o.detail, o.exchange_id, e.sent_ms, d.claimed,
-       (SELECT coalesce(json_group_array(json_array(l.sent_ms, json(l.shown))), '[]')
-        FROM (SELECT sent_ms, shown FROM look WHERE wish_id = o.id AND exchange_id > o.exchange_id
-              ORDER BY exchange_id) l) AS looks,
+SELECT o.id, o.key, o.kind, o.body, o.state, o.reason, o.detail, o.exchange_id, e.sent_ms,
+       iif(s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1), e.sent_moment, NULL) AS sent_moment,
+       d.claimed,
+       (SELECT coalesce(json_group_array(json_array(l.sent_ms, l.sent_moment, json(l.shown))), '[]')
+        FROM (SELECT k.sent_ms, k.shown,
+                     iif(ks.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1), ke.sent_moment, NULL)
+                         AS sent_moment
+              FROM look k JOIN exchange ke ON ke.id = k.exchange_id JOIN session ks ON ks.id = ke.session_id
+              WHERE k.wish_id = o.id AND k.exchange_id > o.exchange_id ORDER BY k.exchange_id) l) AS looks,
        w.product, w.sku AS cell_sku, w.warehouse_id, w.before, w.written
 FROM outbox o
 JOIN exchange e ON e.id = o.exchange_id
+JOIN session s ON s.id = e.session_id
 LEFT JOIN delivery d ON d.wish_id = o.id
 LEFT JOIN (SELECT w.exchange_id, w.product, p.sku, p.sku_fold, w.warehouse_id, w.before, w.written
            FROM cell_write w JOIN product p ON p.id = w.product) w

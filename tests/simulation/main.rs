@@ -19,6 +19,7 @@ mod auditor;
 mod books;
 mod calls;
 mod clock;
+mod clock_steps;
 mod faults;
 mod happen;
 mod judge;

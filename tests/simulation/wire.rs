@@ -42,6 +42,8 @@ struct Inner {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weather {
     pub storm: Storm,
+    /// What befalls every call that changes something, in a storm.
+    pub only: Option<Mishap>,
     /// Balances are read from a replica that is so far behind, ms.
     pub lag_ms: i64,
     /// The daemon has a key that nobody knows.
@@ -120,6 +122,7 @@ impl Inner {
         let weather = *self.weather.lock().unwrap();
         let before = before + weather.slowness;
         let mishap = weather.storm.draw(request.operation, &mut random);
+        let mishap = mishap.map(|drawn| weather.only.unwrap_or(drawn));
         let mut audit = self.audit.lock().unwrap();
         audit.befell(request.operation, mishap);
         let call = audit.sent(request, self.clock.now_ms(), mishap.is_some());

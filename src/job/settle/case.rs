@@ -3,7 +3,9 @@
 //! For a quantity that is a cell with all the wishes its entry carried; the call's other entries are its witnesses.
 
 use crate::job::deliver::Create;
-use crate::model::{ExchangeId, OrderId, Quantity, ShipmentId, ShipmentItemId, Sku, Timestamp, WishId};
+use crate::model::{
+    Clock, ExchangeId, OrderId, Quantity, ShipmentId, ShipmentItemId, Sku, Timestamp, WishId,
+};
 use crate::outbox::{self, Body, Reason, State};
 use crate::reconcile::doubt::{Look, Settlement, Witness, WriteInDoubt, quiet_quantity, settle_write};
 use crate::reconcile::shipment::ClaimedLine;
@@ -24,8 +26,10 @@ pub(super) struct Case {
     pub(super) key: String,
     /// The exchange that carried it.
     pub(super) exchange: ExchangeId,
-    /// When that was sent.
+    /// When that was sent, as the calendar was then.
     pub(super) sent_at: Timestamp,
+    /// The same on the calendar as it is now: what the quiet time is measured from.
+    since: Timestamp,
     /// What was sent.
     pub(super) what: What,
     /// Why it is in doubt, as far as that is known.
@@ -67,10 +71,32 @@ struct CreateClaim {
 /// A cell of a call: its exchange, product row and warehouse.
 type CellName = (i64, i64, i64);
 
+/// From moments of this boot to the calendar as it is now. A calendar that was set since would make the quiet time too
+/// short, and what is resent before the first request is carried out is done twice.
+#[derive(Clone, Copy)]
+pub(super) struct Calendar(Option<i64>);
+
+impl Calendar {
+    /// As the clocks are now.
+    pub(super) fn of(clock: &dyn Clock) -> Self {
+        Self(Some(clock.now().0.saturating_sub(clock.moment().0)))
+    }
+
+    /// As it was written down: for people, and for what is of another boot.
+    pub(super) fn as_written() -> Self {
+        Self(None)
+    }
+
+    fn at(self, written_ms: i64, moment: Option<i64>) -> Timestamp {
+        let shifted = self.0.zip(moment).map(|(ahead, moment)| moment.saturating_add(ahead));
+        Timestamp(shifted.unwrap_or(written_ms))
+    }
+}
+
 /// Everything in doubt.
-pub(super) async fn gather(store: &Store) -> Result<Vec<Case>, StoreError> {
+pub(super) async fn gather(store: &Store, calendar: Calendar) -> Result<Vec<Case>, StoreError> {
     let rows = store.doubt_list().await?;
-    let entries = entries(&rows);
+    let entries = entries(&rows, calendar);
     let (mut cases, mut cells) = (Vec::<Case>::new(), BTreeMap::<CellName, usize>::new());
     for row in rows.iter().filter(|row| row.state == State::InDoubt.as_str()) {
         if let Some(name) = cell_name(row) {
@@ -80,7 +106,7 @@ pub(super) async fn gather(store: &Store) -> Result<Vec<Case>, StoreError> {
             }
             cells.insert(name, cases.len());
         }
-        cases.push(Case::of(row, &entries));
+        cases.push(Case::of(row, &entries, calendar));
     }
     Ok(cases)
 }
@@ -90,9 +116,9 @@ fn cell_name(row: &DoubtRow) -> Option<CellName> {
 }
 
 /// Every entry of the calls in doubt, as it was last seen.
-fn entries(rows: &[DoubtRow]) -> BTreeMap<CellName, Witness> {
+fn entries(rows: &[DoubtRow], calendar: Calendar) -> BTreeMap<CellName, Witness> {
     let entry = |row: &DoubtRow| {
-        let now = quantities(&looks(row)).last().and_then(|look| look.quantity);
+        let now = quantities(&looks(row, calendar)).last().and_then(|look| look.quantity);
         let target = Quantity(row.written?);
         Some((cell_name(row)?, Witness { before: row.before.map(Quantity), target, now }))
     };
@@ -100,16 +126,17 @@ fn entries(rows: &[DoubtRow]) -> BTreeMap<CellName, Witness> {
 }
 
 impl Case {
-    fn of(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Self {
+    fn of(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>, calendar: Calendar) -> Self {
         Self {
             wishes: vec![WishId(row.id)],
             key: row.key.clone(),
             exchange: ExchangeId(row.exchange_id),
             sent_at: Timestamp(row.sent_ms),
+            since: calendar.at(row.sent_ms, row.sent_moment),
             what: what(row, entries).unwrap_or(What::Lost),
             reason: row.reason.clone(),
             said: row.detail.clone(),
-            looks: looks(row),
+            looks: looks(row, calendar),
         }
     }
 
@@ -117,7 +144,7 @@ impl Case {
     /// known.
     pub(super) fn judge(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {
         let quiet = if self.was_answered() { Duration::ZERO } else { quiet_quantity(timeout) };
-        let sent_at = self.sent_at;
+        let sent_at = self.since;
         match &self.what {
             What::Cell { write, witnesses, .. } => {
                 let write = WriteInDoubt { before: write.before, target: write.written, sent_at, quiet };
@@ -199,8 +226,9 @@ fn cell(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Option<What> {
 }
 
 /// The looks of a row, oldest first.
-fn looks(row: &DoubtRow) -> Vec<(Timestamp, Value)> {
-    serde_json::from_str(&row.looks).unwrap_or_default()
+fn looks(row: &DoubtRow, calendar: Calendar) -> Vec<(Timestamp, Value)> {
+    let looks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.looks).unwrap_or_default();
+    looks.into_iter().map(|(sent_ms, moment, shown)| (calendar.at(sent_ms, moment), shown)).collect()
 }
 
 fn quantities(looks: &[(Timestamp, Value)]) -> Vec<Look> {

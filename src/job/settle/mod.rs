@@ -14,7 +14,7 @@ mod decide;
 mod look;
 mod readback;
 
-use self::case::Case;
+use self::case::{Calendar, Case};
 use super::{Context, JobError, Report};
 use crate::model::{ExchangeId, JobKind, RunId, Timestamp, WishId};
 use crate::reconcile::doubt::Settlement;
@@ -37,11 +37,11 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
     let mut tally = Tally::default();
     adopt::run(context, run, &mut tally).await?;
     let now = context.now();
-    let cases = case::gather(&context.store).await?;
+    let cases = gather(context).await?;
     let is_due = |case: &&Case| next_look(case, context).is_some_and(|at| at <= now);
     let due: Vec<&Case> = cases.iter().filter(is_due).collect();
     look::at(context, run, &due, &mut tally).await?;
-    for case in case::gather(&context.store).await? {
+    for case in gather(context).await? {
         decide::decide(context, &case, &mut tally).await?;
     }
     readback::run(context, run, &mut tally).await?;
@@ -56,10 +56,10 @@ pub(super) async fn look_back(
     exchange: ExchangeId,
 ) -> Result<Tally, JobError> {
     let mut tally = Tally::default();
-    let cases = case::gather(&context.store).await?;
+    let cases = gather(context).await?;
     let mine: Vec<&Case> = cases.iter().filter(|case| case.exchange == exchange).collect();
     look::at(context, run, &mine, &mut tally).await?;
-    for case in case::gather(&context.store).await?.iter().filter(|case| case.exchange == exchange) {
+    for case in gather(context).await?.iter().filter(|case| case.exchange == exchange) {
         decide::decide(context, case, &mut tally).await?;
     }
     Ok(tally)
@@ -71,7 +71,7 @@ pub async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
     if !context.store.adoption_list().await?.is_empty() {
         return Ok(Some(context.now()));
     }
-    let cases = case::gather(&context.store).await?;
+    let cases = gather(context).await?;
     let looks = cases.iter().filter_map(|case| next_look(case, context));
     Ok(looks.chain(context.store.readback_due().await?).min())
 }
@@ -88,7 +88,7 @@ pub async fn wait(
         let words = format!("shipment {} is about to be compared with what was sent", asked.shipment_id);
         return Ok(Some((words, Some(now))));
     }
-    let cases = case::gather(store).await?;
+    let cases = case::gather(store, Calendar::as_written()).await?;
     let case = cases.iter().find(|case| case.wishes.contains(&wish));
     Ok(case.map(|case| match case.judge(timeout, now) {
         Settlement::LookAgain { not_before } if not_before <= now => {
@@ -101,6 +101,10 @@ pub async fn wait(
         Settlement::NotLanded => ("nothing: the looks show that it was not done".into(), Some(now)),
         Settlement::Undecided { detail, .. } => (format!("a person's word: {detail}"), None),
     }))
+}
+
+async fn gather(context: &Context) -> Result<Vec<Case>, StoreError> {
+    case::gather(&context.store, Calendar::of(&*context.clock)).await
 }
 
 fn next_look(case: &Case, context: &Context) -> Option<Timestamp> {

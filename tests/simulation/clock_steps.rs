@@ -1,0 +1,45 @@
+//! A host whose calendar is set while a create is on its way: what was decided by the calendar would be decided too early.
+
+use super::books::Cell;
+use super::clock::START_MS;
+use super::seed;
+use super::storm::{Mishap, Storm};
+use super::wire::Weather;
+use super::world::{Plan, World};
+use tallyd::model::JobKind;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// The caller gives up after 30 s, and the service carries the call out up to 29 s later. In between the calendar is set
+/// an hour ahead, so that by it the quiet time of ten minutes is over.
+#[tokio::test]
+async fn a_calendar_set_ahead_ships_nothing_twice() {
+    for seed in seed()..seed() + 6 {
+        let polls = Vec::new();
+        let config = String::new();
+        let plan =
+            Plan { seed, skus: 12, warehouses: 1, config, begins_ms: START_MS, polls, is_scheduled: false };
+        let mut world = World::open(plan).await;
+        let stock = world.stock().await;
+        let (full, _): (Cell, i64) =
+            stock.into_iter().max_by_key(|(_, units)| *units).expect("a shop has goods");
+        let always = Storm { writes: 100, reads: 0 };
+        world.wire.change(|weather| {
+            *weather = Weather { storm: always, only: Some(Mishap::Late), ..Weather::default() }
+        });
+        let parcel = world.parcel(&full).await.expect("it has enough of something");
+        let at = world.clock.now_ms() + 31_000;
+        world.go_on_to(at).await;
+        world.wire.storm(Storm::default());
+        world.set_calendar(HOUR_MS);
+        for _ in 0..3 {
+            world.run_now(JobKind::Settle).await;
+            let at = world.clock.now_ms() + 5_000;
+            world.go_on_to(at).await;
+        }
+        let at = world.clock.now_ms() + HOUR_MS;
+        world.go_on_to(at).await;
+        let shipped = world.audit().shipped.get(&parcel.order).cloned().unwrap_or_default();
+        assert_eq!(shipped.len(), 1, "seed {seed}: {shipped:?}");
+    }
+}
