@@ -76,6 +76,7 @@ pub use belonging::Belonging;
 pub use brake::TripRow;
 pub use cells::{CellRow, CellWrite};
 pub use claimed::{CELL_ENDED, CELL_LANDED};
+
 pub use delivery::{Kept, NamedWish};
 pub use doubt::{AdoptionRow, DoubtRow};
 pub use error::StoreError;
@@ -110,7 +111,7 @@ pub use storefronts::{StorefrontFact, StorefrontRow, TemplateFact, TemplateRow};
 pub use story::{CandidateRow, DecisionRow, MoveRow};
 pub use suppliers::{SupplierFact, SupplierRow};
 pub use telling::{ToldExchange, ToldRow, ToldWish};
-pub use tracked::{OrderRow, QUIET_AFTER, QUIET_LOOK, Stalest};
+pub use tracked::{OrderRow, QUIET_AFTER, QUIET_LOOK, SKU_LEARNT, Stalest};
 pub use verify::{MirrorAge, VerifyRow};
 pub use vouched::Vouched;
 pub use warehouses::{WarehouseFact, WarehouseRow};

@@ -10,7 +10,7 @@ use super::event::RESOLVED;
 use super::outbox::{COLUMNS, Verdict, WishRow};
 use super::{StoreError, Write};
 use crate::model::{ExchangeId, Position, Quantity, Timestamp, WishId};
-use crate::outbox::{Reason, Resolution, Stand, State, Step};
+use crate::outbox::{self, Body, Reason, Resolution, Stand, State, Step};
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use std::time::Duration;
@@ -117,6 +117,9 @@ impl Write {
             let exchange = ExchangeId(row.exchange_id);
             self.cell_landed(exchange, Timestamp(row.sent_ms), cell, at).await?;
         }
+        if end.landed {
+            self.made(&entry, at).await?;
+        }
         let reason = end.reason.map(Reason::as_str);
         let verdict = |row: &DoubtRow| Verdict::new(WishId(row.id), end.to, reason, end.detail);
         let moves: Vec<Verdict> = entry.iter().map(verdict).collect();
@@ -124,6 +127,16 @@ impl Write {
         self.adoption_end(WishId(wish.id)).await?;
         self.cells_free(at).await?;
         Ok(Resolved { keys, state: end.to, next: end.detail.into() })
+    }
+
+    /// What was made is followed from now on, as if its answer had come.
+    async fn made(&mut self, entry: &[DoubtRow], at: Timestamp) -> Result<(), StoreError> {
+        for row in entry {
+            if let Ok(Body::ProductCreate(create)) = outbox::parse(&row.kind, &row.body) {
+                self.learnt_sku_made(ExchangeId(row.exchange_id), &create.sku, at).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The wishes that stand in the wish's place: those of the same cell in the same call.

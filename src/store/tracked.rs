@@ -7,6 +7,9 @@ use crate::model::{ExchangeId, OrderId, Position, Sku, Timestamp, time};
 use sqlx::FromRow;
 use std::time::Duration;
 
+/// The kind of event by which a SKU is learnt whose create proved to be done although its answer is lost.
+pub const SKU_LEARNT: &str = "sku.learnt";
+
 /// What said nothing new for so long is read less often (rules.md 36): an order that never closes, a shipment nobody
 /// confirms. Long enough for a weekend, so that Monday's work finds Friday's orders fresh.
 pub const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
@@ -170,6 +173,25 @@ impl Write {
         let sql = "INSERT INTO learnt_sku (sku, exchange_id) SELECT value, ?2 FROM json_each(?1)";
         let done = sqlx::query(sql).bind(json).bind(exchange.0).execute(&mut *self.tx).await;
         Ok(done.doing("note the SKUs that were met")?.rows_affected())
+    }
+
+    /// Learns the SKU of a product that a create in doubt proved to have made, with the event that a replay learns it from.
+    pub async fn learnt_sku_made(
+        &mut self,
+        exchange: ExchangeId,
+        sku: &Sku,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let detail = serde_json::json!({"exchange_id": exchange.0}).to_string();
+        self.event_append(at, SKU_LEARNT, sku.as_str(), Some(&detail)).await?;
+        self.learnt_sku_add(exchange, std::slice::from_ref(sku)).await.map(drop)
+    }
+
+    /// Folds that event in again.
+    pub async fn learnt_sku_refold(&mut self, sku: &str, detail: &str) -> Result<(), StoreError> {
+        let sql = "INSERT INTO learnt_sku (sku, exchange_id) SELECT ?1, ?2->>'exchange_id'";
+        let done = sqlx::query(sql).bind(sku).bind(detail).execute(&mut *self.tx).await;
+        done.map(drop).doing("note a SKU that was made")
     }
 
     /// Tracks orders; the number that were not tracked before is returned.

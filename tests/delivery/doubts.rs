@@ -300,6 +300,12 @@ async fn a_lost_create_is_found_by_its_name_and_made_once() {
             assert_eq!(dock.calls(operation), n + 1, "{kind} {fault}");
         }
     }
+    let made =
+        dock.number("SELECT count(*) FROM outbox WHERE kind = 'product.create' AND state = 'applied'").await;
+    assert_eq!(
+        dock.number("SELECT count(*) FROM learnt_sku l JOIN outbox o ON o.body->>'Sku' = l.sku").await,
+        made
+    );
 }
 
 #[tokio::test]

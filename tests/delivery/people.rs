@@ -202,6 +202,7 @@ async fn a_lost_create_is_applied_or_made_on_a_persons_word() {
         }
         assert_eq!(dock.calls(operation), 3, "two lost, and the one that had not landed again: {kind}");
     }
+    assert_eq!(dock.number("SELECT count(*) FROM tracked_sku WHERE sku IN ('N before', 'N after')").await, 2);
 }
 
 /// A count that others moved away from, under the policy that asks.

@@ -4,7 +4,7 @@ use super::Tally;
 use super::case::{Case, What};
 use crate::job::{Context, JobError, tell};
 use crate::model::WishId;
-use crate::outbox::{Reason, State};
+use crate::outbox::{Body, Reason, State};
 use crate::reconcile::doubt::Settlement;
 use crate::store::{Durability, Verdict};
 use crate::telemetry::event;
@@ -53,6 +53,9 @@ async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<boo
     }
     if let What::Cell { write: cell, .. } = &case.what {
         write.cell_landed(case.exchange, case.sent_at, cell, now).await?;
+    }
+    if let What::Create { body: Body::ProductCreate(create), .. } = &case.what {
+        write.learnt_sku_made(case.exchange, &create.sku, now).await?;
     }
     if let (Some(id), Some(wish)) = (made, case.wishes.first()) {
         write.delivery_made(*wish, id).await?;
