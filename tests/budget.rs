@@ -30,7 +30,7 @@ async fn slow_backlog(latency_ms: u64) -> (World, Vec<(String, i64, i64)>) {
 
 #[tokio::test]
 async fn the_next_page_is_read_while_calls_fly_and_the_calls_stay_as_few_as_can_be() {
-    let (world, cells) = slow_backlog(150).await;
+    let (world, cells) = slow_backlog(400).await;
     world.once().await;
     let calls = world.sandbox.calls();
     let of = |operation: &'static str| calls.iter().filter(move |call| call.operation == operation);
@@ -199,4 +199,75 @@ async fn nothing_is_read_before_its_turn_while_half_of_the_quota_is_used() {
     assert!(job::read_early(daemon.context()).await.unwrap().is_none());
     assert_eq!(world.calls(BALANCES), calls);
     assert_eq!(world.number("SELECT count(*) FROM run").await, 1, "and nothing is journalled");
+}
+
+/// What the program prints beside the world's database; it must end with `code`.
+async fn printed(world: &World, more: &str, args: &[&str], code: i32) -> String {
+    let file = world.path.with_file_name("tallyd.toml");
+    std::fs::write(&file, world.toml(more)).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tallyd"));
+    command.arg("--config").arg(file).args(args).env_clear();
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_says_how_old_facts_can_get_and_what_gives_way_first() {
+    let options = Options { skus: 40, orders: 6, calls_per_minute: 0, ..Options::default() };
+    let extra = "[jobs.balances]\nschedule = \"*/10 * * * * *\"\nskus_per_call = 1\n";
+    let world = World::with(options, extra).await;
+    world.track_all().await;
+    let tight = printed(&world, "[limits]\ncalls_per_minute = 60\n", &["check"], 0).await;
+    assert!(tight.contains("the schedules do NOT fit: balances gives way first"), "{tight}");
+    let roomy = printed(&world, "", &["check"], 0).await;
+    assert!(!roomy.contains("do NOT fit") && roomy.contains("headroom"), "{roomy}");
+    let of_orders = roomy.lines().rfind(|line| line.starts_with("order_lines")).unwrap();
+    assert!(
+        of_orders.contains("3.0") && of_orders.ends_with("4 min"),
+        "two intervals, six calls: {of_orders}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_has_the_last_hour_by_lane_and_operation_and_when_a_line_of_the_ledger_is_reached() {
+    let limits = "[limits]\ncalls_per_minute = 6000\nbad_requests_per_day = 10\n";
+    let options = Options { skus: 40, orders: 0, calls_per_minute: 0, ..Options::default() };
+    let world = World::with(options, limits).await;
+    let queue = "GET /api/Company/WorkQueue";
+    world.post("/_sandbox/faults", &json!([{"Operation": queue, "Status": 400, "Times": 3}])).await;
+    let daemon = world.daemon().await;
+    for _ in 0..4 {
+        job::run(daemon.context(), JobKind::WorkQueue, Trigger::Schedule).await.unwrap();
+    }
+    drop(daemon);
+    let text = printed(&world, "", &["status"], 0).await;
+    let row = text.lines().find(|line| line.contains(queue)).unwrap();
+    assert_eq!(
+        row.split_whitespace().collect::<Vec<_>>(),
+        ["poll", "GET", "/api/Company/WorkQueue", "4", "0"]
+    );
+    assert!(text.contains("at the last hour's rate (3) pushes stop at "), "{text}");
+    assert!(!text.contains('▁'), "bars are for terminals");
+    let json: serde_json::Value =
+        serde_json::from_str(&printed(&world, "", &["status", "--json"], 0).await).unwrap();
+    let hour = json!([{"lane": "poll", "operation": queue, "calls": 4, "throttled": 0}]);
+    assert_eq!(json["budget"]["last_hour"], hour);
+    assert_eq!(json["budget"]["bad_requests"]["soft_line"], 6);
+    assert!(json["budget"]["bad_requests"]["soft_line_at"].is_string(), "{}", json["budget"]);
+}
+
+#[tokio::test]
+async fn a_page_that_is_too_much_is_halved_and_what_worked_is_remembered() {
+    for status in [413, 500] {
+        let options = Options { skus: 60, orders: 0, calls_per_minute: 0, ..Options::default() };
+        let world = World::with(options, "[jobs.balances]\nskus_per_call = 60\n").await;
+        world.track_all().await;
+        world.post("/_sandbox/faults", &json!([{"Operation": BALANCES, "Status": status, "Times": 1}])).await;
+        scheduled(&world, JobKind::Balances).await;
+        assert_eq!(world.calls(BALANCES), 3, "60 failed with {status}, 30 and 30 did not");
+        assert_eq!(world.number("SELECT size FROM page_size").await, 30);
+        scheduled(&world, JobKind::Balances).await;
+        assert_eq!(world.calls(BALANCES), 5, "the next begins with 30");
+    }
 }
