@@ -19,6 +19,7 @@ mod once;
 mod settings;
 mod start;
 mod supervise;
+mod turns;
 
 pub use answer::{Question, Ran};
 pub use ask::{AskError, ask, find_products, prove_keys, read_components, run_job, verify};
@@ -27,6 +28,7 @@ pub use notify::reload_refused;
 pub use once::Once;
 pub use settings::limits;
 pub use start::{Daemon, StartError};
+pub use turns::Turns;
 
 use crate::config::Config;
 use crate::job::{self, JobError, Preview};

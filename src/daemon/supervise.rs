@@ -7,16 +7,16 @@
 use super::answer::Desk;
 use super::early::Early;
 use super::keys::Prober;
+use super::turns::Turns;
 use super::{metrics, notify};
 use crate::config::{Config, KeySource};
 use crate::job::{self, Context, Finished};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Position, Timestamp, Trigger, WishId};
-use crate::outbox::Delays;
 use crate::schedule::{Pulse, Schedule};
 use crate::store::{Durability, StoreError, Watch};
 use crate::telemetry::event;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -62,16 +62,11 @@ pub(super) struct Supervisor {
     pulse: Pulse,
     metrics: Option<(PathBuf, u32)>,
     runs: JoinSet<Result<Finished, StoreError>>,
-    /// Running jobs, and the trigger to run them again with.
-    slots: BTreeMap<JobKind, Option<Trigger>>,
+    turns: Turns<Instant>,
     seen: WishId,
     /// The next look at the outbox, and the looks that follow it.
     look: Option<(Instant, &'static [Duration])>,
     push_at: Option<Instant>,
-    /// Jobs that failed, when they are run again, and the delays after that.
-    retries: BTreeMap<JobKind, (Instant, Delays)>,
-    /// Jobs that the refused key stopped: they run as soon as it works again.
-    refused: BTreeSet<JobKind>,
     /// When a wish in doubt may be looked at again.
     settle_at: Option<Instant>,
     /// The last word of a person that was heard.
@@ -100,12 +95,10 @@ impl Supervisor {
             pulse,
             metrics: begin.metrics,
             runs: JoinSet::new(),
-            slots: BTreeMap::new(),
+            turns: Turns::default(),
             seen: WishId(0),
             look: None,
             push_at: None,
-            retries: BTreeMap::new(),
-            refused: BTreeSet::new(),
             settle_at: None,
             heard: Position(0),
             desk: Desk::default(),
@@ -129,8 +122,7 @@ impl Supervisor {
         let mut stale_look = Instant::now() + STALE_LOOK;
         while !stop.is_cancelled() {
             let look = self.look.map(|(at, _)| at);
-            let retry = self.retries.values().map(|(at, _)| *at).min();
-            let due = [look, self.push_at, retry, self.settle_at, self.prober.due()];
+            let due = [look, self.push_at, self.turns.next_retry(), self.settle_at, self.prober.due()];
             let wake =
                 due.into_iter().flatten().fold(feed.min(stale_look).min(self.early.due()), Instant::min);
             tokio::select! {
@@ -163,12 +155,10 @@ impl Supervisor {
                 survived(self.look_for_wishes().await)?;
             }
             self.begin_due(now);
-            let kind = JobKind::Balances;
-            let is_busy = self.slots.contains_key(&kind) || self.retries.contains_key(&kind);
-            self.early.look(&self.context, now, is_busy);
+            self.early.look(&self.context, now, self.turns.is_taken(JobKind::Balances));
             survived(self.prober.look(&self.context).await)?;
             if self.prober.healed() {
-                for kind in std::mem::take(&mut self.refused) {
+                for kind in self.turns.healed() {
                     self.begin(kind, Trigger::Retry);
                 }
             }
@@ -218,14 +208,12 @@ impl Supervisor {
     }
 
     fn begin(&mut self, kind: JobKind, trigger: Trigger) {
-        if let Some(again) = self.slots.get_mut(&kind) {
-            *again = Some(trigger);
+        if !self.turns.begin(kind, trigger) {
             if kind == JobKind::Push {
                 self.context.wishes_came();
             }
             return;
         }
-        self.slots.insert(kind, None);
         let context = self.context.clone();
         self.runs.spawn(async move { job::run(&context, kind, trigger).await });
     }
@@ -235,13 +223,7 @@ impl Supervisor {
             self.push_at = None;
             self.begin(JobKind::Push, Trigger::Outbox);
         }
-        let due: Vec<JobKind> =
-            self.retries.iter().filter(|(_, (at, _))| now >= *at).map(|(kind, _)| *kind).collect();
-        for kind in due {
-            // It is put off until the run says how it went.
-            if let Some((at, _)) = self.retries.get_mut(&kind) {
-                *at = now + STALE_LOOK;
-            }
+        for kind in self.turns.retries_due(now, now + STALE_LOOK) {
             self.begin(kind, Trigger::Retry);
         }
         if self.settle_at.is_some_and(|at| now >= at) {
@@ -269,10 +251,15 @@ impl Supervisor {
             Ok(finished) => finished?,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
-        let retry = self.retry_later(&finished);
+        if finished.refused {
+            self.prober.refused();
+        }
+        let (again, retry) = self
+            .turns
+            .ended(finished.kind, finished.outcome, finished.refused, |delay| Instant::now() + delay);
         finished.say_failed(retry);
         notify::status(&format!("{}: {}", finished.kind, finished.summary));
-        if let Some(Some(trigger)) = self.slots.remove(&finished.kind) {
+        if let Some(trigger) = again {
             self.begin(finished.kind, trigger);
         }
         self.follow(&finished).await
@@ -293,32 +280,10 @@ impl Supervisor {
         survived(self.plan_settle(pause).await)
     }
 
-    /// A job that failed is run again, slower each time: a daily one must not wait for tomorrow, and nobody else would
-    /// wake a push. How long it waits is returned; one that the refused key stopped waits for the key.
-    fn retry_later(&mut self, finished: &Finished) -> Option<Duration> {
-        let kind = finished.kind;
-        if finished.refused {
-            self.prober.refused();
-            self.refused.insert(kind);
-        }
-        match finished.outcome {
-            RunOutcome::Partial | RunOutcome::Failed if !finished.refused => {
-                let delays = self.retries.remove(&kind).map(|(_, delays)| delays);
-                let mut delays = delays.unwrap_or_else(|| first_delays(kind));
-                let delay = delays.next()?;
-                self.retries.insert(kind, (Instant::now() + delay, delays));
-                Some(delay)
-            }
-            RunOutcome::Ok | RunOutcome::Interrupted | RunOutcome::Partial | RunOutcome::Failed => {
-                self.retries.remove(&kind);
-                None
-            }
-        }
-    }
-
     /// What follows a look that read before the turn; it may have shown what must be looked at twice.
     async fn read_early(&mut self, read: Result<Option<Finished>, StoreError>) -> Result<(), StoreError> {
         let Some(finished) = read? else { return Ok(()) };
+        finished.say_failed(None);
         if finished.refused {
             self.prober.refused();
         }
@@ -433,9 +398,4 @@ fn survived(result: Result<(), StoreError>) -> Result<(), StoreError> {
 fn after(delays: &'static [Duration]) -> Option<(Instant, &'static [Duration])> {
     let (first, rest) = delays.split_first()?;
     Some((Instant::now() + *first, rest))
-}
-
-/// Wishes wait for nothing but their turn; a poll that failed costs quota each time.
-fn first_delays(kind: JobKind) -> Delays {
-    if kind == JobKind::Push { Delays::concurrency() } else { Delays::probe() }
 }

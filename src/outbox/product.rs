@@ -147,9 +147,11 @@ fn product(fields: &Fields<'_>) -> Result<Sku, Rejection> {
     fields.required("Name", fields.text("Name")?)?;
     fields.word("Type", &["Product", "Kit", "Built"])?;
     fields.whole("QuantityOnHand", QUANTITIES)?;
-    for flag in FLAGS {
+    for flag in FLAGS.into_iter().chain(["IsActive"]) {
         fields.flag(flag)?;
     }
+    given(fields, "Id")?;
+    given(fields, "CompanyId")?;
     if fields.flag("IsVariation")? == Some(true) && fields.flag("IsParent")? == Some(true) {
         return Err(bad(
             "`IsVariation` and `IsParent` are both true; a product is at most one of them".into()
@@ -160,10 +162,16 @@ fn product(fields: &Fields<'_>) -> Result<Sku, Rejection> {
     Ok(sku)
 }
 
+/// An id that the service gives: a whole number wherever it stands, needed or not.
+fn given(fields: &Fields<'_>, name: &str) -> Result<(), Rejection> {
+    fields.whole(name, i64::MIN..=i64::MAX).map(drop)
+}
+
 /// The parts of a product the document gives shapes for.
 fn details(fields: &Fields<'_>) -> Result<(), Rejection> {
     if let Some(identifiers) = fields.object("Identifiers")? {
         identifiers.texts(&["UPC", "EAN", "ISBN", "GTIN"])?;
+        given(&identifiers, "ProductId")?;
     }
     if let Some(attributes) = fields.object("GlobalListingAttributes")? {
         attributes.texts(&["SoldAsName", "ShortDescription", "LongDescription"])?;
@@ -174,10 +182,13 @@ fn details(fields: &Fields<'_>) -> Result<(), Rejection> {
         supplier.id("SupplierId")?;
         supplier.texts(&["Sku"])?;
         supplier.number("Price")?;
+        supplier.flag("IsOutOfStock")?;
+        supplier.flag("IsOrderedByCase")?;
     }
     for image in fields.list("Images")?.unwrap_or_default() {
         image.texts(&["MIMEType", "Url"])?;
         image.whole("DisplayOrder", i64::MIN..=i64::MAX)?;
+        given(&image, "Id")?;
     }
     Ok(())
 }

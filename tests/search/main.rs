@@ -14,10 +14,12 @@
 mod explorer;
 mod limiter;
 mod outbox;
+mod runs;
 
 use explorer::{Explored, Machine, Violation, explore};
 use limiter::Callers;
 use outbox::{Fault, Wishes};
+use runs::Jobs;
 use std::time::Instant;
 use tallyd::model::{Lane, Operation};
 use tallyd::outbox::Kind;
@@ -87,4 +89,18 @@ fn a_planted_fault_in_the_limiter_is_found() {
     assert!(planted(NoTimers).contains("starves"));
     assert!(planted(Forgets).contains("places held"));
     assert!(planted(OneMorePlace).contains("places held"));
+}
+
+#[test]
+fn no_two_runs_of_a_job_and_none_left_running() {
+    let is_long = std::env::var("TALLYD_SEARCH").is_ok_and(|how| how == "long");
+    searched("runs", &Jobs::new(None, if is_long { 5 } else { 3 }));
+}
+
+#[test]
+fn a_planted_fault_in_the_runs_is_found() {
+    let planted = |fault| found(&Jobs::new(Some(fault), 3)).why;
+    assert!(planted(runs::Fault::NoTurn).contains("at once"));
+    assert!(planted(runs::Fault::NoMending).contains("the book has"));
+    assert!(planted(runs::Fault::ForgetsTriggers).contains("came to nothing"));
 }

@@ -57,6 +57,17 @@ fn a_product_needs_a_sku_and_a_name_and_keeps_the_documents_rules() {
             Some("`GlobalListingAttributes.Condition`"),
         ),
         (json!({"Sku": "A", "Name": "Lamp", "Identifiers": {"UPC": 12}}), Some("`Identifiers.UPC` is 12")),
+        (json!({"Sku": "A", "Name": "Lamp", "IsActive": 0}), Some("`IsActive` is 0")),
+        (json!({"Sku": "A", "Name": "Lamp", "Id": "10"}), Some("`Id` is \"10\"")),
+        (
+            json!({"Sku": "A", "Name": "Lamp", "SupplierInformation": {"IsOutOfStock": "no"}}),
+            Some("`SupplierInformation.IsOutOfStock`"),
+        ),
+        (
+            json!({"Sku": "A", "Name": "Lamp", "Identifiers": {"ProductId": "x"}}),
+            Some("`Identifiers.ProductId`"),
+        ),
+        (json!({"Sku": "A", "Name": "Lamp", "Images": [{"Id": 1.5}]}), Some("`Images[0].Id` is 1.5")),
     ];
     for (body, expected) in cases {
         let detail = parse("product.create", &body.to_string()).err().map(|rejection| rejection.detail);
