@@ -9,6 +9,8 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::expect_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
     reason = "a target ends the test at a surprise"
 )]
 

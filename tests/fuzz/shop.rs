@@ -72,7 +72,7 @@ async fn make() -> Known {
         Shop { core: Core::open(&options(file.clone()), Clock::from_source(|| NOW_MS)).await.unwrap(), file };
     let list = async |path: &str| shop.ok("GET", path, Value::Null).await["data"].take();
     let houses = list("/api/Warehouses").await;
-    let warehouses: Vec<i64> = houses.as_array().unwrap().iter().map(|house| id(house)).collect();
+    let warehouses: Vec<i64> = houses.as_array().unwrap().iter().map(id).collect();
     let (supplier, storefront) =
         (id(&list("/api/Suppliers").await[0]), id(&list("/api/storefronts").await[0]));
     let links: Vec<Value> =

@@ -10,6 +10,7 @@
 //! arrives before it is given up or not at all, and a call that was given up is done within the grace time.
 
 use crate::explorer::Machine;
+use crate::shown::{renamed, without};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
@@ -468,13 +469,7 @@ fn settings(fault: Option<Fault>) -> Settings {
 /// The limiter's own words, with moments counted from now, calls named by their order, and without what is no state of
 /// it: the bells' waiters, and the pace's bucket, which its last pass and the rate tell.
 fn relative(shown: &str, now: i64) -> String {
-    let mut text = shown.to_owned();
-    for part in ["bell: Notify {", "bucket: RateLimiter {"] {
-        while let Some(at) = text.find(part) {
-            let end = at + part.len() + closing(&text[at + part.len()..]);
-            text.replace_range(at..end, "");
-        }
-    }
+    let text = without(&without(shown, "bell: Notify {"), "bucket: RateLimiter {");
     let mut numbers = Vec::new();
     renamed(&text, "Number(", |number| {
         numbers.push(number);
@@ -487,28 +482,6 @@ fn relative(shown: &str, now: i64) -> String {
     let text = renamed(&text, "Timestamp(", |at| at - now);
     let text = renamed(&text, "joined: ", |_| 0);
     renamed(&text, "Moment(", |at| at - now)
-}
-
-/// Where the brace that is open is closed.
-fn closing(text: &str) -> usize {
-    let mut depth = 1;
-    let end = text.char_indices().find(|(_, c)| {
-        depth += i32::from(*c == '{') - i32::from(*c == '}');
-        depth == 0
-    });
-    end.map_or(text.len(), |(at, _)| at + 1)
-}
-
-/// Every number behind `name`, by another.
-fn renamed(text: &str, name: &str, mut other: impl FnMut(i64) -> i64) -> String {
-    let mut parts = text.split(name);
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let end = part.find(|c: char| !(c.is_ascii_digit() || c == '-')).unwrap_or(part.len());
-        let number = part[..end].parse().map_or(0, &mut other);
-        out.push_str(&format!("{name}{number}{}", &part[end..]));
-    }
-    out
 }
 
 /// A clock that stands until it is moved.

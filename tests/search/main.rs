@@ -8,6 +8,8 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::expect_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
     reason = "a helper of a test may end the test"
 )]
 
@@ -15,6 +17,7 @@ mod explorer;
 mod limiter;
 mod outbox;
 mod runs;
+mod shown;
 
 use explorer::{Explored, Machine, Violation, explore};
 use limiter::Callers;
@@ -94,7 +97,7 @@ fn a_planted_fault_in_the_limiter_is_found() {
 #[test]
 fn no_two_runs_of_a_job_and_none_left_running() {
     let is_long = std::env::var("TALLYD_SEARCH").is_ok_and(|how| how == "long");
-    searched("runs", &Jobs::new(None, if is_long { 5 } else { 3 }));
+    searched("runs", &Jobs::new(None, if is_long { 9 } else { 6 }));
 }
 
 #[test]

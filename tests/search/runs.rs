@@ -6,20 +6,22 @@
 //! (`Context::turn`, a lock) and the way a person's run takes, beside the slots.
 
 use crate::explorer::Machine;
+use crate::shown::{renamed, without};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 use tallyd::daemon::Turns;
 use tallyd::journal::RunOutcome;
+use tallyd::model::time::millis;
 use tallyd::model::{JobKind, Moment, RunId, Timestamp, Trigger};
 use tallyd::store::{Durability, Lock, Store};
 use tokio::runtime::Runtime;
 
 /// A push, which wishes wake, and a poll, which a schedule does.
 const KINDS: [JobKind; 2] = [JobKind::Push, JobKind::Balances];
-const OUTCOMES: [RunOutcome; 4] =
-    [RunOutcome::Ok, RunOutcome::Partial, RunOutcome::Failed, RunOutcome::Interrupted];
+/// The ends that are none of success.
+const OUTCOMES: [RunOutcome; 3] = [RunOutcome::Partial, RunOutcome::Failed, RunOutcome::Interrupted];
 /// As the loop puts off what it tries again, until that has ended.
 const PUT_OFF: Duration = Duration::from_secs(60);
 
@@ -37,7 +39,7 @@ pub(crate) enum Fault {
 /// The book of runs, and what is wrong with the program.
 pub(crate) struct Jobs {
     pub(crate) fault: Option<Fault>,
-    /// Retries, crashes and runs of persons on one path.
+    /// Triggers, runs of persons, ends in trouble and crashes on one path.
     pub(crate) events: u8,
     book: RefCell<Book>,
 }
@@ -54,15 +56,25 @@ enum Run {
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     /// None: the program is down.
-    turns: Option<Turns<Duration>>,
+    turns: Option<Turns<At>>,
     /// The runs of each kind, those that wait in their order.
     runs: [Vec<Run>; 2],
     /// How many of each kind the book has running.
     open: [u8; 2],
     /// A trigger came while the job ran, and it has not begun again since.
     owed: [bool; 2],
-    now: Duration,
+    now: At,
     events: u8,
+}
+
+/// Milliseconds since the search began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct At(i64);
+
+impl At {
+    fn plus(self, delay: Duration) -> Self {
+        Self(self.0 + millis(delay))
+    }
 }
 
 /// Equal where the same can happen next: retries count from now.
@@ -96,11 +108,9 @@ pub(crate) enum Action {
 
 impl State {
     fn told(&self) -> (String, [Vec<Run>; 2], [u8; 2], [bool; 2], u8) {
-        let mut turns = format!("{:?}", self.turns);
-        // A retry's time is said from now on, and how far its delays have grown by the delay itself.
-        if let Some(at) = self.turns.as_ref().and_then(Turns::next_retry) {
-            turns = format!("{turns} {:?}", at.saturating_sub(self.now)).replace(&format!("{at:?}"), "at");
-        }
+        // When a sequence of delays was made is no state of it: it has no limit in time.
+        let turns = without(&format!("{:?}", self.turns), "start_time: Instant {");
+        let turns = renamed(&turns, "At(", |at| at - self.now.0);
         (turns, self.runs.clone(), self.open, self.owed, self.events)
     }
 
@@ -132,7 +142,7 @@ impl Machine for Jobs {
             runs: Default::default(),
             open: [0; 2],
             owed: [false; 2],
-            now: Duration::ZERO,
+            now: At(0),
             events: self.events,
         }
     }
@@ -151,8 +161,13 @@ impl Machine for Jobs {
                 (waits && (!is_taken || self.fault == Some(Fault::NoTurn))).then_some(Action::Begin(kind)),
             );
             if is_taken {
-                actions.extend(OUTCOMES.map(|outcome| Action::End(kind, outcome, false)));
-                actions.push(Action::End(kind, RunOutcome::Failed, true));
+                let troubled = OUTCOMES.map(|outcome| Action::End(kind, outcome, false)).into_iter();
+                actions.push(Action::End(kind, RunOutcome::Ok, false));
+                actions.extend(
+                    troubled
+                        .chain([Action::End(kind, RunOutcome::Failed, true)])
+                        .filter(|_| state.events > 0),
+                );
             }
         }
         actions.extend(turns.next_retry().map(|_| Action::UntilRetry));
@@ -179,7 +194,10 @@ impl Machine for Jobs {
                 next.runs[kind].insert(0, Run::Runs { is_persons });
                 next.open = self.book.borrow_mut().ask(next.open, Entry::Begin(kind));
             }
-            Action::End(kind, outcome, is_refused) => self.end(&mut next, kind, outcome, is_refused),
+            Action::End(kind, outcome, is_refused) => {
+                next.events -= u8::from(outcome != RunOutcome::Ok);
+                self.end(&mut next, kind, outcome, is_refused);
+            }
             Action::UntilRetry => self.retry(&mut next),
             Action::Healed => {
                 let healed = next.turns.as_mut().map(Turns::healed).unwrap_or_default();
@@ -252,7 +270,7 @@ impl Jobs {
         let again = next
             .turns
             .as_mut()
-            .and_then(|turns| turns.ended(KINDS[kind], outcome, is_refused, |delay| now + delay).0);
+            .and_then(|turns| turns.ended(KINDS[kind], outcome, is_refused, |delay| now.plus(delay)).0);
         if let Some(trigger) = again {
             next.begin(kind, trigger, self.fault);
         }
@@ -261,7 +279,7 @@ impl Jobs {
     fn retry(&self, next: &mut State) {
         let Some(turns) = &mut next.turns else { return };
         next.now = turns.next_retry().unwrap_or(next.now).max(next.now);
-        let due = turns.retries_due(next.now, next.now + PUT_OFF);
+        let due = turns.retries_due(next.now, next.now.plus(PUT_OFF));
         for kind in (0..KINDS.len()).filter(|kind| due.contains(&KINDS[*kind])) {
             next.begin(kind, Trigger::Retry, self.fault);
         }
@@ -320,13 +338,15 @@ async fn entered(store: &Store, open: [u8; 2], entry: Entry) -> [u8; 2] {
     }
     match entry {
         Entry::Begin(kind) => {
-            drop(write.run_begin(session, KINDS[kind], Trigger::Schedule, at).await.unwrap())
+            let _run = write.run_begin(session, KINDS[kind], Trigger::Schedule, at).await.unwrap();
         }
         Entry::End(kind, outcome) => {
             let run = runs.get(&kind).copied().expect("a run that ends was begun");
             write.run_end(run, KINDS[kind], outcome, "over", at).await.unwrap();
         }
-        Entry::Start => drop(write.session_begin("boot", "test", at, Moment(0)).await.unwrap()),
+        Entry::Start => {
+            let _started = write.session_begin("boot", "test", at, Moment(0)).await.unwrap();
+        }
     }
     write.commit().await.unwrap();
     let mut counts = [0; 2];
