@@ -49,10 +49,13 @@ impl fmt::Display for Violation {
     }
 }
 
+/// The state an action led from, by its number, and the action; none for the first.
+type Origin<A> = Option<(usize, A)>;
+
 struct Search<'a, M: Machine> {
     machine: &'a M,
     /// Each state with the state and action it was reached by first, and its distance.
-    seen: Vec<(M::State, Option<(usize, M::Action)>, usize)>,
+    seen: Vec<(M::State, Origin<M::Action>, usize)>,
     known: HashMap<M::State, usize>,
     /// From where each state was reached at all.
     before: Vec<Vec<usize>>,

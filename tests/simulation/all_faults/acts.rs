@@ -274,8 +274,9 @@ impl Trial {
     }
 
     async fn reconfigure(&mut self) {
+        let policy = *self.random.pick(&["merge", "merge", "local", "remote", "ask"]);
         let settings = Settings {
-            policy: *self.random.pick(&["merge", "merge", "local", "remote", "ask"]),
+            policy,
             calls_per_minute: *self.random.pick(&[120, 60, 30]),
             max_fact_age_ms: *self.random.pick(&[10_000, 5_000, 60_000]),
             skus_per_call: *self.random.pick(&[200, 25, 40]),

@@ -62,7 +62,7 @@ impl Trial {
     fn shipment_of(&self, key: &str) -> Word {
         let found = self.orders.iter().find_map(|order| {
             let parcel = order.parcels.iter().find(|parcel| parcel.shipment_key == key)?;
-            self.auditor(|auditor| auditor.parcels.to_name(order.id, &parcel.content))
+            self.auditor(|auditor| auditor.parcels.named_by_hand(order.id, &parcel.content))
         });
         Word::Resolve(found.map_or(Resolution::NotLanded, |id| Resolution::Shipment(ShipmentId(id))))
     }

@@ -100,7 +100,7 @@ impl Parcels {
 
     /// A shipment of that content that nobody named yet: what a person would name for a wish in doubt. One that belongs
     /// to another wish of the same content is refused, and the next is named.
-    pub fn to_name(&mut self, order: i64, content: &Content) -> Option<i64> {
+    pub fn named_by_hand(&mut self, order: i64, content: &Content) -> Option<i64> {
         let (_, made) = self.parcels.get(&(order, content.clone()))?;
         let shipment = made.iter().copied().find(|shipment| !self.named.contains(shipment));
         if shipment.is_none() {
