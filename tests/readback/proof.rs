@@ -145,3 +145,31 @@ async fn a_look_outlives_a_crash_and_the_daemon_makes_it_by_itself() {
     stop.cancel();
     working.await.unwrap().unwrap();
 }
+
+/// What a look shows of one warehouse says nothing of the SKU's others (failures.md 11).
+#[tokio::test]
+async fn each_warehouse_of_a_sku_is_proved_by_itself() {
+    let scene = Scene::open().await;
+    let stock = scene.sandbox.stock().await.unwrap();
+    let plenty: Vec<Cell> = stock
+        .into_iter()
+        .filter(|row| row.quantity >= 10)
+        .map(|row| Cell { sku: row.sku, warehouse: row.warehouse_id, quantity: row.quantity })
+        .collect();
+    let twin =
+        |one: &Cell| plenty.iter().find(|other| other.sku == one.sku && other.warehouse > one.warehouse);
+    let (shown, hidden) = plenty.iter().find_map(|one| Some((one, twin(one)?))).unwrap();
+    scene.adjust("shown", shown, -1).await;
+    scene.adjust("hidden", hidden, -1).await;
+    scene.push().await;
+    scene.show(hidden, Some(hidden.quantity));
+    scene.later(PROOF);
+    scene.settle().await;
+    scene.adjust("goes on", shown, -1).await;
+    scene.adjust("waits", hidden, -1).await;
+    scene.push().await;
+    assert_eq!(
+        (scene.state("goes on").await, scene.state("waits").await),
+        ("applied".into(), "pending".into())
+    );
+}
