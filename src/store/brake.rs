@@ -25,11 +25,18 @@ pub struct TripRow {
 
 impl Store {
     /// By warehouse: counted cells above zero an hour ago, and those of them that our writes emptied since. A write that
-    /// is under way or in doubt counts as done: it may be.
-    pub async fn brake_hours(&self, since: Timestamp) -> Result<BTreeMap<WarehouseId, Hour>, StoreError> {
+    /// is under way or in doubt counts as done: it may be. Cells of the flush that is judged, by the service's spelling, are
+    /// not counted as emptied: the flush counts them itself.
+    pub async fn brake_hours(
+        &self,
+        since: Timestamp,
+        flush: &[(&str, i64)],
+    ) -> Result<BTreeMap<WarehouseId, Hour>, StoreError> {
         let sql = "WITH zeroed AS ( \
-                       SELECT w.product, w.warehouse_id FROM cell_write w \
-                       WHERE w.emptied_ms >= ?1 OR (w.ended IS NULL AND w.written = 0 AND w.before > 0)) \
+                       SELECT w.product, w.warehouse_id FROM cell_write w JOIN product p ON p.id = w.product \
+                       WHERE (w.emptied_ms >= ?1 OR (w.ended IS NULL AND w.written = 0 AND w.before > 0)) \
+                         AND (p.sku, w.warehouse_id) NOT IN ( \
+                             SELECT value->>0, value->>1 FROM json_each(?2))) \
                    SELECT b.warehouse_id, sum(z.product IS NOT NULL), count(*) FROM balance b \
                    JOIN product p ON p.id = b.product \
                    LEFT JOIN zeroed z ON z.product = b.product AND z.warehouse_id = b.warehouse_id \
@@ -38,6 +45,7 @@ impl Store {
                    GROUP BY b.warehouse_id";
         let rows: Vec<(i64, i64, i64)> = sqlx::query_as(sql)
             .bind(since.0)
+            .bind(super::cells::json(flush))
             .fetch_all(&self.read)
             .await
             .doing("count the cells that were emptied within the hour")?;

@@ -94,3 +94,22 @@ async fn a_feed_that_zeroes_the_shop_is_held_whole_and_released_once() {
     assert_eq!(world.number("SELECT count(*) FROM brake_trip").await, 1, "and no brake trips again");
     world.agrees().await;
 }
+
+/// Wishes that come one by one while calls wait for their place: what a call has begun with counts before its claim does.
+#[tokio::test]
+async fn a_feed_that_dribbles_in_empties_no_more_than_the_brake_allows() {
+    let plan = Plan { seed: seed(), skus: 211, warehouses: 2, config: String::new(), polls: Vec::new() };
+    let mut world = World::open(plan).await;
+    let before = world.stock().await;
+    for cell in before.keys() {
+        let next = world.clock.now_ms() + 20;
+        world.go_on_to(next).await;
+        world.wish_cell("quantity.set", cell, "quantity", 0).await;
+    }
+    world.settled(600_000).await;
+    let full = before.values().filter(|quantity| **quantity > 0).count();
+    let left = world.stock().await.values().filter(|quantity| **quantity > 0).count();
+    assert!((full - left) * 5 <= full, "seed {}: {} of {full} were emptied", seed(), full - left);
+    assert!(world.number("SELECT count(*) FROM brake_trip").await > 0);
+    world.agrees().await;
+}

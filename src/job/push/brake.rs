@@ -1,8 +1,8 @@
 //! The brakes of a push: the whole backlog is judged before any of it is sent, from the facts at hand.
 //!
 //! A batch alone would not show a flood: two hundred of five thousand cells look like ordinary work each time. So what
-//! each cell is heading for is remembered until its call begins ([`Flush`]); from then on the hour counts it. A
-//! product's update carries quantities too and is judged alone, by what it would claim.
+//! each cell is heading for is remembered until its call is over ([`Flush`]); from then on the hour counts it. *Remembered
+//! only until the call begins, what waits for its place would be counted by nobody.* A product's update carries quantities too and is judged alone, by what it would claim.
 
 use super::work::Work;
 use crate::job::{Context, JobError};
@@ -56,7 +56,7 @@ impl Flush {
         self.has_moved = false;
     }
 
-    /// These cells are on their way, or there is nothing to do for them any more.
+    /// The calls of these cells are over, or there is nothing to do for them any more.
     pub(super) fn gone(&mut self, cells: &[Cell]) {
         for cell in cells {
             self.entries.remove(cell);
@@ -74,7 +74,10 @@ async fn flush_trips(
     if !flush.iter().any(is_suspect) {
         return Ok(Vec::new());
     }
-    let hours = store.brake_hours(now.minus(HOUR)).await?;
+    let zeroing = flush.iter().filter(|entry| entry.to.0 == 0);
+    let cells: Vec<(&str, i64)> =
+        zeroing.map(|entry| (entry.cell.sku.as_str(), entry.cell.warehouse_id.0)).collect();
+    let hours = store.brake_hours(now.minus(HOUR), &cells).await?;
     match judge(flush, &hours, settings) {
         Brake::Tripped(trips) => Ok(trips),
         Brake::Clear => Ok(Vec::new()),

@@ -280,7 +280,6 @@ impl Push<'_> {
             let own_reads = call.cells.iter().filter_map(|cell| Some((cell.clone(), *own.get(cell)?)));
             let own_reads = own_reads.collect();
             let pace = if std::mem::take(&mut self.pipe.paid) { Pace::Paid } else { Pace::Paced };
-            self.pipe.flush.gone(&call.cells);
             self.pipe.urgent_sends += usize::from(call.urgent);
             let (cells, urgent) = (call.cells.clone(), call.urgent);
             let call = send::Call { run: self.run, lane, pace, own_reads, cells: call.cells };
@@ -310,6 +309,7 @@ impl Push<'_> {
             }
             Landed::Sent { cells, urgent, sent } => {
                 self.pipe.urgent_sends -= usize::from(urgent);
+                self.pipe.flush.gone(&cells);
                 cells.iter().for_each(|cell| drop(self.pipe.taken.take(cell)));
                 if let Sent::Waits(_) = sent {
                     // It waits for who knows how long: what was read for it serves no more.
