@@ -34,6 +34,7 @@ mod two_writers;
 mod wire;
 mod world;
 
+#[allow(dead_code, reason = "a world asks for what differs, and fails by itself")]
 #[path = "../support/replayed.rs"]
 mod replayed;
 

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tallyd::config::Config;
-use tallyd::daemon::Daemon;
+use tallyd::daemon::{Daemon, StartError};
 use tallyd::model::{Clock, JobKind, Trigger};
 use tallyd::outbox::Delays;
 use tallyd::sandbox::{self, Core, Options};
@@ -38,6 +38,10 @@ use tallyd::store::{Opening, Store};
 const GATHER_MS: i64 = 40;
 /// A second look comes so long after the first at the latest: 5 s, a place in the quota, and the call.
 const SECOND_LOOK_MS: i64 = 30_000;
+/// How often and after how long a lock that is held is tried again, in real time.
+const LOCK_TRIES: u32 = 200;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
 /// The size of a world.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -97,9 +101,7 @@ impl World {
         // Where the host has a file system in memory, syncing costs nothing, and here nobody pulls the plug.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let daemon = start(&plan, &dir, &clock, &wire).await;
-        let path = dir.path().join("tallyd.db");
-        let beside = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(10));
-        let outsider = beside.pragma("wal_autocheckpoint", "0").connect().await.unwrap();
+        let outsider = beside(&dir).await;
         let first = (clock.now_ms(), Trigger::Schedule);
         let due = plan.polls.iter().map(|(kind, _)| (*kind, first)).collect();
         let mut world = Self {
@@ -343,11 +345,24 @@ impl World {
     }
 }
 
+/// A program beside the daemon.
+async fn beside(dir: &tempfile::TempDir) -> SqliteConnection {
+    let path = dir.path().join("tallyd.db");
+    let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(10));
+    options.pragma("wal_autocheckpoint", "0").connect().await.unwrap()
+}
+
 async fn start(plan: &Plan, dir: &tempfile::TempDir, clock: &SimClock, wire: &Wire) -> Daemon {
-    let config = config(plan, dir);
-    let (clock, wire) = (Arc::new(clock.clone()), Arc::new(wire.clone()));
-    let opening = Opening { is_single: true, ..Opening::default() };
-    Daemon::start_as(config, clock, wire, None, opening).await.unwrap()
+    for _ in 0..LOCK_TRIES {
+        let (clock, wire) = (Arc::new(clock.clone()), Arc::new(wire.clone()));
+        let opening = Opening { is_single: true, ..Opening::default() };
+        match Daemon::start_as(config(plan, dir), clock, wire, None, opening).await {
+            // Another world just began a program, which holds our files until it is one of its own.
+            Err(StartError::Lock(_)) => std::thread::sleep(LOCK_PAUSE),
+            started => return started.unwrap(),
+        }
+    }
+    panic!("seed {}: the dead daemon's lock is still held", plan.seed);
 }
 
 fn config(plan: &Plan, dir: &tempfile::TempDir) -> Config {

@@ -21,6 +21,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// A long run says how far it is after so many seeds.
+const TOLD_EVERY: usize = 50;
+
 /// A number of the environment.
 fn number(name: &str, otherwise: i64) -> i64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
@@ -59,7 +62,15 @@ fn all_faults_break_no_promise() {
                     for violation in &outcome.violations {
                         println!("VIOLATION seed {seed}: {violation}");
                     }
-                    outcomes.lock().unwrap().insert(seed, outcome);
+                    let mut outcomes = outcomes.lock().unwrap();
+                    outcomes.insert(seed, outcome);
+                    if outcomes.len() % TOLD_EVERY == 0 {
+                        println!(
+                            "{} of {seeds} seeds, {:.0} s",
+                            outcomes.len(),
+                            begin.elapsed().as_secs_f64()
+                        );
+                    }
                 }
             });
         }

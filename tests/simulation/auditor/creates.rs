@@ -16,11 +16,6 @@ impl Creates {
         (*count > 1).then(|| format!("the {what} {name} was created {count} times"))
     }
 
-    /// How many of the name there are.
-    pub fn count(&self, what: &'static str, name: &str) -> u32 {
-        self.made.get(&(what, name.to_owned())).copied().unwrap_or_default()
-    }
-
     pub fn len(&self) -> usize {
         self.made.len()
     }
