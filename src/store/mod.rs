@@ -106,5 +106,5 @@ pub use telling::{ToldExchange, ToldRow, ToldWish};
 pub use tracked::{OrderRow, QUIET_AFTER, QUIET_LOOK, Stalest};
 pub use verify::{MirrorAge, VerifyRow};
 pub use warehouses::{WarehouseFact, WarehouseRow};
-pub use watch::Watch;
+pub use watch::{News, Watch};
 pub use work_queue::{WorkQueueCounts, WorkQueueMoved, WorkQueueRow};
