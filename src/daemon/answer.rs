@@ -155,6 +155,11 @@ pub(super) struct Desk {
 }
 
 impl Desk {
+    /// Whether this request, and so all before it, was taken up.
+    pub(super) fn has_taken(&self, request: i64) -> bool {
+        request <= self.taken
+    }
+
     /// Takes up what waits.
     pub(super) async fn look(&mut self, context: &Context) -> Result<(), StoreError> {
         for row in context.store.request_waiting(self.taken).await? {

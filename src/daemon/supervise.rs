@@ -186,8 +186,8 @@ impl Supervisor {
                 self.begin(kind, Trigger::Missed);
             }
         }
-        self.seen = self.context.store.outbox_newest().await?;
         self.heard = self.context.store.position().await?;
+        self.seen = WishId(self.context.store.news(self.heard).await?.wish);
         self.begin(JobKind::Push, Trigger::Outbox);
         self.desk.look(&self.context).await?;
         self.plan_settle(Duration::ZERO).await
@@ -292,18 +292,18 @@ impl Supervisor {
 
     async fn look_for_wishes(&mut self) -> Result<(), StoreError> {
         self.look = self.look.and_then(|(_, rest)| after(rest));
-        let newest = self.context.store.outbox_newest().await?;
-        if newest > self.seen {
-            self.seen = newest;
+        let news = self.context.store.news(self.heard).await?;
+        if WishId(news.wish) > self.seen {
+            self.seen = WishId(news.wish);
             self.push_at.get_or_insert_with(|| Instant::now() + GATHER);
         }
-        if let Some(heard) = self.context.store.event_last_resolved(self.heard).await? {
-            let before = std::mem::replace(&mut self.heard, heard);
+        if Position(news.word) > self.heard {
+            let before = std::mem::replace(&mut self.heard, Position(news.word));
             self.push_at.get_or_insert_with(Instant::now);
             self.plan_settle(Duration::ZERO).await?;
             job::tell_released(&self.context, before).await?;
         }
-        self.desk.look(&self.context).await
+        if self.desk.has_taken(news.request) { Ok(()) } else { self.desk.look(&self.context).await }
     }
 
     /// This loop turns, or it would not be here; it vouches for the ticking of the schedules only if that went on too.

@@ -10,7 +10,8 @@ use super::answer::{Refusal, envelope_with};
 
 /// The statement of one page: the number of all records and the page's as a JSON array. Its parameters are
 /// the company or storefront the view is filtered by (?1), the page's size (?2) and offset (?3), and what the
-/// filter adds.
+/// filter adds. `+ 0`: SQLite plans with the value of a parameter that stands alone behind LIMIT, and for that prepares
+/// the statement anew at every call, which was half of the time of a list.
 macro_rules! page_of {
     ($view:literal where $filter:literal order by $order:literal) => {
         concat!(
@@ -25,7 +26,7 @@ macro_rules! page_of {
             $filter,
             " ORDER BY ",
             $order,
-            " LIMIT ?2 OFFSET ?3)), '') || ']'"
+            " LIMIT ?2 + 0 OFFSET ?3 + 0)), '') || ']'"
         )
     };
 }

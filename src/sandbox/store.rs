@@ -148,3 +148,52 @@ async fn lock(path: &Path) -> Result<File, sqlx::Error> {
     }
     Err(std::io::Error::new(std::io::ErrorKind::WouldBlock, "the file beside it (.lock) is held").into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAKE: &str = "INSERT INTO setting (name, value) VALUES ('seed', '7')";
+    const COUNT: &str = "SELECT count(*) FROM setting";
+
+    async fn count(store: &Store) -> i64 {
+        sqlx::query_scalar(COUNT).fetch_one(&mut *store.read().await).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn every_reader_sees_what_was_written_and_none_can_write() {
+        let folder = tempfile::tempdir().unwrap();
+        for data in [None, Some(folder.path().join("shop.db"))] {
+            let store = Store::open(data.as_deref()).await.unwrap();
+            sqlx::query(MAKE).execute(&mut *store.write().await).await.unwrap();
+            let mut readers = Vec::new();
+            for _ in 0..READERS {
+                let mut reader = store.read().await;
+                let seen: i64 = sqlx::query_scalar(COUNT).fetch_one(&mut *reader).await.unwrap();
+                assert_eq!(seen, 1, "{data:?}");
+                assert!(sqlx::query("DELETE FROM setting").execute(&mut *reader).await.is_err(), "{data:?}");
+                readers.push(reader);
+            }
+            drop(readers);
+            assert_eq!(store.lock().len(), READERS as usize, "all are given back");
+        }
+    }
+
+    #[tokio::test]
+    async fn two_sandboxes_in_memory_are_two_shops() {
+        let (one, two) = (Store::open(None).await.unwrap(), Store::open(None).await.unwrap());
+        sqlx::query(MAKE).execute(&mut *one.write().await).await.unwrap();
+        assert_eq!((count(&one).await, count(&two).await), (1, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_is_one_sandboxs_until_it_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shop.db");
+        let first = Store::open(Some(&path)).await.unwrap();
+        let refused = Store::open(Some(&path)).await.unwrap_err().to_string();
+        assert!(refused.contains("shop.db") && refused.contains("another sandbox"), "{refused}");
+        drop(first);
+        assert!(Store::open(Some(&path)).await.is_ok());
+    }
+}

@@ -4,28 +4,13 @@
 //! replay needs of a decision stands in its detail, for it reads neither wishes nor the clock.
 
 use super::error::Doing;
-use super::{Store, StoreError, Write};
+use super::{StoreError, Write};
 use crate::model::{Position, Timestamp};
 
 /// The kind of event that a person's word on a wish is; the daemon looks at the outbox when one comes.
 pub const RESOLVED: &str = "outbox.resolved";
 /// The kind of event that the release of a brake is; the daemon hears it too.
 pub(super) const RELEASED: &str = "brake.released";
-
-impl Store {
-    /// The position of the last word a person spoke on a wish.
-    pub async fn event_last_resolved(&self, after: Position) -> Result<Option<Position>, StoreError> {
-        let sql = "SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3)";
-        let last: Option<i64> = sqlx::query_scalar(sql)
-            .bind(after.0)
-            .bind(RESOLVED)
-            .bind(RELEASED)
-            .fetch_one(&self.read)
-            .await
-            .doing("look for a person's word")?;
-        Ok(last.map(Position))
-    }
-}
 
 impl Write {
     /// Writes a decision down before what it changes; `detail`, if any, is JSON. Its position is returned.

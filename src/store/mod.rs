@@ -115,5 +115,5 @@ pub use tracked::{OrderRow, QUIET_AFTER, QUIET_LOOK, SKU_LEARNT, Stalest};
 pub use verify::{MirrorAge, VerifyRow};
 pub use vouched::Vouched;
 pub use warehouses::{WarehouseFact, WarehouseRow};
-pub use watch::Watch;
+pub use watch::{News, Watch};
 pub use work_queue::{WorkQueueCounts, WorkQueueMoved, WorkQueueRow};

@@ -144,15 +144,6 @@ impl Store {
         query.fetch_all(&self.read).await.doing("read the products to come")
     }
 
-    /// The newest wish's id; it grows with every insertion.
-    pub async fn outbox_newest(&self) -> Result<WishId, StoreError> {
-        let newest: Option<i64> = sqlx::query_scalar("SELECT max(id) FROM outbox")
-            .fetch_one(&self.read)
-            .await
-            .doing("look for wishes")?;
-        Ok(WishId(newest.unwrap_or(0)))
-    }
-
     /// Wishes for people to read.
     pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<WishRow>, StoreError> {
         let sql = format!(

@@ -4,8 +4,12 @@
 //! inotify is not to be had (a network file system, a container without it), a look each quarter of a second serves.
 //! What if a word is lost: the daemon's loop looks each minute in any case.
 
-use super::Store;
+use super::error::Doing;
+use super::event::{RELEASED, RESOLVED};
+use super::{Store, StoreError};
+use crate::model::Position;
 use rustix::fs::inotify;
+use sqlx::FromRow;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -21,7 +25,28 @@ pub struct Watch {
     descriptor: Option<AsyncFd<OwnedFd>>,
 }
 
+/// The newest of what others leave for the daemon; each number only grows, and is 0 where there is nothing.
+#[derive(Clone, Copy, Debug, FromRow)]
+pub struct News {
+    /// The newest wish.
+    pub wish: i64,
+    /// The position of the last word a person spoke on a wish, or of the last release of a brake.
+    pub word: i64,
+    /// The newest request nobody answered yet.
+    pub request: i64,
+}
+
 impl Store {
+    /// What there is to notice, `heard` being the last word that was heard. One statement for all: a statement goes to
+    /// its connection's thread and back, and every commit is followed by looks.
+    pub async fn news(&self, heard: Position) -> Result<News, StoreError> {
+        let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS wish,
+                          coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3)), 0) AS word,
+                          coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request";
+        let query = sqlx::query_as(sql).bind(heard.0).bind(RESOLVED).bind(RELEASED);
+        query.fetch_one(&self.read).await.doing("look for wishes, words and requests")
+    }
+
     /// Begins to watch. Anything written after this call wakes the next [`Watch::changed`].
     pub fn watch(&self) -> Watch {
         let mut name = self.path().as_os_str().to_owned();
