@@ -36,7 +36,6 @@ mod urgent;
 mod wire;
 mod world;
 
-#[allow(dead_code, reason = "a world asks for what differs, and fails by itself")]
 #[path = "../support/replayed.rs"]
 #[allow(dead_code, reason = "only some of it is needed here")]
 mod replayed;

@@ -98,7 +98,15 @@ async fn a_feed_that_zeroes_the_shop_is_held_whole_and_released_once() {
 /// Wishes that come one by one while calls wait for their place: what a call has begun with counts before its claim does.
 #[tokio::test]
 async fn a_feed_that_dribbles_in_empties_no_more_than_the_brake_allows() {
-    let plan = Plan { seed: seed(), skus: 211, warehouses: 2, config: String::new(), polls: Vec::new() };
+    let plan = Plan {
+        seed: seed(),
+        skus: 211,
+        warehouses: 2,
+        begins_ms: START_MS,
+        config: String::new(),
+        polls: Vec::new(),
+        is_scheduled: false,
+    };
     let mut world = World::open(plan).await;
     let before = world.stock().await;
     for cell in before.keys() {
