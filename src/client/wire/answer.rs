@@ -1,5 +1,6 @@
 //! The answer to a create or update of one record: the record, `WasSuccessful` and `Messages` (*Per-item result*).
 
+use super::lenient::Object;
 use super::{Envelope, Malformed};
 use serde::Deserialize;
 
@@ -60,7 +61,8 @@ pub(super) fn decode_bare<'a, R: ItemResult<T> + Deserialize<'a>, T>(
     what: &'static str,
     body: &'a [u8],
 ) -> Result<WriteAnswer<T>, Malformed> {
-    let result: R = serde_json::from_slice(body).map_err(|error| Malformed::new(what, error))?;
+    let Object(result) =
+        serde_json::from_slice::<Object<R>>(body).map_err(|error| Malformed::new(what, error))?;
     Ok(result.answer())
 }
 
@@ -71,9 +73,9 @@ pub(super) fn decode_enveloped<'a, R: ItemResult<T> + Deserialize<'a>, T>(
 ) -> Result<WriteAnswer<T>, Malformed> {
     let envelope = Envelope::read(body).map_err(|error| Malformed::new(what, error))?;
     let refused = envelope.says_failure().then_some(false);
-    let result: Option<R> = envelope.data.and_then(|data| serde_json::from_str(data.get()).ok());
+    let result = envelope.data.and_then(|data| serde_json::from_str::<Object<R>>(data.get()).ok());
     let mut answer = match result {
-        Some(result) => result.answer(),
+        Some(Object(result)) => result.answer(),
         None => WriteAnswer { record: None, was_successful: None, messages: Vec::new() },
     };
     answer.was_successful = refused.or(answer.was_successful);

@@ -4,6 +4,7 @@
 //! (rules.md 11); `QuantityOnHand` of the product is their sum as the service sees it.
 
 use super::envelope::{Decoded, Malformed, Parked, decode_array, decode_list_with};
+use super::lenient::Object;
 use super::{Invalid, lenient};
 use crate::client::Request;
 use crate::model::{Operation, ProductId, Sku, WarehouseId};
@@ -120,21 +121,21 @@ struct Unread<'a> {
     quantity_on_hand: Option<i64>,
     #[serde(borrow, rename = "UPC", default, deserialize_with = "lenient::opt")]
     upc: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "Warehouses", default, deserialize_with = "lenient::list")]
+    #[serde(borrow, rename = "Warehouses", default, deserialize_with = "lenient::raws")]
     warehouses: Vec<&'a RawValue>,
 }
 
 /// Takes a balance; entries of `Warehouses[]` that make no sense are parked one by one.
 fn read_one<'a>(index: usize, raw: &'a RawValue, into: &mut Decoded<ProductBalance<'a>>) {
     let product: Unread<'a> = match serde_json::from_str(raw.get()) {
-        Ok(product) => product,
+        Ok(Object(product)) => product,
         Err(error) => return into.parked.push(Parked::new(index, error, raw)),
     };
     let mut warehouses = Vec::with_capacity(product.warehouses.len());
     let mut parked = 0;
     for (place, entry) in product.warehouses.into_iter().enumerate() {
         match serde_json::from_str(entry.get()) {
-            Ok(warehouse) => warehouses.push(warehouse),
+            Ok(Object(warehouse)) => warehouses.push(warehouse),
             Err(error) => {
                 parked += 1;
                 let why = format!("Warehouses[{place}]: {error}");

@@ -3,7 +3,7 @@
 //! A list is first read whole, which is fast; only if that fails is it read record by record, so that a record that
 //! makes no sense is parked alone and the others are kept.
 
-use super::lenient;
+use super::lenient::{self, Object};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -155,8 +155,8 @@ pub(super) fn decode_array<'a, T: Deserialize<'a>>(
     one: ReadOne<'a, T>,
 ) -> Result<Decoded<T>, Malformed> {
     let mut decoded = Decoded::empty();
-    if let Ok(records) = serde_json::from_str::<Option<Vec<T>>>(array) {
-        decoded.records = records.unwrap_or_default();
+    if let Ok(records) = serde_json::from_str::<Option<Vec<Object<T>>>>(array) {
+        decoded.records = records.unwrap_or_default().into_iter().map(|Object(record)| record).collect();
         return Ok(decoded);
     }
     let raws: Vec<&'a RawValue> = serde_json::from_str(array).map_err(|error| Malformed::new(what, error))?;
@@ -169,7 +169,7 @@ pub(super) fn decode_array<'a, T: Deserialize<'a>>(
 /// Takes a record if it makes sense, else parks it whole.
 pub(super) fn read_one<'a, T: Deserialize<'a>>(index: usize, raw: &'a RawValue, into: &mut Decoded<T>) {
     match serde_json::from_str(raw.get()) {
-        Ok(record) => into.records.push(record),
+        Ok(Object(record)) => into.records.push(record),
         Err(error) => into.parked.push(Parked::new(index, error, raw)),
     }
 }
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn a_record_without_sense_is_parked_alone() {
-        let body = r#"{"status":"Success","data":[{"Id":1.0},{"Id":"x"},null,{},{"Id":"5","New":{}}]}"#;
-        assert_eq!(ids(body), (vec![1, 5], vec![1, 2, 3]));
+        let body = r#"{"status":"Success","data":[{"Id":1.0},{"Id":"x"},null,{},{"Id":"5","New":{}},[6]]}"#;
+        assert_eq!(ids(body), (vec![1, 5], vec![1, 2, 3, 5]));
     }
 
     #[test]

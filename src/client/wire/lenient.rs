@@ -8,10 +8,12 @@ use crate::model::{
     LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Sku, StorefrontId, SupplierId, Timestamp,
     WarehouseId, integral,
 };
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 /// Any JSON value, as far as a single field looks at it.
 pub(crate) enum Loose<'a> {
@@ -50,9 +52,15 @@ pub(crate) fn opt<'de, D: Deserializer<'de>, T: Read<'de>>(source: D) -> Result<
     Ok(T::read(Loose::deserialize(source)?))
 }
 
-/// Reads a list, null for an empty one.
+/// Reads a list of objects, null for an empty one.
 pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Result<Vec<T>, D::Error> {
-    Ok(Option::<Vec<T>>::deserialize(source)?.unwrap_or_default())
+    let objects = Option::<Vec<Object<T>>>::deserialize(source)?.unwrap_or_default();
+    Ok(objects.into_iter().map(|Object(object)| object).collect())
+}
+
+/// Reads a list whose items are read later, null for an empty one.
+pub(crate) fn raws<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<&'de RawValue>, D::Error> {
+    Ok(Option::deserialize(source)?.unwrap_or_default())
 }
 
 /// Reads messages: a list of texts, a single text, or null.
@@ -76,7 +84,31 @@ fn message(raw: &RawValue) -> Option<String> {
 pub(crate) fn nested<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     source: D,
 ) -> Result<Option<T>, D::Error> {
-    Ok(serde_json::from_str(<&RawValue>::deserialize(source)?.get()).ok())
+    let object = serde_json::from_str(<&RawValue>::deserialize(source)?.get()).ok();
+    Ok(object.map(|Object(object)| object))
+}
+
+/// An object as `T`. The library would take a list for one too, its items for the fields in their order, and a fact would
+/// be made of whatever stands there.
+pub(crate) struct Object<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        source.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(fields)).map(Object)
+    }
 }
 
 /// Keeps a part as the JSON text it came as; null counts as missing.
@@ -284,6 +316,27 @@ mod tests {
         assert_eq!(read::<Timestamp>("\"1970-01-01T00:00:01\""), Some(Timestamp(1000)));
         assert_eq!(read::<Timestamp>("\"0000-99-99\""), None);
         assert_eq!(read::<f64>("\"inf\""), None);
+    }
+
+    #[test]
+    fn a_list_is_no_object() {
+        #[derive(serde::Deserialize)]
+        struct Part {
+            #[serde(default, deserialize_with = "nested")]
+            part: Option<Record>,
+            #[serde(default, deserialize_with = "list")]
+            parts: Vec<Record>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Record {
+            #[serde(rename = "Id", deserialize_with = "req")]
+            id: i64,
+        }
+        let read = |json: &str| serde_json::from_str::<Part>(json);
+        let part = read(r#"{"part":{"Id":7},"parts":[{"Id":8}]}"#).unwrap();
+        assert_eq!((part.part.unwrap().id, part.parts[0].id), (7, 8));
+        assert!(read(r#"{"part":[7]}"#).unwrap().part.is_none());
+        assert!(read(r#"{"parts":[[7]]}"#).is_err());
     }
 
     #[test]
