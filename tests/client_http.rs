@@ -148,8 +148,11 @@ async fn keys_are_replaced_between_two_calls() {
     let listener = Listener::answering(vec![answer("403 Forbidden", "", "{}"), answer("200 OK", "", "{}")]);
     let transport = transport(&listener.settings());
     transport.send(wire::work_queue()).await.unwrap();
-    transport.set_keys(&keys("K-2", "G-2")).unwrap();
-    assert!(transport.set_keys(&keys("K\n3", "G-3")).is_err());
+    let other = transport.with_keys(&keys("K-2", "G-2")).unwrap();
+    assert!(!transport.has_keys_of(&other));
+    transport.take_keys(&other);
+    assert!(transport.has_keys_of(&other));
+    assert!(transport.with_keys(&keys("K\n3", "G-3")).is_err());
     transport.send(wire::work_queue()).await.unwrap();
     let requests = listener.requests();
     assert!(requests[0].contains("svc-subscription-key: K-1\r\n"));

@@ -42,18 +42,34 @@ impl HttpTransport {
         })
     }
 
-    /// Uses other keys from the next call on; calls in flight keep theirs. On an error the old keys stay. Whether
-    /// they are others than before is returned.
-    pub fn set_keys(&self, keys: &Keys) -> Result<bool, SetupError> {
-        let values = key_values(keys)?;
-        let mut current = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-        let changed = *current != values;
-        *current = values;
-        Ok(changed)
+    /// The same way to the service, over the same connections, with other keys.
+    pub fn with_keys(&self, keys: &Keys) -> Result<Self, SetupError> {
+        Ok(Self {
+            client: self.client.clone(),
+            base_url: self.base_url.clone(),
+            names: self.names.clone(),
+            keys: RwLock::new(key_values(keys)?),
+            answer_limit_bytes: self.answer_limit_bytes,
+        })
+    }
+
+    /// Uses the other's keys from the next call on; calls in flight keep theirs.
+    pub fn take_keys(&self, other: &Self) {
+        let keys = other.key_values();
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    /// Whether both send the same keys.
+    pub fn has_keys_of(&self, other: &Self) -> bool {
+        self.key_values() == other.key_values()
+    }
+
+    fn key_values(&self) -> [HeaderValue; 2] {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     async fn exchange(&self, request: Request) -> Result<Response, TransportError> {
-        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let keys = self.key_values();
         let request = self.build(request, &keys).map_err(|error| unsent(&error))?;
         let mut answer = self.client.execute(request).await.map_err(|error| before_head(&error))?;
         // Room for the whole at once: a page is copied once, not each time it has grown to twice the size.

@@ -2,11 +2,12 @@
 //!
 //! While the key is refused nothing is sent but a probe: one cheap call, at growing intervals, and at once when the
 //! key files hold something new. A key that is not known to be the same company's counts as refused until the list of
-//! warehouses has shown it (rules.md 21).
+//! warehouses has shown it (rules.md 21): until then only probes carry it, and a call that had its place already goes
+//! out with the key it was meant for.
 
 use super::belonging::Account;
 use super::start::StartError;
-use crate::client::{HttpTransport, Keys};
+use crate::client::{Client, HttpTransport, Keys};
 use crate::config::KeySource;
 use crate::job::{self, Context};
 use crate::model::{JobKind, Trigger};
@@ -27,6 +28,10 @@ pub(super) struct Prober {
     base_url: String,
     /// None where the requests do not go over HTTP: then there is no key to exchange.
     transport: Option<Arc<HttpTransport>>,
+    /// Whom the keys last read speak as; None while they could not be read yet.
+    account: Option<Account>,
+    /// The same way with the keys last read, where nobody knows yet whose they are: the way of probes.
+    trial: Option<Arc<HttpTransport>>,
     refused: Option<Refused>,
     healed: bool,
 }
@@ -41,7 +46,9 @@ struct Refused {
 
 impl Prober {
     pub(super) fn new(source: KeySource, base_url: String, transport: Option<Arc<HttpTransport>>) -> Self {
-        Self { source, base_url, transport, refused: None, healed: false }
+        let keyless = || Account { base_url: base_url.clone(), integration_key: None };
+        let account = transport.is_none().then(keyless);
+        Self { source, base_url, transport, account, trial: None, refused: None, healed: false }
     }
 
     /// Begins to look after the key.
@@ -61,17 +68,16 @@ impl Prober {
         }
     }
 
-    /// Looks after a key that was exchanged, at once.
-    pub(super) fn probe_now(&mut self) {
-        self.refused();
-        if let Some(refused) = &mut self.refused {
-            refused.probe_at = Instant::now();
-        }
-    }
-
-    /// Takes the keys from elsewhere from now on.
-    pub(super) fn take(&mut self, source: KeySource) {
+    /// Reads the keys from where they are kept from now on, and looks after a key that was exchanged at once.
+    pub(super) async fn take(&mut self, source: KeySource, context: &Context) -> Result<(), StoreError> {
         self.source = source;
+        if self.read(context).await? && context.limiter.is_refused() {
+            self.refused();
+            if let Some(refused) = &mut self.refused {
+                refused.probe_at = Instant::now();
+            }
+        }
+        Ok(())
     }
 
     /// When it wants to look next.
@@ -101,56 +107,71 @@ impl Prober {
             }
             None if refused.probing.is_some() => {}
             None => {
-                let is_new = read(context, &self.source, &self.base_url, self.transport.as_deref()).await?;
-                if is_new || now >= refused.probe_at {
-                    refused.probe_at = now + refused.delays.next().unwrap_or(LOOK);
-                    let account = account(&self.source, &self.base_url, self.transport.is_some());
-                    refused.probing = Some(tokio::spawn(probe(context.clone(), account)));
-                }
+                let is_new = self.read(context).await?;
+                self.probe(context, is_new, now);
             }
         }
         Ok(())
     }
 
+    fn probe(&mut self, context: &Context, at_once: bool, now: Instant) {
+        let Some(refused) = self.refused.as_mut().filter(|refused| at_once || now >= refused.probe_at) else {
+            return;
+        };
+        refused.probe_at = now + refused.delays.next().unwrap_or(LOOK);
+        let mut context = context.clone();
+        if let Some(trial) = &self.trial {
+            context.client = Client::new(Arc::<HttpTransport>::clone(trial), Arc::clone(&context.clock));
+        }
+        refused.probing = Some(tokio::spawn(probe(context, self.account.clone())));
+    }
+
     fn heal(&mut self, context: &Context) {
+        if let (Some(transport), Some(trial)) = (&self.transport, self.trial.take()) {
+            transport.take_keys(&trial);
+        }
         context.limiter.lift_refusal();
         self.refused = None;
         self.healed = true;
         tracing::info!(event = event::AUTH_RESTORED, "the service accepts the key again; work goes on");
     }
-}
 
-/// Reads the keys and hands them to the transport; whether they changed. Nothing but a probe goes out with a key that
-/// may be another company's.
-pub(super) async fn read(
-    context: &Context,
-    source: &KeySource,
-    base_url: &str,
-    transport: Option<&HttpTransport>,
-) -> Result<bool, StoreError> {
-    let Some(transport) = transport else { return Ok(false) };
-    let pair = match source.read() {
-        Ok(pair) => pair,
-        Err(why) => {
-            tracing::warn!(event = event::AUTH_REFUSED, "{why}");
-            return Ok(false);
+    /// Reads the keys; whether they are others than those last read. Nothing but a probe goes out with a key that may
+    /// be another company's.
+    async fn read(&mut self, context: &Context) -> Result<bool, StoreError> {
+        let Some(transport) = &self.transport else { return Ok(false) };
+        let pair = match self.source.read() {
+            Ok(pair) => pair,
+            Err(why) => {
+                tracing::warn!(event = event::AUTH_REFUSED, "{why}");
+                return Ok(false);
+            }
+        };
+        let integration_key = Some(pair.integration.clone());
+        let account = Account { base_url: self.base_url.clone(), integration_key };
+        let read = match transport.with_keys(&Keys { integration: pair.integration, gateway: pair.gateway }) {
+            Ok(read) => read,
+            Err(why) => {
+                tracing::warn!(event = event::AUTH_REFUSED, "{why}");
+                return Ok(false);
+            }
+        };
+        let is_new = !read.has_keys_of(self.trial.as_ref().unwrap_or(transport));
+        if self.account.insert(account).is_known(context).await? {
+            transport.take_keys(&read);
+            self.trial = None;
+        } else {
+            drop(context.limiter.refuse_key("it is another key: is it the same company's?"));
+            if is_new {
+                self.trial = Some(Arc::new(read));
+            }
         }
-    };
-    let integration_key = Some(pair.integration.clone());
-    if !(Account { base_url: base_url.to_owned(), integration_key }).is_known(context).await? {
-        drop(context.limiter.refuse_key("it is another key: is it the same company's?"));
+        if let Some(refused) = self.refused.as_mut().filter(|_| is_new) {
+            // What a probe of other keys finds is written down, and heals nothing.
+            refused.probing = None;
+        }
+        Ok(is_new)
     }
-    let keys = Keys { integration: pair.integration, gateway: pair.gateway };
-    Ok(transport.set_keys(&keys).unwrap_or_else(|why| {
-        tracing::warn!(event = event::AUTH_REFUSED, "{why}");
-        false
-    }))
-}
-
-/// Whom the keys speak as, if they can be read.
-fn account(source: &KeySource, base_url: &str, is_keyed: bool) -> Option<Account> {
-    let keys = is_keyed.then(|| source.read()).transpose().ok()?;
-    Some(Account { base_url: base_url.to_owned(), integration_key: keys.map(|keys| keys.integration) })
 }
 
 /// One call in a run of its own, so that it stands in the journal.

@@ -192,7 +192,7 @@ impl Daemon {
             let config = settings::until_restart(&self.config, config);
             let changed = self.reload(&config).await?;
             driver.replace(changed.schedules.clone()).await?;
-            supervisor.reload(changed, config.service.keys.clone());
+            supervisor.reload(changed, config.service.keys.clone()).await?;
             self.config = config;
             notify::ready("working, with the configuration just read");
         }
@@ -221,16 +221,13 @@ impl Daemon {
         notify::reloading();
         self.context.reconfigure(settings::jobs(config));
         self.context.limiter.reconfigure(settings::limits(config));
-        let base_url = &self.config.service.base_url;
-        let is_new_key =
-            keys::read(&self.context, &config.service.keys, base_url, self.transport.as_deref()).await?;
         let now = self.context.now();
         let mut write = self.context.store.begin(Durability::Full).await?;
         write.job_plan(&settings::plans(config, now), now).await?;
         write.quantity_policies(&settings::policies(config)).await?;
         write.commit().await?;
         tracing::info!(event = event::CONFIG_RELOADED, "the changed configuration is in force");
-        Ok(Reload { is_new_key, ..reload_of(config) })
+        Ok(reload_of(config))
     }
 
     /// What a reload cannot put in force is said, or an operator would wait for it.
@@ -270,7 +267,6 @@ fn reload_of(config: &Config) -> Reload {
     let metrics = config.metrics.textfile.clone();
     Reload {
         schedules: settings::schedules(config),
-        is_new_key: false,
         metrics: metrics.map(|file| (file, config.limits.ours_per_minute())),
     }
 }

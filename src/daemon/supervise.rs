@@ -47,8 +47,6 @@ pub(super) struct Reload {
     pub(super) schedules: Vec<(JobKind, Schedule)>,
     /// Where metrics go from now on, and the calls a minute that are ours.
     pub(super) metrics: Option<(PathBuf, u32)>,
-    /// The keys are others than before.
-    pub(super) is_new_key: bool,
 }
 
 /// The loop's state.
@@ -167,13 +165,10 @@ impl Supervisor {
     }
 
     /// Puts changed schedules and keys in force.
-    pub(super) fn reload(&mut self, reload: Reload, keys: KeySource) {
+    pub(super) async fn reload(&mut self, reload: Reload, keys: KeySource) -> Result<(), StoreError> {
         self.schedules = reload.schedules.into_iter().collect();
         self.metrics = reload.metrics;
-        self.prober.take(keys);
-        if reload.is_new_key && self.context.limiter.is_refused() {
-            self.prober.probe_now();
-        }
+        self.prober.take(keys, &self.context).await
     }
 
     /// What passed while nobody could run it, and the wishes that wait.

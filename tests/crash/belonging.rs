@@ -3,6 +3,17 @@
 use crate::rig;
 use crate::support::{UPDATE, World};
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tallyd::client::{HttpTransport, Request, Sending, Transport};
+use tallyd::daemon::{Daemon, SystemClock};
+use tallyd::model::Operation;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// The looks that found another company behind the key.
+const DIFFERS: &str =
+    "SELECT count(*) FROM run WHERE job = 'warehouses' AND trigger = 'operator' AND outcome = 'failed'";
 
 /// Reads the warehouses once and leaves a wish, so that there is something to do harm with.
 async fn settled_world() -> (World, std::path::PathBuf) {
@@ -69,8 +80,7 @@ async fn another_companys_key_read_while_running_sends_nothing_until_the_right_o
     world.until("the daemon works", async |w| w.number("SELECT count(*) FROM session").await == 2).await;
     world.write_key(&another_company(&world).await);
     working.reload.send(world.config()).await.unwrap();
-    let failed = "SELECT count(*) FROM run WHERE job = 'warehouses' AND outcome = 'failed'";
-    world.until("the company was looked at", async |w| w.number(failed).await == 1).await;
+    world.until("the company was looked at", async |w| w.number(DIFFERS).await == 1).await;
     world.sql("UPDATE outbox SET moves = moves + 1, moved_ms = 2, state = 'pending', reason = NULL").await;
     let cell = world.shop().await.into_iter().find(|cell| cell.2 > 20).unwrap();
     let body = json!({"sku": cell.0, "warehouse_id": cell.1, "delta": -1});
@@ -82,4 +92,52 @@ async fn another_companys_key_read_while_running_sends_nothing_until_the_right_o
     working.reload.send(world.config()).await.unwrap();
     world.until("the wishes are applied", async |w| w.fate("b").await.0 == "applied").await;
     working.stop().await;
+}
+
+/// Which warehouses the mirror knows, as one number.
+const WAREHOUSES: &str = "SELECT sum(id) FROM warehouse WHERE missing_since_ms IS NULL";
+
+/// Holds the first list of warehouses between its place in the quota and the wire.
+struct Held {
+    http: Arc<HttpTransport>,
+    is_first: AtomicBool,
+    leaving: mpsc::UnboundedSender<oneshot::Sender<()>>,
+}
+
+impl Transport for Held {
+    fn send(&self, request: Request) -> Sending<'_> {
+        Box::pin(async move {
+            let lists = request.operation == Operation::ListWarehouses;
+            if lists && self.is_first.swap(false, Ordering::SeqCst) {
+                let (open, opened) = oneshot::channel();
+                self.leaving.send(open).unwrap();
+                opened.await.unwrap();
+            }
+            self.http.send(request).await
+        })
+    }
+}
+
+/// Else what another company answers becomes our facts, and its warehouses the proof that it is ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_has_its_place_when_another_companys_key_comes_goes_out_with_the_key_it_was_meant_for() {
+    let (world, _) = settled_world().await;
+    let ours = world.number(WAREHOUSES).await;
+    let http = rig::transport(&world.config());
+    let (leaving, mut asking) = mpsc::unbounded_channel();
+    let way = Arc::new(Held { http: Arc::clone(&http), is_first: AtomicBool::new(true), leaving });
+    let daemon = Daemon::start_over(world.config(), Arc::new(SystemClock), way, Some(http)).await.unwrap();
+    let (stop, (reload, changed)) = (CancellationToken::new(), mpsc::channel(1));
+    let working = tokio::spawn(daemon.run(stop.clone(), changed));
+    let open = asking.recv().await.unwrap();
+    world.write_key(&another_company(&world).await);
+    reload.send(world.config()).await.unwrap();
+    world.until("the company was looked at", async |w| w.number(DIFFERS).await == 1).await;
+    open.send(()).unwrap();
+    let listed =
+        "SELECT count(*) FROM run WHERE job = 'warehouses' AND trigger = 'missed' AND outcome = 'ok'";
+    world.until("the warehouses are listed", async |w| w.number(listed).await == 1).await;
+    assert_eq!(world.number(WAREHOUSES).await, ours, "the other company's warehouses are no facts");
+    stop.cancel();
+    working.await.unwrap().unwrap();
 }

@@ -5,6 +5,7 @@
     dead_code,
     unreachable_pub,
     clippy::unwrap_used,
+    clippy::panic,
     reason = "each test takes what it needs, and ends at the first surprise"
 )]
 
@@ -21,6 +22,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, sleep};
 use tokio_util::sync::CancellationToken;
+
+/// Longer than a daemon takes on the slowest machine: what takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A sandbox with a small shop, and a place for a daemon's database beside it.
 pub struct World {
@@ -205,13 +209,21 @@ impl World {
         serde_json::from_str(body).unwrap_or_default()
     }
 
-    /// Waits until `done`, as somebody watching the tables would; fails after 10 s.
+    /// Waits until `done`, as somebody watching the tables would; fails after a minute with what the daemon did.
     pub async fn until(&self, what: &str, done: impl AsyncFn(&World) -> bool) {
         let started = Instant::now();
         while !done(self).await {
-            assert!(started.elapsed() < Duration::from_secs(10), "waited in vain until {what}");
+            if started.elapsed() >= PATIENCE {
+                panic!("waited in vain until {what}; the last runs: {:#?}", self.last_runs().await);
+            }
             sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// (job, trigger, outcome, summary) of the last runs, the newest first.
+    async fn last_runs(&self) -> Vec<(String, String, Option<String>, Option<String>)> {
+        let sql = "SELECT job, trigger, outcome, summary FROM run ORDER BY id DESC LIMIT 20";
+        sqlx::query_as(sql).fetch_all(&mut self.outsider().await).await.unwrap()
     }
 }
 
