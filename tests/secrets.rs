@@ -59,7 +59,7 @@ impl Desk {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
         command.arg("--config").arg(&self.config).arg("run").stdin(Stdio::null());
         let mut daemon = command.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
-        let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+        let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
         while !file.exists() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }

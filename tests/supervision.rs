@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Far more than noticing takes, far less than the look that needs no word of a write.
-const NOTICED_WITHIN: Duration = Duration::from_secs(3);
+const NOTICED_WITHIN: Duration = Duration::from_secs(20);
 /// A word that is lost half of the time is lost once in so many.
 const WISHES: i64 = 16;
 
@@ -136,10 +136,10 @@ async fn a_failed_run_is_tried_again_after_its_delay_and_never_two_at_once() {
         insert.execute(&mut scene.outsider).await.unwrap();
         if n == 0 {
             // Nobody else wakes the push meanwhile: it is tried again by itself.
-            scene.until_within(Duration::from_secs(30), 1, APPLIED).await;
+            scene.until_within(Duration::from_secs(50), 1, APPLIED).await;
         }
     }
-    scene.until_within(Duration::from_secs(30), 12, APPLIED).await;
+    scene.until_within(Duration::from_secs(50), 12, APPLIED).await;
     assert_eq!(scene.count("SELECT count(*) FROM run WHERE outcome IN ('failed', 'partial')").await, 3);
     assert!(scene.count("SELECT count(*) FROM run WHERE job = 'push' AND trigger = 'retry'").await > 0);
     scene.end().await;

@@ -182,7 +182,7 @@ impl Dock {
         self.until_fate(key, |(now, ..)| now == state).await;
     }
 
-    /// Waits as somebody watching the table would; fails after 3 s.
+    /// Waits as somebody watching the table would; fails after 30 s.
     pub async fn until_fate(&self, key: &str, done: impl Fn(&(String, String, String)) -> bool) {
         let started = tokio::time::Instant::now();
         loop {
@@ -190,7 +190,7 @@ impl Dock {
             if done(&fate) {
                 return;
             }
-            assert!(started.elapsed() < Duration::from_secs(3), "{key} stays {fate:?}");
+            assert!(started.elapsed() < Duration::from_secs(30), "{key} stays {fate:?}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
