@@ -176,7 +176,7 @@ async fn a_reload_of_key_files_and_schedules_drops_no_call() {
     world.track_all().await;
     world.once().await;
     let before = world.shop().await;
-    let slow = json!([{"Operation": UPDATE, "LatencyMs": 1500}]);
+    let slow = json!([{"Operation": UPDATE, "LatencyMs": 5000}]);
     world.post("/_sandbox/faults", &slow).await;
     let mut unit = Unit::start(&world, "", Duration::from_secs(600));
     unit.hear_until("READY=1");

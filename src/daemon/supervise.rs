@@ -29,8 +29,13 @@ const GATHER: Duration = Duration::from_millis(40);
 /// When the outbox is looked at after the write-ahead log moved, counted from one look to the next. The log moves when
 /// a commit begins, and what it brings can be read only when it ends: after the disk has synced, however long that
 /// takes.
-const LOOKS: [Duration; 4] =
-    [Duration::from_millis(5), Duration::from_millis(30), Duration::from_millis(200), Duration::from_secs(2)];
+const LOOKS: [Duration; 5] = [
+    Duration::from_millis(5),
+    Duration::from_millis(30),
+    Duration::from_millis(200),
+    Duration::from_secs(2),
+    Duration::from_secs(8),
+];
 /// What is unanswered after this time at a stop is in doubt; systemd and the operator wait no longer than 10 s.
 const DRAIN: Duration = Duration::from_secs(8);
 /// What is written down after that takes no longer: 10 s in all.

@@ -1,8 +1,10 @@
 //! The examples by which the rules for quantities are explained, each from the insertion to the shop's own book.
 
+use crate::gate::gated;
 use crate::support::{BALANCES, Dock, UPDATE};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tallyd::model::Operation;
 
 /// A cell that holds 50, known to the mirror.
 struct Cell {
@@ -13,7 +15,10 @@ struct Cell {
 
 impl Cell {
     async fn of_fifty() -> Self {
-        let dock = Dock::open().await;
+        Self::of_fifty_at(Dock::open().await).await
+    }
+
+    async fn of_fifty_at(dock: Dock) -> Self {
         let row = dock.sandbox.stock().await.unwrap().into_iter().find(|row| row.quantity > 0).unwrap();
         let cell = Self { dock, sku: row.sku, warehouse: row.warehouse_id };
         cell.set("start", 50, json!({})).await;
@@ -111,15 +116,16 @@ async fn the_same_key_twice_is_done_once() {
 
 #[tokio::test]
 async fn a_count_made_while_our_own_adjust_is_in_flight_is_no_sale() {
-    let cell = Cell::of_fifty().await;
+    let (dock, mut gate) = gated().await;
+    let cell = Cell::of_fifty_at(dock).await;
     cell.adjust("flying", -3).await;
-    cell.dock.fault(UPDATE, json!({"LatencyMs": 400})).await;
+    gate.close();
     let (pushed, ()) = tokio::join!(cell.dock.push(), async {
-        while cell.dock.state("flying").await != "sending" {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let flying = gate.leaving_to(Operation::UpdateQuantityOnHand).await;
+        assert_eq!(cell.dock.state("flying").await, "sending");
         cell.set("count", 47, json!({})).await;
-        assert_eq!(cell.dock.state("flying").await, "sending", "the count came while it was in flight");
+        gate.open();
+        flying.go();
     });
     assert!(pushed.contains("applied"), "{pushed}");
     cell.dock.push().await;
@@ -179,7 +185,8 @@ async fn a_count_of_an_earlier_moment_supersedes_only_what_moved_before_it() {
 
 #[tokio::test]
 async fn a_fact_that_aged_is_read_again_before_the_write() {
-    let cell = Cell::of_fifty().await;
+    let dock = Dock::open_with("[quantities]\nmax_fact_age = \"30m\"\n").await;
+    let cell = Cell::of_fifty_at(dock).await;
     let reads = cell.dock.calls(BALANCES);
     cell.adjust("taken", -3).await;
     cell.sell(1).await;

@@ -1,14 +1,11 @@
 //! What no other test asked for until a bug was planted there (docs/mutants.md).
 
+use crate::gate::gated;
 use crate::support::{A_MOMENT, BALANCES, Dock, UPDATE};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tallyd::client::{HttpTransport, Request, Sending, Transport};
 use tallyd::limiter::Reason;
 use tallyd::model::{JobKind, Operation};
 use tallyd::store::Durability;
-use tokio::sync::{mpsc, oneshot};
 
 const SUPPLIERS: &str = "GET /api/Suppliers";
 
@@ -182,46 +179,26 @@ async fn a_wish_in_another_spelling_is_planned_in_the_services() {
     assert!(body.contains(&format!("\"{sku}\"")), "{body}");
 }
 
-/// Lets no call out before it is told to, once it is armed.
-struct Gate {
-    http: HttpTransport,
-    armed: Arc<AtomicBool>,
-    leaving: mpsc::UnboundedSender<(Operation, oneshot::Sender<()>)>,
-}
-
-impl Transport for Gate {
-    fn send(&self, request: Request) -> Sending<'_> {
-        Box::pin(async move {
-            if self.armed.load(Ordering::SeqCst) {
-                let (open, opened) = oneshot::channel();
-                self.leaving.send((request.operation, open)).unwrap();
-                opened.await.unwrap();
-            }
-            self.http.send(request).await
-        })
-    }
-}
-
 /// Else a crash would forget a call whose place is used up, and hold every other writer up while it is on its way.
 #[tokio::test]
 async fn no_call_leaves_before_the_journal_has_it() {
-    let (armed, (leaving, mut asking)) = (Arc::<AtomicBool>::default(), mpsc::unbounded_channel());
-    let gate = Arc::clone(&armed);
-    let dock = Dock::open_over(|http| Some(Arc::new(Gate { http, armed: gate, leaving }))).await;
+    let (dock, mut gate) = gated().await;
     let (sku, warehouse, _) = cells(&dock).await.remove(0);
     adjust(&dock, "w", &sku, warehouse, 1).await;
-    armed.store(true, Ordering::SeqCst);
+    gate.close();
     let mut known = Vec::new();
     tokio::select! {
         _ = dock.push() => {}
         () = async {
-            while let Some((operation, open)) = asking.recv().await {
+            loop {
+                let leaving = gate.leaving().await;
+                let operation = leaving.operation;
                 let sql = format!("SELECT count(*) FROM exchange WHERE operation = '{operation}' AND answered_ms IS NULL");
                 known.push((operation, dock.number(&sql).await));
-                open.send(()).unwrap();
+                leaving.go();
             }
-        } => panic!("the gate is gone"),
+        } => {}
     }
     assert_eq!(known, [(Operation::GetProductBalances, 1), (Operation::UpdateQuantityOnHand, 1)]);
-    armed.store(false, Ordering::SeqCst);
+    gate.open();
 }

@@ -12,6 +12,7 @@ mod doubts;
 mod examples;
 mod explain;
 mod gaps;
+mod gate;
 mod people;
 mod plan;
 mod rules;

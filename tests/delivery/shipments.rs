@@ -1,7 +1,9 @@
 //! Shipments: what is sent, what is refused, and one order at a time.
 
+use crate::gate::gated;
 use crate::support::{Dock, LINES, SHIP, whole};
 use serde_json::json;
+use tallyd::model::Operation;
 
 #[tokio::test]
 async fn an_order_is_shipped_with_its_lines_and_quantities_named() {
@@ -85,20 +87,20 @@ async fn more_than_is_left_is_held_and_never_sent() {
 
 #[tokio::test]
 async fn the_services_refusal_rejects_that_wish_with_its_words() {
-    let dock = Dock::open().await;
+    let (dock, mut gate) = gated().await;
     let (a, _) = dock.two_skus().await;
     let (good, _) = dock.order(&[(&a, 1)]).await;
     let (gone, lines) = dock.order(&[(&a, 1)]).await;
     dock.wish("good", "shipment.create", json!({"order_id": good})).await;
     dock.wish("gone", "shipment.create", json!({"order_id": gone})).await;
-    // Somebody ships the second order between our look at it and our call, which waits meanwhile.
-    dock.fault(SHIP, json!({"LatencyMs": 400})).await;
+    // Somebody ships the second order between our look at it and our call.
+    gate.close();
     let (_, ()) = tokio::join!(dock.push(), async {
-        while dock.calls(SHIP) == 0 {
-            tokio::task::yield_now().await;
-        }
+        let ours = gate.leaving_to(Operation::CreateShipments).await;
         let body = json!([{"OrderId": gone, "LineItems": [{"LineItemId": lines[0], "Quantity": 1}]}]);
         dock.request("POST", "/api/Shipments/Create", &body.to_string()).await;
+        gate.open();
+        ours.go();
     });
     assert_eq!(dock.state("good").await, "applied");
     let (state, reason, detail) = dock.fate("gone").await;
