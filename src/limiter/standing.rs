@@ -152,5 +152,6 @@ mod tests {
         let reached = ledger_forecast(&vec![NOW; 300], &settings, NOW);
         assert_eq!((reached.count, reached.soft_at), (300, None));
         assert_eq!(ledger_forecast(&[], &settings, NOW).hard_at, None);
+        assert_eq!(ledger_forecast(&[NOW.minus(DAY)], &settings, NOW).count, 0, "a day old is forgotten");
     }
 }

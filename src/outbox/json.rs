@@ -54,10 +54,6 @@ impl<'de> Visitor<'de> for OnceVisitor {
         Ok(text.into())
     }
 
-    fn visit_string<E>(self, text: String) -> Result<Value, E> {
-        Ok(text.into())
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         while let Some(Once(item)) = seq.next_element()? {

@@ -1,4 +1,5 @@
-//! What a count includes, at the edges: the order of insertion decides, a clock only where a caller named a moment.
+//! What a count includes, at the edges: the order of insertion decides, a clock only where a caller named a moment; and
+//! which wishes a plan settles.
 
 use super::*;
 
@@ -24,4 +25,14 @@ fn goods_moved_at_the_very_moment_of_a_count_are_counted_with_the_rest() {
     for (id, created_at, is_after) in [(4, 60, false), (4, 61, true), (5, 59, false), (6, 59, true)] {
         assert_eq!(count.precedes_adjust(id.into(), Timestamp(created_at)), is_after, "{id} at {created_at}");
     }
+}
+
+#[test]
+fn a_plan_settles_what_its_step_carries_and_nothing_else() {
+    let rejected = Outcome::Rejected { reason: Reason::Kit, detail: String::new() };
+    let outcomes = [(1, Outcome::Settles { how: String::new() }), (2, rejected)];
+    let decide = |(id, outcome): (i64, Outcome)| Decision { id: id.into(), outcome };
+    let decisions = outcomes.into_iter().map(decide).collect();
+    let plan = CellPlan { step: Step::Agreed(Quantity(3)), decisions };
+    assert_eq!(plan.settles().collect::<Vec<_>>(), [1.into()]);
 }
