@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
-use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
 /// What every job works with.
@@ -31,7 +31,7 @@ pub struct Context {
     settings: Arc<RwLock<Arc<Settings>>>,
     stopping: CancellationToken,
     /// Rung when wishes came while a push may be at work.
-    wishes: Arc<Notify>,
+    wishes: watch::Sender<()>,
     /// Held by the run of each kind of job.
     turns: Arc<BTreeMap<JobKind, Arc<Mutex<()>>>>,
 }
@@ -99,7 +99,7 @@ impl Context {
         let settings = Arc::new(RwLock::new(Arc::new(settings)));
         let stopping = CancellationToken::new();
         let turns = Arc::new(JobKind::ALL.iter().map(|kind| (*kind, Arc::default())).collect());
-        let (gate, wishes) = (Gate::default(), Arc::default());
+        let (gate, wishes) = (Gate::default(), watch::Sender::default());
         Self { store, client, limiter, clock, session_id, gate, settings, stopping, wishes, turns }
     }
 
@@ -132,12 +132,12 @@ impl Context {
 
     /// Tells a push that is at work that there are new wishes; one that is not looks at its start anyway.
     pub fn wishes_came(&self) {
-        self.wishes.notify_one();
+        self.wishes.send_replace(());
     }
 
-    /// Until wishes came, since the last time this was waited for.
-    pub(super) async fn new_wishes(&self) {
-        self.wishes.notified().await;
+    /// Changes when wishes come from now on.
+    pub(super) fn new_wishes(&self) -> watch::Receiver<()> {
+        self.wishes.subscribe()
     }
 
     /// The calendar's now.

@@ -123,6 +123,16 @@ impl Store {
         query.fetch_all(&self.read).await.doing("read the pending wishes")
     }
 
+    /// The pending wishes that ship or track, operators' first, then in order.
+    pub async fn outbox_parcels(&self) -> Result<Vec<WishRow>, StoreError> {
+        let sql = format!(
+            "{COLUMNS} WHERE state = 'pending' AND kind IN ('shipment.create', 'tracking.submit') \
+             ORDER BY priority DESC, id"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
+        query.fetch_all(&self.read).await.doing("read the pending parcels")
+    }
+
     /// The pending and held wishes of these cells (SKU as the wish spells it, warehouse), in order.
     pub async fn outbox_open_of(&self, cells: &[(&str, i64)]) -> Result<Vec<WishRow>, StoreError> {
         let sql = format!(

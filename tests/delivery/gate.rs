@@ -39,9 +39,14 @@ impl Gate {
 
     /// The next call of this operation; those before it go.
     pub async fn leaving_to(&mut self, operation: Operation) -> Leaving {
+        self.leaving_to_any(&[operation]).await
+    }
+
+    /// The next call of one of these operations; those before it go.
+    pub async fn leaving_to_any(&mut self, operations: &[Operation]) -> Leaving {
         loop {
             let leaving = self.leaving().await;
-            if leaving.operation == operation {
+            if operations.contains(&leaving.operation) {
                 return leaving;
             }
             leaving.go();

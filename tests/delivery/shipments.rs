@@ -1,8 +1,9 @@
 //! Shipments: what is sent, what is refused, and one order at a time.
 
-use crate::gate::gated;
+use crate::gate::{Leaving, gated};
 use crate::support::{Dock, LINES, SHIP, whole};
 use serde_json::json;
+use std::time::Duration;
 use tallyd::model::Operation;
 
 #[tokio::test]
@@ -136,4 +137,46 @@ async fn what_was_throttled_or_never_left_is_sent_once_it_can_be() {
     dock.push().await;
     assert_eq!(dock.state("s").await, "applied");
     assert_eq!((dock.calls(SHIP), dock.calls(LINES)), (2, 3), "a retry is a new plan, from a look made anew");
+}
+
+/// A recount of a big shop takes half an hour of the quota; the parcels of the day go meanwhile.
+#[tokio::test]
+async fn a_parcel_does_not_wait_behind_a_backlog_of_counts() {
+    let (dock, mut gate) = gated().await;
+    let (a, _) = dock.two_skus().await;
+    let (early, _) = dock.order(&[(&a, 1)]).await;
+    let (late, _) = dock.order(&[(&a, 1)]).await;
+    for cell in dock.sandbox.stock().await.unwrap() {
+        let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "delta": 1});
+        dock.wish(&format!("{} {}", cell.sku, cell.warehouse_id), "quantity.adjust", body).await;
+    }
+    dock.wish("early", "shipment.create", json!({"order_id": early})).await;
+    gate.close();
+    let parcels = async {
+        let mut updates = Vec::new();
+        for key in ["early", "late"] {
+            let parcel = loop {
+                let watched = [Operation::UpdateQuantityOnHand, Operation::CreateShipments];
+                let leaving = gate.leaving_to_any(&watched).await;
+                if leaving.operation == Operation::CreateShipments {
+                    break leaving;
+                }
+                updates.push(leaving);
+            };
+            assert_eq!(dock.state(key).await, "sending");
+            parcel.go();
+            if key == "early" {
+                dock.wish("late", "shipment.create", json!({"order_id": late})).await;
+                dock.daemon().context().wishes_came();
+            }
+        }
+        gate.open();
+        updates.into_iter().for_each(Leaving::go);
+    };
+    let all = async { tokio::join!(dock.push(), parcels) };
+    tokio::time::timeout(Duration::from_secs(60), all).await.expect("the parcels wait for the counts");
+    for key in ["early", "late"] {
+        assert_eq!(dock.state(key).await, "applied", "{key}");
+    }
+    assert_eq!(dock.number("SELECT count(*) FROM outbox WHERE state <> 'applied'").await, 0);
 }

@@ -1,4 +1,5 @@
-//! Delivery of the wishes that are no quantities, one file per kind; a part of the push, behind the quantities.
+//! Delivery of the wishes that are no quantities, one file per kind; a part of the push: parcels beside the quantities, the
+//! others behind them.
 //!
 //! Every kind goes the same way: *whose turn* (one wish of an order, shipment, SKU or name at a time) → *look* (a fresh
 //! read, recorded like any other) → *plan* (pure) → *carry* (claim, send) → *conclude*. What was seen is kept with the
@@ -35,9 +36,15 @@ use crate::reconcile::Plan;
 use crate::store::{CellWrite, Claim, Durability, Kept, StoreError, Verdict, WishRow, Write};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 /// A look older than this when its write gets a place in the quota is made again (rules.md 4).
 const FRESH: Duration = Duration::from_secs(60);
+
+/// The start that stock has before parcels go beside it: a few counts are sent in the order in which they were planned,
+/// and a parcel's calls take as long anyway.
+const STOCK_FIRST: Duration = Duration::from_secs(1);
 
 /// The wishes that are no quantities, on their way.
 pub(super) struct Deliver<'a> {
@@ -102,11 +109,36 @@ impl<'a> Deliver<'a> {
 
     /// One call for each kind that has something to send; false when nothing is left to do now.
     pub(super) async fn round(&mut self, tally: &mut Tally) -> Result<bool, JobError> {
+        let pending = self.context.store.outbox_pending().await?;
+        self.round_of(&pending, tally).await
+    }
+
+    /// Ships and tracks until the stock is `over`: a parcel does not wait behind half an hour of counts. It writes no
+    /// cell, so neither is in the other's way. It begins after [`STOCK_FIRST`].
+    pub(super) async fn parcels(
+        &mut self,
+        over: &CancellationToken,
+        tally: &mut Tally,
+    ) -> Result<(), JobError> {
+        let mut news = self.context.new_wishes();
+        let _ = timeout(STOCK_FIRST, over.cancelled()).await;
+        while !over.is_cancelled() {
+            let parcels = self.context.store.outbox_parcels().await?;
+            if !self.round_of(&parcels, tally).await? {
+                tokio::select! {
+                    () = over.cancelled() => {}
+                    came = news.changed() => came.expect("the bell hangs as long as the context lives"),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn round_of(&mut self, pending: &[WishRow], tally: &mut Tally) -> Result<bool, JobError> {
         if self.is_cut_off {
             return Ok(false);
         }
-        let pending = self.context.store.outbox_pending().await?;
-        self.unlucky = unlucky(&pending);
+        self.unlucky = unlucky(pending);
         let wishes: Vec<Wish> = pending.iter().filter_map(Wish::of).collect();
         for lane in [Lane::Operator, Lane::Push] {
             let mine = |wish: &&Wish| {

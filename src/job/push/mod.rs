@@ -1,4 +1,5 @@
-//! `push`: delivers the outbox. This file has the wishes for stock; behind them go the others ([`super::deliver`]).
+//! `push`: delivers the outbox. This file has the wishes for stock; beside them go the parcels, behind them all others
+//! ([`super::deliver`]).
 //!
 //! Woken by the outbox, not by a schedule. It works in batches of as many SKUs as one read takes: what is stale in
 //! the batch is read, what needs no call is settled, the rest is packed into as few calls as can be and sent, while the
@@ -26,6 +27,7 @@ use crate::reconcile::packing::{Entry, pack};
 use crate::reconcile::{Outcome, Step};
 use crate::store::{Claim, Durability, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
+use tokio_util::sync::CancellationToken;
 
 /// Reads of one cell in a run that brought no decision, after which its wishes are held. Two are normal where the
 /// service does not return the SKU: only a small answer that lacks it again makes it missing.
@@ -42,13 +44,30 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
     let mut broken = None;
     loop {
         if broken.is_none() {
-            broken = push.drain().await?;
+            broken = stock_and_parcels(&mut push, &mut deliver).await?;
         }
         if !deliver.round(&mut push.tally).await? {
             break;
         }
     }
     broken.map_or_else(|| Ok(push.tally.report()), Err)
+}
+
+/// All wishes for stock, and the parcels meanwhile; what stopped the former is returned.
+async fn stock_and_parcels(
+    push: &mut Push<'_>,
+    deliver: &mut Deliver<'_>,
+) -> Result<Option<JobError>, JobError> {
+    let (over, mut parcels) = (CancellationToken::new(), Tally::default());
+    let stock = async {
+        let drained = push.drain().await;
+        over.cancel();
+        drained
+    };
+    let (drained, shipped) = tokio::join!(stock, deliver.parcels(&over, &mut parcels));
+    push.tally.add(parcels);
+    shipped?;
+    drained
 }
 
 struct Push<'a> {
@@ -75,6 +94,16 @@ impl Tally {
     /// Notes what went wrong; the first of it is reported.
     pub(super) fn note(&mut self, why: String) {
         self.trouble.get_or_insert(why);
+    }
+
+    /// Takes in what was counted apart.
+    fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.applied += other.applied;
+        self.rejected += other.rejected;
+        self.held += other.held;
+        self.in_doubt += other.in_doubt;
+        self.trouble = self.trouble.take().or(other.trouble);
     }
 
     /// Counts moves that were made.

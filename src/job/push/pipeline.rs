@@ -92,7 +92,7 @@ impl Push<'_> {
 
     /// What is in flight concludes, also when another call broke off: left alone it would be in doubt.
     async fn pump(&mut self) -> Result<(), JobError> {
-        let mut broken = None;
+        let (mut broken, mut news) = (None, self.context.new_wishes());
         loop {
             if broken.is_none() && self.tally.trouble.is_none() {
                 broken = self.fill().await.err();
@@ -100,7 +100,10 @@ impl Push<'_> {
             let landed = tokio::select! {
                 biased;
                 landed = self.pipe.flying.join_next() => landed,
-                () = self.context.new_wishes() => continue,
+                came = news.changed() => {
+                    came.expect("the bell hangs as long as the context lives");
+                    continue;
+                }
             };
             match landed.map(joined) {
                 None => return broken.map_or(Ok(()), Err),

@@ -136,8 +136,9 @@ fn a_sku_that_must_be_in_every_call_keeps_its_place_beside_a_crowd_of_operators_
 fn the_sku_with_most_operators_wishes_goes_first_not_the_one_with_most_wishes() {
     // SKU 25 has two urgent entries and nothing else; each of the 25 others has one, and three that can wait.
     let number = |index: usize| if index < 100 { index % 25 } else { 25 };
-    let calls = packed(102, number, |index| index < 25 || index >= 100);
-    let urgent_in = |call: &[usize]| call.iter().filter(|index| **index < 25 || **index >= 100).count();
+    let is_urgent = |index: usize| !(25..100).contains(&index);
+    let calls = packed(102, number, is_urgent);
+    let urgent_in = |call: &[usize]| call.iter().filter(|index| is_urgent(**index)).count();
     assert_eq!(
         (calls.len(), urgent_in(&calls[0]) + urgent_in(&calls[1])),
         (5, 27),
