@@ -45,7 +45,7 @@ pub(super) async fn run(place: &Place, args: Run) -> Result<Answer, Failure> {
     let logging = logging::begin(format, config.log.level)?;
     let start = Daemon::start(config, Arc::new(SystemClock));
     if args.once {
-        return once(start.await?).await;
+        return on_its_thread(once(start.await?)).await;
     }
     let stop = CancellationToken::new();
     let (changed, reload) = mpsc::channel(1);
@@ -56,12 +56,17 @@ pub(super) async fn run(place: &Place, args: Run) -> Result<Answer, Failure> {
         // A start may wait for the service or for somebody's lock; broken off, it is as if it had been killed.
         () = stop.cancelled() => return Ok(String::new().into()),
     };
-    // On a thread of the runtime: from the main one each wake-up would be handed on, which doubles those of an idle daemon.
-    match tokio::spawn(daemon.run(stop, reload)).await {
-        Ok(ran) => ran?,
+    on_its_thread(daemon.run(stop, reload)).await?;
+    Ok(String::new().into())
+}
+
+/// On a thread of the runtime: to the main one each wake-up would be handed on, which doubles those of an idle daemon
+/// and those of each page that is read.
+async fn on_its_thread<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
         Err(broken) => std::panic::resume_unwind(broken.into_panic()),
     }
-    Ok(String::new().into())
 }
 
 async fn once(daemon: Daemon) -> Result<Answer, Failure> {

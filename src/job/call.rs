@@ -12,6 +12,7 @@ use crate::model::{ExchangeId, Lane, Moment, Operation, Position, RunId, Timesta
 use crate::outbox::Delays;
 use crate::store::{Durability, StoreError, Write};
 use crate::telemetry::event;
+use std::sync::OnceLock;
 
 /// Attempts at one read within a run. With three answers of four broken, one read in thirty is given up, and then
 /// the next run reads it first.
@@ -28,9 +29,21 @@ pub(super) struct Answer {
     pub(super) reply: Reply,
     /// The name of its body.
     pub(super) digest: Digest,
+    /// Its body ready to be stored, where that was made before the turn to write.
+    packed: OnceLock<Body>,
     answered_at: Timestamp,
     answered_moment: Moment,
     notices: bool,
+}
+
+impl Answer {
+    /// Makes the body ready to be stored. Worth it before the turn to write is waited for, where the body is hardly known.
+    pub(super) fn pack(&self) {
+        if let Ok(packed) = Body::pack(&self.reply.body) {
+            // Without one it is packed when it is kept, and there the error is told.
+            self.packed.get_or_init(|| packed);
+        }
+    }
 }
 
 impl Context {
@@ -82,7 +95,7 @@ impl Context {
             tell(notice);
         }
         let (digest, notices) = (Body::digest(&reply.body), !notices.is_empty());
-        Answer { id, sent_at, reply, digest, answered_at, answered_moment, notices }
+        Answer { id, sent_at, reply, digest, packed: OnceLock::new(), answered_at, answered_moment, notices }
     }
 
     /// Writes down what came of an exchange, and what the limiter must not forget of it.
@@ -95,7 +108,11 @@ impl Context {
         let ended = Ended {
             outcome: outcome(reply.verdict),
             status: reply.status,
-            body: (!reply.body.is_empty()).then_some(Named { bytes: &reply.body, digest: answer.digest }),
+            body: (!reply.body.is_empty()).then_some(Named {
+                bytes: &reply.body,
+                digest: answer.digest,
+                packed: answer.packed.get(),
+            }),
             message: reply.message.as_deref(),
             answered_at: answer.answered_at,
             answered_moment: answer.answered_moment,

@@ -162,7 +162,8 @@ async fn read(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Asked
     let (id, at, body) = (asking.id, asking.sent_at, &ending.body);
     match asked {
         Asked::Balances(skus) => {
-            record::balances(write, id, at, skus, wire::decode_balances(body)?).await?;
+            let page = record::facts(wire::decode_balances(body)?);
+            record::balances(write, id, at, skus, &page).await?;
         }
         Asked::Products => {
             record::products_found(write, id, at, wire::decode_products(body)?).await?;

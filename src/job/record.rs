@@ -89,9 +89,12 @@ async fn balances_keep(
     asked: &[Sku],
     decoded: Decoded<ProductBalance<'_>>,
 ) -> Result<BalancesRecorded, JobError> {
+    // What can be done before the turn to write is not done in it: pages are written one after the other.
+    let decoded = facts(decoded);
+    answer.pack();
     let mut write = context.store.begin(Durability::Normal).await?;
     context.exchange_end(&mut write, answer).await?;
-    let recorded = balances(&mut write, answer.id, answer.sent_at, asked, decoded).await?;
+    let recorded = balances(&mut write, answer.id, answer.sent_at, asked, &decoded).await?;
     for row in &recorded.mismatched {
         let subject = format!("{} in warehouse {}", row.sku, row.warehouse_id);
         let told = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});
@@ -137,14 +140,17 @@ pub(super) async fn balances(
     exchange_id: ExchangeId,
     observed_at: Timestamp,
     asked: &[Sku],
-    decoded: Decoded<ProductBalance<'_>>,
+    decoded: &Decoded<BalanceFact<'_>>,
 ) -> Result<BalancesRecorded, StoreError> {
-    park(write, exchange_id, &decoded).await?;
-    let is_whole = decoded.parked.is_empty();
-    let products: Vec<BalanceFact<'_>> = decoded.records.into_iter().map(product).collect();
-    write
-        .mirror_balances(&BalancePage { exchange_id, observed_at, asked, products: &products, is_whole })
-        .await
+    park(write, exchange_id, decoded).await?;
+    let (products, is_whole) = (&decoded.records[..], decoded.parked.is_empty());
+    write.mirror_balances(&BalancePage { exchange_id, observed_at, asked, products, is_whole }).await
+}
+
+/// The records as the mirror takes them.
+pub(super) fn facts(decoded: Decoded<ProductBalance<'_>>) -> Decoded<BalanceFact<'_>> {
+    let Decoded { records, parked, page, status, messages } = decoded;
+    Decoded { records: records.into_iter().map(product).collect(), parked, page, status, messages }
 }
 
 fn product(balance: ProductBalance<'_>) -> BalanceFact<'_> {

@@ -18,11 +18,13 @@ pub struct Named<'a> {
     pub bytes: &'a [u8],
     /// Its name.
     pub digest: Digest,
+    /// The same ready to be stored, where somebody expected that it is not known and had the time before the turn.
+    pub packed: Option<&'a Body>,
 }
 
 impl<'a> From<&'a [u8]> for Named<'a> {
     fn from(bytes: &'a [u8]) -> Self {
-        Self { bytes, digest: Body::digest(bytes) }
+        Self { bytes, digest: Body::digest(bytes), packed: None }
     }
 }
 

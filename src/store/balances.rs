@@ -11,7 +11,9 @@
 use super::bulk::{Values, text};
 use super::cells::json;
 use super::error::Doing;
-use super::page::{Known, Members, Row};
+use super::page::{Found, Known, Members, Row, digests};
+use super::readback::Judged;
+use super::repeat::READER;
 use super::{MismatchRow, Store, StoreError, Write};
 use crate::model::{ExchangeId, Quantity, Sku, Timestamp, WarehouseId};
 use serde_json::{Value, json as value};
@@ -133,10 +135,14 @@ impl Write {
     /// Records a page of balances.
     pub async fn mirror_balances(&mut self, page: &BalancePage<'_>) -> Result<BalancesRecorded, StoreError> {
         let members = Members::of(page);
-        let known = self.products_known(&members).await?;
-        let judged = self.writes_judge(page).await?;
-        let reading = self.reading_for(page, &known).await?;
-        let rows = known.to_write(page, &members, &judged.no_fact);
+        // The digests are taken while SQLite looks on its thread.
+        let (known, digests) =
+            tokio::join!(self.products_known(page.exchange_id, &members), async { digests(page) });
+        let known = known?;
+        let judged = if known.is_evidence { self.writes_judge(page).await? } else { Judged::default() };
+        let is_told = page.is_whole && members.are_as_asked(page) && judged.no_fact.is_empty();
+        let reading = self.reading_for(page, &known, is_told).await?;
+        let rows = known.to_write(page, &members, &digests, &judged.no_fact);
         self.products_write(&rows, reading).await?;
         self.others_write(&members).await?;
         self.older_facts_keep(&judged.no_fact).await?;
@@ -144,9 +150,9 @@ impl Write {
         let cells_changed = self.cells_write(page, &rows, &judged.no_fact).await?;
         self.reading_move(page, &members, &known, reading).await?;
         self.cells_vanish(page, &rows, &judged.no_fact).await?;
-        let agreed = self.mismatch_agree(page).await?;
+        let agreed = if known.is_evidence { self.mismatch_agree(page).await? } else { 0 };
         let unsure = self.absent_mark(page, &members).await?;
-        if page.is_whole && members.are_as_asked(page) && judged.no_fact.is_empty() {
+        if is_told && !known.is_nothing() {
             self.reading_told(page).await?;
         }
         Ok(BalancesRecorded {
@@ -171,18 +177,23 @@ impl Write {
         query.execute(&mut *self.tx).await.map(drop).doing("record a product's name and type")
     }
 
-    /// What the mirror holds of a page's members.
-    async fn products_known(&mut self, members: &Members<'_>) -> Result<Known, StoreError> {
+    /// What the mirror holds of a page's members, and whether a write of ours is about or a conflict open: mostly
+    /// neither is, and the page need not be looked through for them.
+    async fn products_known(
+        &mut self,
+        exchange: ExchangeId,
+        members: &Members<'_>,
+    ) -> Result<Known, StoreError> {
         // One row of text: a row for each member would cross to the connection's thread one by one.
         let sql = "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.reading_id)), \
-                       (SELECT coalesce(max(id), 0) FROM product) \
+                       (SELECT coalesce(max(id), 0) FROM product), \
+                       EXISTS (SELECT 1 FROM cell_write WHERE ended IS NULL) \
+                           OR EXISTS (SELECT 1 FROM cell_write WHERE ended > ?2) \
+                           OR EXISTS (SELECT 1 FROM cell_write WHERE is_unseen) OR EXISTS (SELECT 1 FROM mismatch) \
                    FROM json_each(?1) m CROSS JOIN product p ON p.sku = m.value";
-        let (found, newest): (String, i64) = sqlx::query_as(sql)
-            .bind(json(&members.skus))
-            .fetch_one(&mut *self.tx)
-            .await
-            .doing("look for the products of a page")?;
-        Ok(Known::read(&found, newest, members))
+        let query = sqlx::query_as(sql).bind(json(&members.skus)).bind(exchange.0);
+        let found: Found = query.fetch_one(&mut *self.tx).await.doing("look for the products of a page")?;
+        Ok(Known::read(found, members))
     }
 
     async fn products_write(&mut self, rows: &[Row<'_>], reading: Option<i64>) -> Result<(), StoreError> {
@@ -242,11 +253,13 @@ impl Write {
         done.map(drop).doing("forget the digests of products")
     }
 
-    /// A new reading of this exchange; none where the page's members are exactly one older reading, which moves on.
+    /// A new reading of this exchange; none where the page's members are exactly one older reading, which moves on. Where
+    /// all of them are new, nothing that follows can make it forget what it was told.
     async fn reading_for(
         &mut self,
         page: &BalancePage<'_>,
         known: &Known,
+        is_told: bool,
     ) -> Result<Option<i64>, StoreError> {
         if let Some(reading) = known.reading {
             let sql = "SELECT count(*) FROM product WHERE reading_id = ?1";
@@ -256,8 +269,9 @@ impl Write {
                 return Ok(None);
             }
         }
-        let sql = "INSERT INTO reading (exchange_id, observed_ms) VALUES (?1, ?2) RETURNING id";
-        let query = sqlx::query_scalar(sql).bind(page.exchange_id.0).bind(page.observed_at.0);
+        let told_by = (is_told && known.is_nothing()).then_some(READER);
+        let sql = "INSERT INTO reading (exchange_id, observed_ms, told_by) VALUES (?1, ?2, ?3) RETURNING id";
+        let query = sqlx::query_scalar(sql).bind(page.exchange_id.0).bind(page.observed_at.0).bind(told_by);
         query.fetch_one(&mut *self.tx).await.map(Some).doing("begin a reading")
     }
 

@@ -102,8 +102,7 @@ impl Write {
         session_id: i64,
         begun: &Begun<'_>,
     ) -> Result<ExchangeId, StoreError> {
-        let id = self.position_next().await?;
-        let body = self.body_keep(begun.body.map(Named::from)).await?;
+        let (id, body) = self.position_with_body(begun.body.map(Named::from)).await?;
         sqlx::query(
             "INSERT INTO exchange (id, run_id, session_id, operation, target, lane, request_body_id, sent_ms, \
                                    sent_moment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -125,8 +124,7 @@ impl Write {
 
     /// Writes down what came of an exchange; the position at which it ended is returned.
     pub async fn exchange_end(&mut self, id: ExchangeId, ended: &Ended<'_>) -> Result<Position, StoreError> {
-        let position = self.position_next().await?;
-        let body = self.body_keep(ended.body).await?;
+        let (position, body) = self.position_with_body(ended.body).await?;
         sqlx::query(
             "UPDATE exchange SET ended = ?2, verdict = ?3, status = ?4, response_body_id = ?5, message = ?6, \
                     answered_ms = ?7, answered_moment = ?8 WHERE id = ?1 AND ended IS NULL",
@@ -204,21 +202,29 @@ impl Write {
         done.map(drop).doing("keep the limiter's memory")
     }
 
-    /// Keeps a body once; the id of its only copy is returned.
-    async fn body_keep(&mut self, body: Option<Named<'_>>) -> Result<Option<i64>, StoreError> {
-        let Some(Named { bytes, digest }) = body else { return Ok(None) };
-        let known: Option<i64> = sqlx::query_scalar("SELECT id FROM body WHERE digest = ?1")
+    /// The next position, and a body kept once: the id of its only copy. Both are asked for at once.
+    async fn position_with_body(
+        &mut self,
+        body: Option<Named<'_>>,
+    ) -> Result<(Position, Option<i64>), StoreError> {
+        let Some(Named { bytes, digest, packed }) = body else {
+            return Ok((self.position_next().await?, None));
+        };
+        let sql = "UPDATE counter SET position = position + 1 \
+                   RETURNING position, (SELECT id FROM body WHERE digest = ?1)";
+        let (position, known): (i64, Option<i64>) = sqlx::query_as(sql)
             .bind(&digest[..])
-            .fetch_optional(&mut *self.tx)
+            .fetch_one(&mut *self.tx)
             .await
-            .doing("look for a body")?;
+            .doing("take the next position and look for a body")?;
         if known.is_some() {
-            return Ok(known);
+            return Ok((Position(position), known));
         }
-        let body = Body::pack(bytes)?;
-        let size = i64::try_from(body.size).unwrap_or(i64::MAX);
+        let Body { size, packed } = packed.map_or_else(|| Body::pack(bytes), |packed| Ok(packed.clone()))?;
+        let size = i64::try_from(size).unwrap_or(i64::MAX);
         let sql = "INSERT INTO body (digest, size, packed) VALUES (?1, ?2, ?3) RETURNING id";
-        let query = sqlx::query_scalar(sql).bind(&digest[..]).bind(size).bind(&body.packed);
-        query.fetch_one(&mut *self.tx).await.map(Some).doing("keep a body")
+        let query = sqlx::query_scalar(sql).bind(&digest[..]).bind(size).bind(packed);
+        let kept = query.fetch_one(&mut *self.tx).await.doing("keep a body")?;
+        Ok((Position(position), Some(kept)))
     }
 }

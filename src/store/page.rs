@@ -76,7 +76,13 @@ pub(super) struct Known {
     pub(super) reading: Option<i64>,
     /// All their readings.
     pub(super) readings: BTreeSet<i64>,
+    /// A write of ours is about, or a conflict is open: what the page shows of cells is to be looked at.
+    pub(super) is_evidence: bool,
 }
+
+/// The same as SQLite finds it: the members, as a list of place, id, digest and reading; the newest id of all; whether the
+/// page is evidence.
+pub(super) type Found = (String, i64, bool);
 
 struct Product {
     id: i64,
@@ -96,10 +102,10 @@ pub(super) struct Row<'a> {
 }
 
 impl Known {
-    /// Takes what was found: place, id, digest and reading of each product, and the newest id of all.
-    pub(super) fn read(found: &str, newest: i64, members: &Members<'_>) -> Self {
-        let found: Vec<(usize, i64, Option<i64>, Option<i64>)> =
-            serde_json::from_str(found).expect("SQLite wrote the list, from columns it holds to be integers");
+    /// Takes what was found.
+    pub(super) fn read((found, newest, is_evidence): Found, members: &Members<'_>) -> Self {
+        let found: Vec<(usize, i64, Option<i64>, Option<i64>)> = serde_json::from_str(&found)
+            .expect("SQLite wrote the list, from columns it holds to be integers");
         let mut readings: BTreeSet<Option<i64>> = found.iter().map(|(_, _, _, reading)| *reading).collect();
         let is_one = found.len() == members.skus.len() && readings.len() == 1;
         let reading = readings.first().copied().flatten().filter(|_| is_one);
@@ -108,7 +114,13 @@ impl Known {
         for (place, id, digest, _) in found {
             products[place] = Some(Product { id, digest });
         }
-        Self { products, newest, reading, readings: readings.into_iter().flatten().collect() }
+        let readings = readings.into_iter().flatten().collect();
+        Self { products, newest, reading, readings, is_evidence }
+    }
+
+    /// Whether the mirror holds none of them.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.products.iter().all(Option::is_none)
     }
 
     /// How many members the page has.
@@ -116,11 +128,13 @@ impl Known {
         self.products.len() as u64
     }
 
-    /// The records that must be written; of several for one product the last speaks. `no_fact`: cells (product, warehouse) that keep an older fact.
+    /// The records that must be written; of several for one product the last speaks. `digests`: those of the page's records;
+    /// `no_fact`: cells (product, warehouse) that keep an older fact.
     pub(super) fn to_write<'a>(
         &self,
         page: &BalancePage<'a>,
         members: &Members<'_>,
+        digests: &[Option<i64>],
         no_fact: &[(i64, i64)],
     ) -> Vec<Row<'a>> {
         let mut last = vec![0; members.skus.len()];
@@ -133,8 +147,8 @@ impl Known {
                 continue;
             }
             let known = self.products[*place].as_ref();
-            let is_exact = fact.is_whole && known.is_none_or(|product| !kept.contains(&product.id));
-            let digest = is_exact.then(|| digest(fact));
+            let is_exact = known.is_none_or(|product| !kept.contains(&product.id));
+            let digest = digests[record].filter(|_| is_exact);
             if digest.is_some() && known.and_then(|product| product.digest) == digest {
                 continue;
             }
@@ -158,8 +172,12 @@ impl Known {
     }
 }
 
-fn digest(fact: &BalanceFact<'_>) -> i64 {
-    let mut hasher = DefaultHasher::new();
-    fact.hash(&mut hasher);
-    hasher.finish().cast_signed()
+/// By which each record of a page is known again; none where part of it could not be read.
+pub(super) fn digests(page: &BalancePage<'_>) -> Vec<Option<i64>> {
+    let digest = |fact: &BalanceFact<'_>| {
+        let mut hasher = DefaultHasher::new();
+        fact.hash(&mut hasher);
+        hasher.finish().cast_signed()
+    };
+    page.products.iter().map(|fact| fact.is_whole.then(|| digest(fact))).collect()
 }

@@ -135,9 +135,6 @@ impl Write {
     /// Judges what a page says of cells we wrote, and keeps what follows for them.
     pub(super) async fn writes_judge(&mut self, page: &BalancePage<'_>) -> Result<Judged, StoreError> {
         let (mut judged, mut kept) = (Judged::default(), Vec::new());
-        if !self.writes_are_about(page.exchange_id).await? {
-            return Ok(judged);
-        }
         let shown = Shown::of(page);
         for row in self.writes_to_judge(page).await? {
             let last = row.last_write();
@@ -171,15 +168,6 @@ impl Write {
         }
         self.writes_keep(&kept).await?;
         Ok(judged)
-    }
-
-    /// Whether any cell at all is to be judged: mostly none is, and a page need not be looked through for it.
-    async fn writes_are_about(&mut self, exchange: ExchangeId) -> Result<bool, StoreError> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM cell_write WHERE ended IS NULL) \
-                       OR EXISTS (SELECT 1 FROM cell_write WHERE ended > ?1) \
-                       OR EXISTS (SELECT 1 FROM cell_write WHERE is_unseen)";
-        let query = sqlx::query_scalar(sql).bind(exchange.0).fetch_one(&mut *self.tx);
-        query.await.doing("see whether writes of ours are about")
     }
 
     /// The cells of a page that a write overlaps, or whose accepted write was not seen yet.

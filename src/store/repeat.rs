@@ -18,7 +18,7 @@ use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 
 /// Who reads the answers.
-const READER: &str = env!("CARGO_PKG_VERSION");
+pub(super) const READER: &str = env!("CARGO_PKG_VERSION");
 
 /// An answer that came and is not read yet.
 #[derive(Clone, Copy, Debug)]

@@ -95,7 +95,7 @@ pub(in crate::job) async fn products_found(
     decoded: Decoded<wire::ProductBalance<'_>>,
 ) -> Result<Vec<Sku>, StoreError> {
     let found: Vec<Sku> = decoded.records.iter().map(|product| product.sku.clone()).collect();
-    balances(write, exchange_id, observed_at, &found, decoded).await?;
+    balances(write, exchange_id, observed_at, &found, &super::facts(decoded)).await?;
     Ok(found)
 }
 
