@@ -230,8 +230,9 @@ async fn stock(
         }
     }
     sqlx::query(
-        "INSERT INTO link (product_id, warehouse_id, quantity, aisle, bin, sku)
-         SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5 FROM json_each(?1)",
+        "WITH cell AS MATERIALIZED (SELECT value FROM json_each(?1))
+         INSERT INTO link (product_id, warehouse_id, quantity, aisle, bin, sku)
+         SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5 FROM cell",
     )
     .bind(json!(rows).to_string())
     .execute(db)

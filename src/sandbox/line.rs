@@ -5,7 +5,7 @@
 //! whose length was promised, has to be made below it. The switch limits what is still let through and fails
 //! the write after it; the server then gives the connection up as it would any broken one.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,6 +61,10 @@ impl Switch {
             Passing::Bytes(left) => Some(left),
             Passing::Everything | Passing::HeadAndBody(_) => None,
         }
+    }
+
+    fn lets_everything_pass(&self) -> bool {
+        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), Passing::Everything)
     }
 
     fn passed(&self, bytes: usize) {
@@ -138,6 +142,24 @@ impl AsyncWrite for Line {
         written
     }
 
+    /// Head and body as they lie; otherwise the server copies a body of half a megabyte behind its head first. A line that
+    /// is about to be cut is written piece by piece, the head before the body.
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.switch.lets_everything_pass() {
+            return Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        }
+        let next = pieces.iter().find(|piece| !piece.is_empty());
+        self.poll_write(cx, next.map_or(&[], |piece| &**piece))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
@@ -149,6 +171,8 @@ impl AsyncWrite for Line {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     #[test]
@@ -167,5 +191,22 @@ mod tests {
         let switch = Switch::default();
         switch.cut();
         assert_eq!(switch.allowance(b"HTTP/1.1 200 OK\r\n\r\n"), Some(0));
+    }
+
+    #[tokio::test]
+    async fn pieces_written_at_once_are_cut_as_if_they_were_one() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut line, _) = Lines(listener).accept().await;
+        let pieces = [IoSlice::new(b"HTTP/1.1 200 OK\r\n\r\n"), IoSlice::new(b"body")];
+        assert_eq!(line.write_vectored(&pieces).await.unwrap(), 23, "a line nobody cuts takes all of them");
+        line.switch.cut_in_body(1);
+        assert_eq!(line.write_vectored(&pieces).await.unwrap(), 19);
+        assert_eq!(line.write_vectored(&pieces[1..]).await.unwrap(), 1);
+        assert!(line.write_vectored(&[IoSlice::new(b"ody")]).await.is_err());
+        drop(line);
+        let mut taken = String::new();
+        caller.read_to_string(&mut taken).await.unwrap();
+        assert_eq!(taken, "HTTP/1.1 200 OK\r\n\r\nbodyHTTP/1.1 200 OK\r\n\r\nb");
     }
 }

@@ -32,12 +32,13 @@ macro_rules! values {
     };
 }
 
+/// Materialized: json_each() would write a sheet out as text once more for each of its columns.
 const INSERT: &str = concat!(
-    "INSERT INTO product (company_id, ",
+    "WITH sheet AS MATERIALIZED (SELECT key, value FROM json_each(?2)) INSERT INTO product (company_id, ",
     columns!(),
     ") SELECT ?1, ",
     values!(),
-    " FROM json_each(?2) ORDER BY key RETURNING id"
+    " FROM sheet ORDER BY key RETURNING id"
 );
 const UPDATE: &str = concat!(
     "UPDATE product SET (",
