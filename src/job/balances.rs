@@ -20,8 +20,9 @@ use tokio::task::JoinSet;
 
 /// Failed attempts in a row after which the run ends; the next run goes on where this one stopped.
 const FAILURES_MAX: usize = 24;
-/// Pages that are being recorded while the next is read: one is written, another decoded meanwhile.
-const RECORDING_MAX: usize = 2;
+/// Pages under way at a time: one is written, another decoded meanwhile, and the next asked for. With one less, the next is
+/// asked for only when the first is written: to begin a call is a write too, which waits behind that of the second.
+const RECORDING_MAX: usize = 3;
 
 /// Reads these SKUs, or all that are due where none is named.
 pub(super) async fn run(context: &Context, run: RunId, only: &[Sku]) -> Result<Report, JobError> {
