@@ -5,10 +5,57 @@
 //! of the bytes, so that a program that understands more writes it again. It is no promise between releases: where the
 //! hash of the standard library changes, each product is compared column by column once more.
 
-use super::balances::{BalanceFact, BalancePage};
-use crate::model::Sku;
+use crate::model::{ExchangeId, Quantity, Sku, Timestamp, WarehouseId};
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+/// The service's word on one product (`ProductBalance`).
+#[derive(Clone, Debug, Hash)]
+pub struct BalanceFact<'a> {
+    /// In the service's spelling.
+    pub sku: Sku,
+    /// `Id`.
+    pub product_id: Option<i64>,
+    /// `UPC`.
+    pub upc: Option<Cow<'a, str>>,
+    /// `QuantityOnHand` of the product: kept and shown, never a cell's fact.
+    pub total: Option<i64>,
+    /// `Warehouses[]`.
+    pub cells: Vec<CellBalance<'a>>,
+    /// False where an entry of `Warehouses[]` could not be read: then none counts as vanished.
+    pub is_whole: bool,
+}
+
+/// The service's word on one cell (`ProductBalance.Warehouses[]`).
+#[derive(Clone, Debug, Hash)]
+pub struct CellBalance<'a> {
+    /// `WarehouseId`.
+    pub warehouse_id: WarehouseId,
+    /// `QuantityOnHand`.
+    pub quantity: Quantity,
+    /// `WarehouseSKU`.
+    pub warehouse_sku: Option<Cow<'a, str>>,
+    /// `IsActive`.
+    pub is_active: Option<bool>,
+    /// `IncludeInSyncBalance`.
+    pub include_in_sync: Option<bool>,
+}
+
+/// One answer to *Get product balances*.
+#[derive(Clone, Copy, Debug)]
+pub struct BalancePage<'a> {
+    /// The exchange that brought it; its id is the position at which it began.
+    pub exchange_id: ExchangeId,
+    /// When its request was sent.
+    pub observed_at: Timestamp,
+    /// What was asked for.
+    pub asked: &'a [Sku],
+    /// What came.
+    pub products: &'a [BalanceFact<'a>],
+    /// All of it made sense.
+    pub is_whole: bool,
+}
 
 /// The products a page is about: what was asked for, and what came.
 pub(super) struct Members<'a> {

@@ -4,9 +4,9 @@
 //! is kept from the facts, and what two looks agree on is a mismatch. Both follow from exchanges and from what was
 //! written alone, so a replay comes to the same.
 
-use super::balances::BalancePage;
 use super::cells::{CellWrite, json};
 use super::error::Doing;
+use super::page::BalancePage;
 use super::{Store, StoreError, Write};
 use crate::model::{ExchangeId, Position, Quantity, Sku, Timestamp, time};
 use crate::reconcile::fact::{AcceptedWrite, Admission, LOOKS_APART, LastWrite, Read, admit, is_looked_for};

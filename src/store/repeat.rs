@@ -8,8 +8,8 @@
 //!
 //! A replay needs none of this: it reads every answer and comes to the same facts.
 
-use super::balances::BalancePage;
 use super::error::Doing;
+use super::page::BalancePage;
 use super::{Store, StoreError, Write};
 use crate::journal::Digest;
 use crate::model::{ExchangeId, Sku, Timestamp};
