@@ -123,6 +123,20 @@ pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness])
     Settlement::Undecided { reason: Reason::Undecided, detail: numbers(write, last) }
 }
 
+/// Judges a quantity write whose product the latest looks, sent at `gone_at` (oldest first), did not return: what became
+/// of it cannot be seen, and looking on would cost calls for ever.
+pub fn settle_gone<T>(gone_at: &[Timestamp], sent_at: Timestamp, quiet: Duration) -> Settlement<T> {
+    match absent(gone_at, sent_at, quiet) {
+        Settlement::NotLanded => Settlement::Undecided {
+            reason: Reason::Undecided,
+            detail: "the service does not return the product any more, so nobody can see whether it was done; once it \
+                     is back, count it again"
+                .into(),
+        },
+        other => other,
+    }
+}
+
 /// Whether the call as a whole was carried out: enough of its entries changed something, and all show it.
 fn testify(witnesses: &[Witness]) -> bool {
     let mut telling = witnesses.iter().filter(|witness| witness.before != Some(witness.target));

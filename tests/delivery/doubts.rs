@@ -70,6 +70,30 @@ async fn what_was_not_done_is_done_after_two_looks_and_once() {
     assert_eq!(dock.cell(&sku, warehouse).await, quantity - 3);
 }
 
+/// Somebody renames the product: nobody can see what became of the write, and looking on would cost calls for ever.
+#[tokio::test]
+async fn a_write_whose_product_is_not_returned_any_more_is_left_to_a_person_after_a_few_looks() {
+    let dock = Dock::open().await;
+    let (sku, warehouse, _) = cell(&dock).await;
+    dock.fault(UPDATE, json!({"Drop": "before"})).await;
+    dock.wish("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
+    dock.push().await;
+    let asked = json!({"idType": "sku", "idList": [sku]});
+    let found = dock.request("POST", "/api/inventory/getProducts", &asked.to_string()).await;
+    let renamed = json!({"Id": found["data"][0]["Id"], "Sku": "RENAMED", "Name": "Renamed"});
+    dock.request("PUT", "/api/Inventory", &renamed.to_string()).await;
+    let looks = dock.calls(BALANCES);
+    for _ in 0..20 {
+        dock.settle().await;
+        dock.later(A_MOMENT);
+    }
+    assert!(dock.calls(BALANCES) - looks <= 4, "{} looks", dock.calls(BALANCES) - looks);
+    let (state, reason, detail) = dock.fate("lost").await;
+    assert_eq!((state.as_str(), reason.as_str()), ("held", "undecided"), "{detail}");
+    assert!(detail.contains("does not return the product"), "{detail}");
+    assert_eq!(tallyd::job::settle_due(dock.daemon().context()).await.unwrap(), None);
+}
+
 #[tokio::test]
 async fn a_settle_that_is_not_due_makes_no_call() {
     let dock = Dock::open().await;

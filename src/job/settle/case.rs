@@ -7,7 +7,9 @@ use crate::model::{
     Clock, ExchangeId, OrderId, Quantity, ShipmentId, ShipmentItemId, Sku, Timestamp, WishId,
 };
 use crate::outbox::{self, Body, Reason, State};
-use crate::reconcile::doubt::{Look, Settlement, Witness, WriteInDoubt, quiet_quantity, settle_write};
+use crate::reconcile::doubt::{
+    Look, Settlement, Witness, WriteInDoubt, quiet_quantity, settle_gone, settle_write,
+};
 use crate::reconcile::shipment::ClaimedLine;
 use crate::reconcile::{create, shipment, tracking};
 use crate::store::{CellWrite, DoubtRow, Store, StoreError};
@@ -16,6 +18,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+/// What is kept of a look at a cell whose product the service did not return.
+pub(super) const NOT_RETURNED: &str = "not returned";
 
 /// One thing in doubt.
 #[derive(Debug)]
@@ -147,6 +152,10 @@ impl Case {
         let sent_at = self.since;
         match &self.what {
             What::Cell { write, witnesses, .. } => {
+                let gone_at = gone(&self.looks);
+                if !gone_at.is_empty() {
+                    return settle_gone(&gone_at, sent_at, quiet);
+                }
                 let write = WriteInDoubt { before: write.before, target: write.written, sent_at, quiet };
                 settle_write(&write, &quantities(&self.looks), witnesses).map(|_| None)
             }
@@ -231,10 +240,16 @@ fn looks(row: &DoubtRow, calendar: Calendar) -> Vec<(Timestamp, Value)> {
     looks.into_iter().map(|(sent_ms, moment, shown)| (calendar.at(sent_ms, moment), shown)).collect()
 }
 
+/// When the latest looks were sent that did not return the product, oldest first.
+fn gone(looks: &[(Timestamp, Value)]) -> Vec<Timestamp> {
+    let first = looks.iter().rposition(|(_, shown)| shown != NOT_RETURNED).map_or(0, |last| last + 1);
+    looks[first..].iter().map(|(sent_at, _)| *sent_at).collect()
+}
+
 fn quantities(looks: &[(Timestamp, Value)]) -> Vec<Look> {
     let look = |(sent_at, shown): &(Timestamp, Value)| Look {
         sent_at: *sent_at,
         quantity: shown.as_i64().map(Quantity),
     };
-    looks.iter().map(look).collect()
+    looks.iter().filter(|(_, shown)| shown != NOT_RETURNED).map(look).collect()
 }

@@ -2,7 +2,7 @@
 //! the wishes.
 
 use super::Tally;
-use super::case::{Case, TrackingClaim, What};
+use super::case::{Case, NOT_RETURNED, TrackingClaim, What};
 use crate::client::wire::{self, Decoded, ProductBalance};
 use crate::job::deliver::{self, Create, Looker, Seen};
 use crate::job::{Context, JobError, record};
@@ -55,8 +55,8 @@ async fn at_cells(looker: Looker<'_>, cases: &[&Case]) -> Result<u64, JobError> 
     let decoded = wire::decode_balances(&answer.reply.body).map_err(|why| implausible(&why))?;
     let mut looks = Vec::new();
     for case in cases {
-        if let Some(quantity) = shown(case, &decoded) {
-            looks.extend(case.wishes.iter().map(|wish| (*wish, json!(quantity))));
+        if let Some(shown) = shown(case, &decoded) {
+            looks.extend(case.wishes.iter().map(|wish| (*wish, shown.clone())));
         }
     }
     keep(context, answer.id, answer.sent_at, &looks).await?;
@@ -70,15 +70,17 @@ fn sku(case: &Case) -> Option<&Sku> {
     }
 }
 
-/// What an answer shows of a cell: a quantity, or that the product is there without it. A product that the answer
-/// lacks, or has in parts only, shows nothing.
-fn shown(case: &Case, decoded: &Decoded<ProductBalance<'_>>) -> Option<Option<i64>> {
+/// What an answer shows of a cell: a quantity, that the product is there without it, or that the product is not there. A
+/// product that could be read in parts only shows nothing, nor does one that may be among the records that could not.
+fn shown(case: &Case, decoded: &Decoded<ProductBalance<'_>>) -> Option<Value> {
     let What::Cell { sku, write, .. } = &case.what else { return None };
-    let product = decoded.records.iter().find(|product| product.sku == *sku)?;
+    let Some(product) = decoded.records.iter().find(|product| product.sku == *sku) else {
+        return decoded.parked.is_empty().then(|| json!(NOT_RETURNED));
+    };
     let cell = product.warehouses.iter().find(|cell| cell.warehouse_id.0 == write.warehouse_id);
     match cell {
-        Some(cell) => Some(Some(cell.quantity_on_hand)),
-        None => (product.warehouses_parked == 0).then_some(None),
+        Some(cell) => Some(json!(cell.quantity_on_hand)),
+        None => (product.warehouses_parked == 0).then_some(Value::Null),
     }
 }
 
