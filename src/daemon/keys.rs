@@ -14,6 +14,7 @@ use crate::model::{JobKind, Trigger};
 use crate::outbox::Delays;
 use crate::store::{Durability, StoreError};
 use crate::telemetry::event;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -136,20 +137,19 @@ impl Prober {
         tracing::info!(event = event::AUTH_RESTORED, "the service accepts the key again; work goes on");
     }
 
+    /// Whom the keys speak as, and the way to the service with them.
+    fn trial_of(&self, transport: &HttpTransport) -> Result<(Account, HttpTransport), Box<dyn Error>> {
+        let pair = self.source.read()?;
+        let keys = Keys { integration: pair.integration, gateway: pair.gateway };
+        let way = transport.with_keys(&keys)?;
+        Ok((Account { base_url: self.base_url.clone(), integration_key: Some(keys.integration) }, way))
+    }
+
     /// Reads the keys; whether they are others than those last read. Nothing but a probe goes out with a key that may
     /// be another company's.
     async fn read(&mut self, context: &Context) -> Result<bool, StoreError> {
         let Some(transport) = &self.transport else { return Ok(false) };
-        let pair = match self.source.read() {
-            Ok(pair) => pair,
-            Err(why) => {
-                tracing::warn!(event = event::AUTH_REFUSED, "{why}");
-                return Ok(false);
-            }
-        };
-        let integration_key = Some(pair.integration.clone());
-        let account = Account { base_url: self.base_url.clone(), integration_key };
-        let read = match transport.with_keys(&Keys { integration: pair.integration, gateway: pair.gateway }) {
+        let (account, read) = match self.trial_of(transport) {
             Ok(read) => read,
             Err(why) => {
                 tracing::warn!(event = event::AUTH_REFUSED, "{why}");

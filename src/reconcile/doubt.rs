@@ -85,8 +85,17 @@ pub struct WriteInDoubt {
 pub struct Look {
     /// When the request was sent.
     pub sent_at: Timestamp,
-    /// What it showed; none: still not linked.
-    pub quantity: Option<Quantity>,
+    /// What it showed.
+    pub shown: Shown,
+}
+
+/// What a look showed of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// The product with the cell's quantity; none: still not linked.
+    Cell(Option<Quantity>),
+    /// No product of this SKU.
+    NotReturned,
 }
 
 /// Another entry of the same call.
@@ -104,36 +113,32 @@ pub struct Witness {
 pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness]) -> Settlement<i64> {
     let landed = Settlement::Landed(write.target.0.saturating_sub(write.before.map_or(0, |before| before.0)));
     let Some(last) = looks.last() else { return Settlement::LookAgain { not_before: write.sent_at } };
-    if looks.iter().any(|look| look.quantity == Some(write.target)) {
+    if looks.iter().any(|look| look.shown == Shown::Cell(Some(write.target))) {
         return landed;
     }
-    if last.quantity == write.before {
-        let unchanged = looks.iter().rev().take_while(|look| look.quantity == write.before);
-        let mut absent_at: Vec<Timestamp> = unchanged.map(|look| look.sent_at).collect();
-        absent_at.reverse();
-        return absent(&absent_at, write.sent_at, write.quiet);
+    let same = looks.iter().rev().take_while(|look| look.shown == last.shown);
+    let mut same_at: Vec<Timestamp> = same.map(|look| look.sent_at).collect();
+    same_at.reverse();
+    if last.shown == Shown::Cell(write.before) {
+        return absent(&same_at, write.sent_at, write.quiet);
     }
     if testify(witnesses) {
         return landed;
     }
-    let quiet_until = write.sent_at.plus(write.quiet);
-    if last.sent_at < quiet_until {
-        return Settlement::LookAgain { not_before: quiet_until };
-    }
-    Settlement::Undecided { reason: Reason::Undecided, detail: numbers(write, last) }
-}
-
-/// Judges a quantity write whose product the latest looks, sent at `gone_at` (oldest first), did not return: what became
-/// of it cannot be seen, and looking on would cost calls for ever.
-pub fn settle_gone<T>(gone_at: &[Timestamp], sent_at: Timestamp, quiet: Duration) -> Settlement<T> {
-    match absent(gone_at, sent_at, quiet) {
-        Settlement::NotLanded => Settlement::Undecided {
-            reason: Reason::Undecided,
-            detail: "the service does not return the product any more, so nobody can see whether it was done; once it \
-                     is back, count it again"
-                .into(),
+    let undecided = |detail| Settlement::Undecided { reason: Reason::Undecided, detail };
+    match last.shown {
+        Shown::Cell(quantity) => {
+            let quiet_until = write.sent_at.plus(write.quiet);
+            if last.sent_at < quiet_until {
+                return Settlement::LookAgain { not_before: quiet_until };
+            }
+            undecided(numbers(write, quantity))
+        }
+        // One answer may lack a product that is there, so it takes two. Looking on would cost calls for ever.
+        Shown::NotReturned => match absent(&same_at, write.sent_at, write.quiet) {
+            Settlement::NotLanded => undecided(unseen(write)),
+            other => other,
         },
-        other => other,
     }
 }
 
@@ -144,13 +149,23 @@ fn testify(witnesses: &[Witness]) -> bool {
     count >= WITNESSES_MIN && telling.all(|witness| witness.now == Some(witness.target))
 }
 
-fn numbers(write: &WriteInDoubt, last: &Look) -> String {
-    let shown =
-        |quantity: Option<Quantity>| quantity.map_or("nothing".into(), |quantity| quantity.to_string());
-    let (before, target, now) = (shown(write.before), write.target, shown(last.quantity));
+fn numbers(write: &WriteInDoubt, now: Option<Quantity>) -> String {
+    let (before, target, now) = (told(write.before), write.target, told(now));
     format!(
         "{before} was to become {target} and is {now}, so others moved the cell meanwhile; count it again"
     )
+}
+
+fn unseen(write: &WriteInDoubt) -> String {
+    let (before, target) = (told(write.before), write.target);
+    format!(
+        "{before} was to become {target}, and the service returns no product of this SKU any more (renamed, or taken \
+         out?); count it again under the SKU it has"
+    )
+}
+
+fn told(quantity: Option<Quantity>) -> String {
+    quantity.map_or("nothing".into(), |quantity| quantity.to_string())
 }
 
 #[cfg(test)]

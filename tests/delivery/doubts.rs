@@ -18,6 +18,16 @@ async fn cell(dock: &Dock) -> (String, i64, i64) {
     (row.sku, row.warehouse_id, row.quantity)
 }
 
+/// A dock where the update of a cell by −2, the wish `lost`, was dropped before or after the deed.
+async fn lost(drop: &str) -> (Dock, (String, i64, i64)) {
+    let dock = Dock::open().await;
+    let (sku, warehouse, quantity) = cell(&dock).await;
+    dock.fault(UPDATE, json!({"Drop": drop})).await;
+    dock.wish("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
+    dock.push().await;
+    (dock, (sku, warehouse, quantity))
+}
+
 fn adjust(sku: &str, warehouse: i64, delta: i64) -> Value {
     json!({"sku": sku, "warehouse_id": warehouse, "delta": delta})
 }
@@ -46,11 +56,7 @@ async fn a_lost_adjust_is_applied_once_and_known_to_be() {
 
 #[tokio::test]
 async fn what_was_not_done_is_done_after_two_looks_and_once() {
-    let dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
-    dock.fault(UPDATE, json!({"Drop": "before"})).await;
-    dock.wish("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
-    dock.push().await;
+    let (dock, (sku, warehouse, quantity)) = lost("before").await;
     dock.settle().await;
     assert_eq!(dock.state("lost").await, "in_doubt", "it may still be carried out");
     dock.wish("next", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
@@ -73,11 +79,7 @@ async fn what_was_not_done_is_done_after_two_looks_and_once() {
 /// Somebody renames the product: nobody can see what became of the write, and looking on would cost calls for ever.
 #[tokio::test]
 async fn a_write_whose_product_is_not_returned_any_more_is_left_to_a_person_after_a_few_looks() {
-    let dock = Dock::open().await;
-    let (sku, warehouse, _) = cell(&dock).await;
-    dock.fault(UPDATE, json!({"Drop": "before"})).await;
-    dock.wish("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
-    dock.push().await;
+    let (dock, (sku, ..)) = lost("before").await;
     let asked = json!({"idType": "sku", "idList": [sku]});
     let found = dock.request("POST", "/api/inventory/getProducts", &asked.to_string()).await;
     let renamed = json!({"Id": found["data"][0]["Id"], "Sku": "RENAMED", "Name": "Renamed"});
@@ -90,17 +92,13 @@ async fn a_write_whose_product_is_not_returned_any_more_is_left_to_a_person_afte
     assert!(dock.calls(BALANCES) - looks <= 4, "{} looks", dock.calls(BALANCES) - looks);
     let (state, reason, detail) = dock.fate("lost").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "undecided"), "{detail}");
-    assert!(detail.contains("does not return the product"), "{detail}");
+    assert!(detail.contains("returns no product of this SKU"), "{detail}");
     assert_eq!(tallyd::job::settle_due(dock.daemon().context()).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn a_settle_that_is_not_due_makes_no_call() {
-    let dock = Dock::open().await;
-    let (sku, warehouse, _) = cell(&dock).await;
-    dock.fault(UPDATE, json!({"Drop": "before"})).await;
-    dock.wish("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
-    dock.push().await;
+    let (dock, _) = lost("before").await;
     dock.settle().await;
     let looks = dock.calls(BALANCES);
     for _ in 0..3 {
@@ -114,11 +112,7 @@ async fn a_settle_that_is_not_due_makes_no_call() {
 
 #[tokio::test]
 async fn a_cell_that_others_moved_too_is_held_with_its_numbers_until_a_person_says() {
-    let dock = Dock::open().await;
-    let (sku, warehouse, quantity) = cell(&dock).await;
-    dock.fault(UPDATE, json!({"Drop": "after"})).await;
-    dock.wish("lost", "quantity.adjust", adjust(&sku, warehouse, -2)).await;
-    dock.push().await;
+    let (dock, (sku, warehouse, quantity)) = lost("after").await;
     dock.sandbox.sale(&sku, warehouse, 5).await.unwrap();
     dock.settle().await;
     assert_eq!(dock.state("lost").await, "in_doubt");

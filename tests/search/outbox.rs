@@ -386,7 +386,7 @@ impl Wishes {
                 let write = WriteInDoubt { before: Some(BEFORE), target: TARGET, sent_at, quiet };
                 let look = |(sent_at, then): (Timestamp, Wish)| doubt::Look {
                     sent_at,
-                    quantity: Some(then.quantity()),
+                    shown: doubt::Shown::Cell(Some(then.quantity())),
                 };
                 settle_write(&write, &looks.map(look).collect::<Vec<_>>(), &[]).map(|_| ())
             }

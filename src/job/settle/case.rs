@@ -7,9 +7,7 @@ use crate::model::{
     Clock, ExchangeId, OrderId, Quantity, ShipmentId, ShipmentItemId, Sku, Timestamp, WishId,
 };
 use crate::outbox::{self, Body, Reason, State};
-use crate::reconcile::doubt::{
-    Look, Settlement, Witness, WriteInDoubt, quiet_quantity, settle_gone, settle_write,
-};
+use crate::reconcile::doubt::{Look, Settlement, Shown, Witness, WriteInDoubt, quiet_quantity, settle_write};
 use crate::reconcile::shipment::ClaimedLine;
 use crate::reconcile::{create, shipment, tracking};
 use crate::store::{CellWrite, DoubtRow, Store, StoreError};
@@ -123,7 +121,10 @@ fn cell_name(row: &DoubtRow) -> Option<CellName> {
 /// Every entry of the calls in doubt, as it was last seen.
 fn entries(rows: &[DoubtRow], calendar: Calendar) -> BTreeMap<CellName, Witness> {
     let entry = |row: &DoubtRow| {
-        let now = quantities(&looks(row, calendar)).last().and_then(|look| look.quantity);
+        let now = match cell_looks(&looks(row, calendar)).last().map(|look| look.shown) {
+            Some(Shown::Cell(quantity)) => quantity,
+            Some(Shown::NotReturned) | None => None,
+        };
         let target = Quantity(row.written?);
         Some((cell_name(row)?, Witness { before: row.before.map(Quantity), target, now }))
     };
@@ -152,12 +153,8 @@ impl Case {
         let sent_at = self.since;
         match &self.what {
             What::Cell { write, witnesses, .. } => {
-                let gone_at = gone(&self.looks);
-                if !gone_at.is_empty() {
-                    return settle_gone(&gone_at, sent_at, quiet);
-                }
                 let write = WriteInDoubt { before: write.before, target: write.written, sent_at, quiet };
-                settle_write(&write, &quantities(&self.looks), witnesses).map(|_| None)
+                settle_write(&write, &cell_looks(&self.looks), witnesses).map(|_| None)
             }
             What::Shipment { claimed, .. } => {
                 let looks: Vec<_> = self.shown(|sent_at, left| shipment::Look { sent_at, left });
@@ -240,16 +237,9 @@ fn looks(row: &DoubtRow, calendar: Calendar) -> Vec<(Timestamp, Value)> {
     looks.into_iter().map(|(sent_ms, moment, shown)| (calendar.at(sent_ms, moment), shown)).collect()
 }
 
-/// When the latest looks were sent that did not return the product, oldest first.
-fn gone(looks: &[(Timestamp, Value)]) -> Vec<Timestamp> {
-    let first = looks.iter().rposition(|(_, shown)| shown != NOT_RETURNED).map_or(0, |last| last + 1);
-    looks[first..].iter().map(|(sent_at, _)| *sent_at).collect()
-}
-
-fn quantities(looks: &[(Timestamp, Value)]) -> Vec<Look> {
-    let look = |(sent_at, shown): &(Timestamp, Value)| Look {
-        sent_at: *sent_at,
-        quantity: shown.as_i64().map(Quantity),
+fn cell_looks(looks: &[(Timestamp, Value)]) -> Vec<Look> {
+    let shown = |value: &Value| {
+        if value == NOT_RETURNED { Shown::NotReturned } else { Shown::Cell(value.as_i64().map(Quantity)) }
     };
-    looks.iter().filter(|(_, shown)| shown != NOT_RETURNED).map(look).collect()
+    looks.iter().map(|(sent_at, value)| Look { sent_at: *sent_at, shown: shown(value) }).collect()
 }

@@ -13,7 +13,7 @@ const WRITE: WriteInDoubt = WriteInDoubt {
 fn looks(looks: &[(i64, i64)]) -> Vec<Look> {
     let look = |&(second, quantity): &(i64, i64)| Look {
         sent_at: Timestamp(second * 1000),
-        quantity: Some(Quantity(quantity)),
+        shown: Shown::Cell(Some(Quantity(quantity))),
     };
     looks.iter().map(look).collect()
 }
@@ -75,9 +75,29 @@ fn a_cell_that_shows_neither_value_is_held_with_its_numbers_after_the_quiet_time
 }
 
 #[test]
+fn a_product_that_is_not_returned_is_looked_for_twice_and_then_left_to_a_person() {
+    let gone = |second: i64| Look { sent_at: Timestamp(second * 1000), shown: Shown::NotReturned };
+    let judged = |looks: &[Look]| settle_write(&WRITE, looks, &[]);
+    assert_eq!(judged(&[gone(120)]), again(160), "not before the quiet time is over");
+    assert_eq!(judged(&[gone(120), gone(160)]), again(165), "one answer may lack a product that is there");
+    let looks_of = |second: i64| looks(&[(second, 47)])[0];
+    assert!(matches!(
+        judged(&[gone(160), gone(165)]),
+        Settlement::Undecided { reason: Reason::Undecided, detail } if detail.contains("no product of this SKU")
+    ));
+    assert_eq!(
+        judged(&[gone(160), looks_of(164), gone(165)]),
+        Settlement::Landed(-3),
+        "it was seen meanwhile"
+    );
+    let all = settle_write(&WRITE, &[gone(160)], &witnesses(3, None));
+    assert_eq!(all, Settlement::Landed(-3), "the other entries of its call speak for it");
+}
+
+#[test]
 fn a_link_that_was_not_there_is_told_by_its_being_there() {
     let write = WriteInDoubt { before: None, ..WRITE };
-    let still_none = |second: i64| Look { sent_at: Timestamp(second * 1000), quantity: None };
+    let still_none = |second: i64| Look { sent_at: Timestamp(second * 1000), shown: Shown::Cell(None) };
     assert_eq!(settle_write(&write, &looks(&[(131, 47)]), &[]), Settlement::Landed(47));
     assert_eq!(settle_write(&write, &[still_none(160), still_none(170)], &[]), Settlement::NotLanded);
 }
