@@ -15,6 +15,8 @@ dir=$1; shift
 tallyd=${TALLYD:-target/release/tallyd}
 work=${WORK:-$(mktemp -d /tmp/compare.XXXXXX)}
 port=${PORT:-8790}
+# As long as real ones are: each answer is searched for them. The stub looks at none.
+key=0123456789abcdef0123456789abcdef
 mkdir -p "$work"
 
 "$dir/stub" --port "$port" --ttl 3600 & stub=$!
@@ -45,7 +47,7 @@ timed() { # NAME COMMAND...: "wall cpu peakMiB"
 
 both() { # SIZE STEP
     raw=$(timed raw "$dir/ingest" --db "$work/raw.db" --n "$1" --port "$port")
-    ours=$(timed ours env TALLYD_SERVICE__INTEGRATION_KEY=k TALLYD_SERVICE__GATEWAY_KEY=k \
+    ours=$(timed ours env TALLYD_SERVICE__INTEGRATION_KEY="$key" TALLYD_SERVICE__GATEWAY_KEY="$key" \
         "$tallyd" --config "$work/t.toml" run --once)
     echo "$1 $2 $raw $ours" | awk '{ printf "%8d %-10s raw %6.2f s %6.2f cpu %4d MiB   tallyd %6.2f s %6.2f cpu %4d MiB   of raw %.2f, cpu %.2f x\n",
         $1, $2, $3, $4, $5, $6, $7, $8, $3 / $6, $7 / ($4 + 0.001) }'

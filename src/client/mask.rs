@@ -4,6 +4,7 @@
 //! transport is the one place that holds both the keys and the answer, so it is done here, whatever the answer is. A
 //! key that is shorter than [`LEAST`] would be found in honest data, and no account has such a one.
 
+use memchr::memmem::Finder;
 use reqwest::header::HeaderValue;
 
 /// Shorter keys are those of tests.
@@ -14,26 +15,14 @@ const MASK: u8 = b'*';
 /// Overwrites each key in `body`; its length stays.
 pub(super) fn mask(body: &mut [u8], keys: &[HeaderValue]) {
     for key in keys.iter().map(HeaderValue::as_bytes).filter(|key| key.len() >= LEAST) {
+        let key = Finder::new(key);
         let mut from = 0;
-        while let Some(at) = find(&body[from..], key) {
+        while let Some(at) = key.find(&body[from..]) {
             let start = from + at;
-            from = start + key.len();
+            from = start + key.needle().len();
             body[start..from].fill(MASK);
         }
     }
-}
-
-/// Looks for the rare first byte of a key before it compares: an answer may be megabytes long.
-fn find(body: &[u8], key: &[u8]) -> Option<usize> {
-    let first = *key.first()?;
-    let mut from = 0;
-    while let Some(at) = body[from..].iter().position(|byte| *byte == first) {
-        if body[from + at..].starts_with(key) {
-            return Some(from + at);
-        }
-        from += at + 1;
-    }
-    None
 }
 
 #[cfg(test)]
