@@ -37,5 +37,5 @@ use crate::store::Store;
 
 /// What the next push would send, from the facts at hand; makes no call and writes nothing.
 pub async fn preview(config: &Config, store: &Store, clock: &dyn Clock) -> Result<Preview, JobError> {
-    job::preview(store, &settings::jobs(config), clock.now()).await
+    job::preview(store, &settings::jobs(config), (clock.now(), clock.moment())).await
 }

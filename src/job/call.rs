@@ -18,6 +18,14 @@ use std::sync::OnceLock;
 /// the next run reads it first.
 pub(super) const ATTEMPTS: usize = 12;
 
+/// An exchange that is written down and about to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) id: ExchangeId,
+    sent_at: Timestamp,
+    sent_moment: Moment,
+}
+
 /// An exchange that came back and is not written down yet.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -25,6 +33,8 @@ pub(super) struct Answer {
     pub(super) id: ExchangeId,
     /// When its request was sent: the age of every fact it brings.
     pub(super) sent_at: Timestamp,
+    /// The same since boot.
+    pub(super) sent_moment: Moment,
     /// What came of it.
     pub(super) reply: Reply,
     /// The name of its body.
@@ -67,8 +77,8 @@ impl Context {
         run: RunId,
         lane: Lane,
         request: &Request,
-    ) -> Result<(ExchangeId, Timestamp), StoreError> {
-        let sent_at = self.clock.now();
+    ) -> Result<Sent, StoreError> {
+        let (sent_at, sent_moment) = (self.clock.now(), self.clock.moment());
         let begun = Begun {
             run_id: run,
             operation: request.operation,
@@ -76,16 +86,17 @@ impl Context {
             lane,
             body: request.body.as_deref(),
             sent_at,
-            sent_moment: self.clock.moment(),
+            sent_moment,
         };
-        Ok((write.exchange_begin(self.session_id, &begun).await?, sent_at))
+        let id = write.exchange_begin(self.session_id, &begun).await?;
+        Ok(Sent { id, sent_at, sent_moment })
     }
 
     /// Sends a request that was written down, once, and tells the limiter what came of it.
     pub(super) async fn send(
         &self,
         permit: Permit,
-        (id, sent_at): (ExchangeId, Timestamp),
+        Sent { id, sent_at, sent_moment }: Sent,
         request: Request,
     ) -> Answer {
         let reply = self.client.send(request).await;
@@ -95,7 +106,8 @@ impl Context {
             tell(notice);
         }
         let (digest, notices) = (Body::digest(&reply.body), !notices.is_empty());
-        Answer { id, sent_at, reply, digest, packed: OnceLock::new(), answered_at, answered_moment, notices }
+        let packed = OnceLock::new();
+        Answer { id, sent_at, sent_moment, reply, digest, packed, answered_at, answered_moment, notices }
     }
 
     /// Writes down what came of an exchange, and what the limiter must not forget of it.

@@ -4,13 +4,13 @@
 //! answer says only its kind can read; what it means that none came, or one that proves that nothing was done, is the
 //! same for all of them and is written down here (rules.md 16, 17).
 
-use super::call::{Answer, words};
+use super::call::{Answer, Sent, words};
 use super::record::Told;
 use super::tell::listed;
 use super::{Context, JobError, key_works, record};
 use crate::client::wire::Asked;
 use crate::client::{Request, Verdict as Answered};
-use crate::model::{ExchangeId, Lane, RunId, Timestamp, WishId};
+use crate::model::{Lane, RunId, WishId};
 use crate::outbox::{Reason, State};
 use crate::store::{CellWrite, Claim, Durability, Kept, StoreError, Verdict};
 use crate::telemetry::event;
@@ -52,23 +52,20 @@ pub(super) enum Went {
 
 /// Commits the claim. None where a wish was moved by somebody else or a cell moved since the plan, or where an answer
 /// waits to be written down: then nothing is to be sent, and the next look plans anew.
-pub(super) async fn claim(
-    context: &Context,
-    load: &Load<'_>,
-) -> Result<Option<(ExchangeId, Timestamp)>, JobError> {
+pub(super) async fn claim(context: &Context, load: &Load<'_>) -> Result<Option<Sent>, JobError> {
     if !context.gate.is_open() {
         return Ok(None);
     }
     let mut write = context.store.begin(Durability::Full).await?;
     let begun = context.exchange_begin(&mut write, load.run, load.lane, load.request).await?;
-    let claimed = write.outbox_claim(begun.0, load.wishes, context.now()).await?;
+    let claimed = write.outbox_claim(begun.id, load.wishes, context.now()).await?;
     if claimed != load.wishes.len() as u64 {
         return Ok(None);
     }
     let body = load.request.body.as_deref().unwrap_or_default();
     let asked = Asked::read(load.request.operation, &load.request.path, body);
     let asked = asked.map_err(|why| JobError::Implausible(why.to_string()))?;
-    if record::claimed(&mut write, begun.0, &asked).await? != load.cells {
+    if record::claimed(&mut write, begun.id, &asked).await? != load.cells {
         return Ok(None);
     }
     write.delivery_claim(load.kept).await?;

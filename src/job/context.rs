@@ -3,7 +3,7 @@
 use super::insist::Gate;
 use crate::client::Client;
 use crate::limiter::Limiter;
-use crate::model::{Clock, JobKind, Timestamp, WarehouseId};
+use crate::model::{Clock, JobKind, Moment, Timestamp, WarehouseId};
 use crate::reconcile::{Policy, brake};
 use crate::store::Store;
 use std::collections::BTreeMap;
@@ -143,5 +143,10 @@ impl Context {
     /// The calendar's now.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// The time since boot, by which ages and waits are measured.
+    pub fn moment(&self) -> Moment {
+        self.clock.moment()
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{JobError, Settings, deliver, push};
 use crate::client::Request;
-use crate::model::{Cell, Quantity, Timestamp, WarehouseId, WishId};
+use crate::model::{Cell, Moment, Quantity, Timestamp, WarehouseId, WishId};
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,13 +33,18 @@ pub struct Planned {
     pub wishes: Vec<WishId>,
 }
 
-/// Looks at the outbox as the next push would.
-pub async fn preview(store: &Store, settings: &Settings, now: Timestamp) -> Result<Preview, JobError> {
+/// Looks at the outbox as the next push would. `at`: the time by the calendar, and since the boot in which the daemon
+/// last ran; after another boot the age of facts is a guess until it runs again.
+pub async fn preview(
+    store: &Store,
+    settings: &Settings,
+    at: (Timestamp, Moment),
+) -> Result<Preview, JobError> {
     let mut preview = Preview::default();
     for row in store.outbox_pending().await? {
         preview.keys.insert(WishId(row.id), row.key);
     }
-    push::foresee(store, settings, now, &mut preview).await?;
+    push::foresee(store, settings, at, &mut preview).await?;
     deliver::foresee(store, &mut preview).await?;
     preview.note_the_rest();
     Ok(preview)

@@ -24,8 +24,8 @@ pub struct CellRow {
     pub was_asked: bool,
     /// The position of the exchange in which it was last asked for.
     pub asked_position: Option<i64>,
-    /// When it was last asked for.
-    pub asked_ms: Option<i64>,
+    /// When it was last asked for, since the machine's boot; none where that was another boot.
+    pub asked_moment: Option<i64>,
     /// How many products' spelling differs only in case or blanks.
     pub twins: i64,
     /// Those spellings, as a JSON array.
@@ -38,8 +38,8 @@ pub struct CellRow {
     pub quantity: Option<i64>,
     /// O, the sum over our settled writes of (written − fact used).
     pub ours: Option<i64>,
-    /// When the fact's request was sent.
-    pub fact_ms: Option<i64>,
+    /// When the fact's request was sent, since the machine's boot; none where that was another boot.
+    pub fact_moment: Option<i64>,
     /// The exchange the fact is from.
     pub fact_exchange_id: Option<i64>,
     /// The link to the warehouse vanished.
@@ -103,16 +103,20 @@ WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER
                             AND t.product_id IS NOT NULL AND t.missing_since_ms IS NULL) END, q.id) AS product,
                       (SELECT max(s.id) FROM outbox s WHERE s.sku = cell.asked AND s.warehouse_id = cell.warehouse_id
                        AND (s.state = 'applied' OR s.reason = 'landed') AND s.sku IS NOT NULL AND s.kind = 'quantity.set') AS last_set_id
-               FROM cell LEFT JOIN product q ON q.sku = cell.asked)
+               FROM cell LEFT JOIN product q ON q.sku = cell.asked),
+     -- Moments of another boot say nothing.
+     sent AS (SELECT e.id, e.sent_moment FROM exchange e JOIN session s ON s.id = e.session_id
+              WHERE s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
 SELECT k.asked, k.warehouse_id, k.product, p.sku, p.product_id,
-       o.reading_id IS NOT NULL AS was_asked, asked.exchange_id AS asked_position, asked.observed_ms AS asked_ms,
+       o.reading_id IS NOT NULL AS was_asked, asked.exchange_id AS asked_position,
+       (SELECT m.sent_moment FROM sent m WHERE m.id = asked.exchange_id) AS asked_moment,
        (SELECT count(*) FROM product t WHERE t.sku_fold = k.fold AND t.product_id IS NOT NULL AND t.sku <> k.asked)
            AS twins,
        (SELECT json_group_array(t.sku) FROM product t
         WHERE t.sku_fold = k.fold AND t.product_id IS NOT NULL AND t.sku <> k.asked) AS twin_skus,
        p.missing_since_ms IS NOT NULL AS is_missing,
-       p.type AS kind, b.quantity, b.ours, coalesce(b.fact_ms, r.observed_ms) AS fact_ms,
-       coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
+       p.type AS kind, b.quantity, b.ours, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
+       (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,
        b.vanished_ms IS NOT NULL AS vanished, b.is_active IS NOT 0 AS is_active,
        EXISTS (SELECT 1 FROM cell_write w WHERE w.product = k.product AND w.warehouse_id = k.warehouse_id
                AND (w.ended IS NULL OR w.doubted_ms IS NOT NULL)) AS is_busy,

@@ -11,7 +11,7 @@ use tallyd::model::JobKind;
 
 async fn preview(dock: &Dock) -> Preview {
     let context = dock.daemon().context();
-    job::preview(&context.store, &context.settings(), context.now()).await.unwrap()
+    job::preview(&context.store, &context.settings(), (context.now(), context.moment())).await.unwrap()
 }
 
 /// Method, path and query, and body of every planned request.

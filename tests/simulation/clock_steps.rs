@@ -1,4 +1,5 @@
-//! A host whose calendar is set while a create is on its way: what was decided by the calendar would be decided too early.
+//! A host whose calendar is set: ahead while a create is on its way, and what was decided by the calendar would be decided
+//! too early; back, and a fact that is hours old by the clock on the wall would be seconds old by the calendar.
 
 use super::books::Cell;
 use super::clock::START_MS;
@@ -42,4 +43,29 @@ async fn a_calendar_set_ahead_ships_nothing_twice() {
         let shipped = world.audit().shipped.get(&parcel.order).cloned().unwrap_or_default();
         assert_eq!(shipped.len(), 1, "seed {seed}: {shipped:?}");
     }
+}
+
+/// The calendar comes to the same time twice: a fact of the first time is no younger for that. What was sold since would be
+/// sold again. (Seed 741 of the full world.)
+#[tokio::test]
+async fn a_calendar_set_back_makes_no_old_fact_young() {
+    let plan = Plan {
+        seed: seed(),
+        skus: 3,
+        warehouses: 1,
+        config: String::new(),
+        begins_ms: START_MS,
+        polls: Vec::new(),
+        is_scheduled: false,
+    };
+    let mut world = World::open(plan).await;
+    world.run_now(JobKind::Balances).await;
+    let (cell, units) = world.stock().await.pop_first().expect("a shop has goods");
+    let at = world.clock.now_ms() + HOUR_MS;
+    world.go_on_to(at).await;
+    world.enter(&cell, units + 20).await;
+    world.set_calendar(-HOUR_MS);
+    world.wish_cell("quantity.adjust", &cell, "delta", 5).await;
+    world.settled(HOUR_MS).await;
+    assert_eq!(world.stock().await[&cell], units + 25, "seed {}", seed());
 }

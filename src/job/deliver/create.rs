@@ -51,7 +51,7 @@ pub(super) async fn deliver(
     let Some(ids) = deliver.planned(id, there, tally).await? else { return Ok(true) };
     let kept = Kept { id, kind: create.kind().as_str(), subject, claimed: json!({ "seen": ids }) };
     let request = create.request();
-    if let Some(answer) = deliver.carry(lane, request, &[kept], &[], seen.sent_at, tally).await? {
+    if let Some(answer) = deliver.carry(lane, request, &[kept], &[], seen.sent_moment, tally).await? {
         conclude(deliver, id, create, &answer, tally).await?;
     }
     Ok(true)

@@ -5,7 +5,9 @@ use crate::client::Request;
 use crate::client::wire::{self, Decoded, Invalid, Malformed, Paging, ProductKey};
 use crate::job::call::Answer;
 use crate::job::{Context, JobError, record};
-use crate::model::{ExchangeId, Lane, OrderId, OrderLine, RunId, ShipmentId, Sku, StorefrontId, Timestamp};
+use crate::model::{
+    ExchangeId, Lane, Moment, OrderId, OrderLine, RunId, ShipmentId, Sku, StorefrontId, Timestamp,
+};
 use crate::reconcile::shipment::OrderFact;
 use crate::reconcile::tracking::Item;
 use crate::store::{Durability, ListOf};
@@ -20,14 +22,20 @@ pub(in crate::job) struct Seen<T> {
     pub(in crate::job) exchange: ExchangeId,
     /// When that was sent.
     pub(in crate::job) sent_at: Timestamp,
+    /// The same since boot.
+    pub(in crate::job) sent_moment: Moment,
     /// What it showed.
     pub(in crate::job) what: T,
 }
 
 impl<T> Seen<T> {
+    fn of(answer: &Answer, what: T) -> Self {
+        Self { exchange: answer.id, sent_at: answer.sent_at, sent_moment: answer.sent_moment, what }
+    }
+
     /// The same look, told in another way.
     pub(in crate::job) fn with<U>(self, what: U) -> Seen<U> {
-        Seen { exchange: self.exchange, sent_at: self.sent_at, what }
+        Seen { exchange: self.exchange, sent_at: self.sent_at, sent_moment: self.sent_moment, what }
     }
 }
 
@@ -69,7 +77,7 @@ pub(in crate::job) async fn order(looker: Looker<'_>, order: OrderId) -> Result<
     write.commit().await?;
     let is_complete = !decoded.has_more() && decoded.parked.is_empty();
     let lines = decoded.records.iter().map(|item| item.line(order)).collect();
-    Ok(Seen { exchange: answer.id, sent_at: answer.sent_at, what: Order { lines, is_complete } })
+    Ok(Seen::of(&answer, Order { lines, is_complete }))
 }
 
 /// *Get shipment line items*, all pages. An item that cannot be read makes the look fail: a tracking number must not
@@ -151,7 +159,7 @@ pub(in crate::job) async fn products(
     record::products_found(&mut write, answer.id, answer.sent_at, decoded).await?;
     write.commit().await?;
     is_whole?;
-    Ok(Seen { exchange: answer.id, sent_at: answer.sent_at, what: found })
+    Ok(Seen::of(&answer, found))
 }
 
 /// *List warehouses*, all pages.
@@ -205,7 +213,7 @@ impl Looker<'_> {
 struct Pages<T> {
     what: String,
     paging: Paging,
-    first: Option<(ExchangeId, Timestamp)>,
+    first: Option<(ExchangeId, Timestamp, Moment)>,
     listed: Vec<T>,
 }
 
@@ -230,10 +238,11 @@ impl<T> Pages<T> {
     fn take(&mut self, answer: &Answer, page: Decoded<T>) -> Result<Option<Seen<Vec<T>>>, JobError> {
         whole(&self.what, &page)?;
         let is_last = self.ends_with(&page);
-        let (exchange, sent_at) = *self.first.get_or_insert((answer.id, answer.sent_at));
+        let began = (answer.id, answer.sent_at, answer.sent_moment);
+        let (exchange, sent_at, sent_moment) = *self.first.get_or_insert(began);
         self.listed.extend(page.records);
         self.paging = self.paging.next();
-        Ok(is_last.then(|| Seen { exchange, sent_at, what: std::mem::take(&mut self.listed) }))
+        Ok(is_last.then(|| Seen { exchange, sent_at, sent_moment, what: std::mem::take(&mut self.listed) }))
     }
 }
 

@@ -30,7 +30,7 @@ use super::{Context, JobError};
 use crate::client::Request;
 use crate::client::wire::Invalid;
 use crate::limiter::Pace;
-use crate::model::{Lane, Position, RunId, ShipmentId, Sku, Timestamp, WishId};
+use crate::model::{Lane, Moment, Position, RunId, ShipmentId, Sku, WishId};
 use crate::outbox::{self, Body, Reason, State};
 use crate::reconcile::Plan;
 use crate::store::{CellWrite, Claim, Durability, Kept, StoreError, Verdict, WishRow, Write};
@@ -269,7 +269,7 @@ impl<'a> Deliver<'a> {
         lane: Lane,
         request: Result<Request, Invalid>,
         parcels: &[Parcel<T>],
-        seen_at: Timestamp,
+        seen_at: Moment,
         tally: &mut Tally,
     ) -> Result<Option<Answer>, JobError> {
         let kept: Vec<Kept> = parcels.iter().map(|parcel| parcel.kept.clone()).collect();
@@ -284,13 +284,13 @@ impl<'a> Deliver<'a> {
         request: Result<Request, Invalid>,
         kept: &[Kept],
         cells: &[CellWrite],
-        seen_at: Timestamp,
+        seen_at: Moment,
         tally: &mut Tally,
     ) -> Result<Option<Answer>, JobError> {
         let request = request.map_err(|why| JobError::Implausible(why.to_string()))?;
         self.context.may_claim().await?;
         let permit = self.context.place(request.operation, lane, Pace::Paid).await?;
-        if self.context.now().since(seen_at) > FRESH || !permit.may_send() {
+        if self.context.moment().since(seen_at) > FRESH || !permit.may_send() {
             permit.give_back();
             return Ok(None);
         }

@@ -8,14 +8,14 @@ use crate::reconcile::create::Found;
 /// What the service has under the SKU. Twins in spelling that only the mirror knows count too: the lookup may be exact
 /// where the service's own rule for a new SKU is not.
 pub(super) async fn look(wish: &ProductCreate, looker: Looker<'_>) -> Result<Seen<Vec<Found>>, JobError> {
-    let Seen { exchange, sent_at, what } = products(looker, std::slice::from_ref(&wish.sku)).await?;
-    let mut found: Vec<Found> = what.iter().map(|product| compared(wish, product)).collect();
+    let seen = products(looker, std::slice::from_ref(&wish.sku)).await?;
+    let mut found: Vec<Found> = seen.what.iter().map(|product| compared(wish, product)).collect();
     for (id, name) in looker.context.store.product_twins(&wish.sku.fold()).await? {
         if !found.iter().any(|known| known.id == id) {
             found.push(Found { id, name, equal: false });
         }
     }
-    Ok(Seen { exchange, sent_at, what: found })
+    Ok(seen.with(found))
 }
 
 /// The lookup shows of a product its SKU and its UPC.

@@ -12,7 +12,7 @@ use crate::job::call::Answer;
 use crate::job::push::Tally;
 use crate::job::push::brake::judge_update;
 use crate::job::{JobError, record};
-use crate::model::{ExchangeId, Lane, Position, Quantity, Sku, Timestamp, WarehouseId, WishId};
+use crate::model::{ExchangeId, Lane, Moment, Position, Quantity, Sku, WarehouseId, WishId};
 use crate::outbox::{Body, Kind, ProductUpdate, Reason, Rejection, State};
 use crate::reconcile::Plan;
 use crate::store::{CellWrite, Kept, ProductCells, Store, StoreError, Verdict, Write};
@@ -75,13 +75,13 @@ pub(super) fn request(fields: Map<String, Value>) -> Result<Request, Invalid> {
 }
 
 /// The balances of the product, read for this very write.
-async fn read(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Timestamp), JobError> {
+async fn read(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Moment), JobError> {
     let page = std::slice::from_ref(sku);
     let request = wire::get_product_balances(page).map_err(|why| JobError::Implausible(why.to_string()))?;
     let what = format!("the balances of {sku}");
     let answer = looker.context.read(looker.run, looker.lane, &what, &request).await?;
     record::balances_page(looker.context, &answer, page).await?;
-    Ok((answer.id, answer.sent_at))
+    Ok((answer.id, answer.sent_moment))
 }
 
 /// The body to be sent, from what `read` showed, or without one from the facts at hand.

@@ -8,7 +8,7 @@ use crate::job::JobError;
 use crate::job::call::Answer;
 use crate::job::push::Tally;
 use crate::job::record;
-use crate::model::{Lane, OrderId, Position, Timestamp, WishId};
+use crate::model::{Lane, Moment, OrderId, Position, WishId};
 use crate::outbox::{Body, Kind, ShipmentCreate, State};
 use crate::reconcile::shipment::{ClaimedLine, plan};
 use crate::store::{Kept, StoreError, Verdict, Write};
@@ -36,7 +36,7 @@ pub(super) async fn deliver(
     if turn.is_empty() {
         return Ok(false);
     }
-    let (mut loads, mut seen_at) = (Vec::new(), None::<Timestamp>);
+    let (mut loads, mut seen_at) = (Vec::new(), None::<Moment>);
     for (id, subject, wish) in turn {
         let looker = Looker { context: deliver.context, run: deliver.run, lane };
         let look = look::order(looker, wish.order_id).await;
@@ -48,7 +48,7 @@ pub(super) async fn deliver(
             continue;
         };
         let Some(lines) = deliver.planned(id, plan(wish, seen.what.fact()), tally).await? else { continue };
-        seen_at.get_or_insert(seen.sent_at);
+        seen_at.get_or_insert(seen.sent_moment);
         loads.push(load(id, subject, wish, lines));
     }
     if let Some(seen_at) = seen_at

@@ -15,9 +15,9 @@ pub(super) async fn look(
     wish: &ListingTemplateCreate,
     looker: Looker<'_>,
 ) -> Result<Seen<Vec<Found>>, JobError> {
-    let Seen { exchange, sent_at, what } = templates(looker, wish.storefront_id, &wish.name).await?;
-    let found = what.iter().map(|template| compared(wish, template)).collect();
-    Ok(Seen { exchange, sent_at, what: found })
+    let seen = templates(looker, wish.storefront_id, &wish.name).await?;
+    let found = seen.what.iter().map(|template| compared(wish, template)).collect();
+    Ok(seen.with(found))
 }
 
 fn compared(wish: &ListingTemplateCreate, there: &ListingTemplate) -> Found {

@@ -9,7 +9,7 @@ use crate::client::wire::{self, Invalid, Outcome, TrackingAnswer};
 use crate::job::JobError;
 use crate::job::call::Answer;
 use crate::job::push::Tally;
-use crate::model::{ExchangeId, Lane, ShipmentId, Timestamp, WishId};
+use crate::model::{ExchangeId, Lane, Moment, ShipmentId, WishId};
 use crate::outbox::{Body, Kind, Reason, ShipmentRef, State, TrackingSubmit};
 use crate::reconcile::tracking::{Entry, plan};
 use crate::store::{Claim, Durability, Kept, NamedWish, Store, Verdict};
@@ -37,7 +37,7 @@ pub(super) async fn deliver(
     let (ours, mut went) = with_shipment(deliver, wishes, tally).await?;
     let turn = deliver.in_turn(ours).await?;
     let turn = deliver.share_call(turn, SHIPMENTS_MAX);
-    let (mut loads, mut seen_at) = (Vec::new(), None::<Timestamp>);
+    let (mut loads, mut seen_at) = (Vec::new(), None::<Moment>);
     for (id, subject, (shipment, wish)) in turn {
         went = true;
         let looker = Looker { context: deliver.context, run: deliver.run, lane };
@@ -55,7 +55,7 @@ pub(super) async fn deliver(
             agreed(deliver, id, seen.exchange, tally).await?;
             continue;
         }
-        seen_at.get_or_insert(seen.sent_at);
+        seen_at.get_or_insert(seen.sent_moment);
         loads.push(load(id, subject, shipment, wish, &entries));
     }
     if let Some(seen_at) = seen_at

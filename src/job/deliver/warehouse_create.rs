@@ -11,9 +11,9 @@ pub(super) fn subject(wish: &WarehouseCreate) -> String {
 }
 
 pub(super) async fn look(wish: &WarehouseCreate, looker: Looker<'_>) -> Result<Seen<Vec<Found>>, JobError> {
-    let Seen { exchange, sent_at, what } = warehouses(looker).await?;
-    let found = what.iter().map(|warehouse| compared(wish, warehouse)).collect();
-    Ok(Seen { exchange, sent_at, what: found })
+    let seen = warehouses(looker).await?;
+    let found = seen.what.iter().map(|warehouse| compared(wish, warehouse)).collect();
+    Ok(seen.with(found))
 }
 
 /// Equal are the name and what else of the wish every list shows.

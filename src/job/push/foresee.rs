@@ -10,7 +10,7 @@ use super::{brake, calls, send, skus_to_read};
 use crate::client::wire;
 use crate::job::plan::{Planned, Preview};
 use crate::job::{JobError, Settings};
-use crate::model::{Cell, Sku, Timestamp, WishId};
+use crate::model::{Cell, Moment, Sku, Timestamp, WishId};
 use crate::reconcile::{Outcome, Step};
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,10 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(in crate::job) async fn foresee(
     store: &Store,
     settings: &Settings,
-    now: Timestamp,
+    (now, moment): (Timestamp, Moment),
     preview: &mut Preview,
 ) -> Result<(), JobError> {
-    let look = Look { settings: &settings.quantities, now, own_reads: &OwnReads::new() };
+    let look = Look { settings: &settings.quantities, now, moment, own_reads: &OwnReads::new() };
     let Gathered { works, rejected, .. } = gather(store, look, None).await?;
     for verdict in rejected {
         let why = verdict.detail.unwrap_or_default();

@@ -146,8 +146,7 @@ impl Push<'_> {
     /// What is known of some cells and wanted for them, and decided from both.
     async fn look(&mut self, cells: &[Cell]) -> Result<Vec<Work>, JobError> {
         let settings = self.context.settings();
-        let (now, own_reads) = (self.context.now(), &self.pipe.own_reads);
-        let look = Look { settings: &settings.quantities, now, own_reads };
+        let look = Look::now(self.context, &settings.quantities, &self.pipe.own_reads);
         let works = gather(&self.context.store, look, Some(cells)).await?.works;
         self.pipe.flush.found(cells, &works);
         Ok(works)
@@ -263,7 +262,7 @@ impl Push<'_> {
     /// Whether the fact would be too old after the next page came. *A call that waited for it would be read again, and
     /// wait again: where SKUs stand in many warehouses no call is ever full.*
     fn cannot_wait(&self, work: &Work) -> bool {
-        let age = work.fact_at.map_or(Duration::ZERO, |at| self.context.now().since(at));
+        let age = work.fact_at.map_or(Duration::ZERO, |at| self.context.moment().since(at));
         age + self.pipe.latency * 2 >= self.serves()
     }
 

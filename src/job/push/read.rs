@@ -2,7 +2,7 @@
 
 use crate::client::{Verdict as Answered, wire};
 use crate::job::{Context, JobError, call, record};
-use crate::model::{ExchangeId, Lane, RunId, Sku, Timestamp};
+use crate::model::{ExchangeId, Lane, RunId, Sku};
 use crate::outbox::Delays;
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ pub(super) async fn page(
         match answer.reply.verdict {
             Answered::Accepted => {
                 record::balances_page(context, &answer, &skus).await?;
-                return Ok(Page { exchange: answer.id, took: since(context, answer.sent_at), skus });
+                let took = context.moment().since(answer.sent_moment);
+                return Ok(Page { exchange: answer.id, took, skus });
             }
             Answered::Throttled(_) => context.end_alone(&answer).await?,
             Answered::Rejected { .. }
@@ -52,8 +53,4 @@ pub(super) async fn page(
             }
         }
     }
-}
-
-fn since(context: &Context, sent_at: Timestamp) -> Duration {
-    context.now().since(sent_at)
 }

@@ -97,7 +97,7 @@ pub(super) fn request(entries: &[wire::QuantityUpdate]) -> Result<Request, JobEr
 /// The entries that are still to be written; none where a fact aged while the call waited for its place.
 async fn lines(context: &Context, call: &Call) -> Result<Vec<Line>, JobError> {
     let settings = context.settings();
-    let look = Look { settings: &settings.quantities, now: context.now(), own_reads: &call.own_reads };
+    let look = Look::now(context, &settings.quantities, &call.own_reads);
     let works = gather(&context.store, look, Some(&call.cells)).await?.works;
     if works.iter().any(|work| work.plan.step == Step::Read) {
         return Ok(Vec::new());
@@ -239,7 +239,8 @@ fn cells(lines: &[Line]) -> Vec<Cell> {
 /// the way of the others has a line of its own.
 async fn say(context: &Context, lines: &[Line], moves: &[Verdict], answer: &Answer) {
     let oldest = lines.iter().filter_map(|line| line.work.fact_at).min();
-    let window_ms = oldest.map(|at| u64::try_from(context.now().since(at).as_millis()).unwrap_or(u64::MAX));
+    let window = oldest.map(|at| context.moment().since(at));
+    let window_ms = window.map(|window| u64::try_from(window.as_millis()).unwrap_or(u64::MAX));
     let written: i64 = lines
         .iter()
         .map(|line| (line.write.written.0 - line.write.before.unwrap_or(Quantity(0)).0).abs())

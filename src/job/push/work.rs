@@ -3,8 +3,8 @@
 //! The plan is made here for the batch and again for every call at its send; `tallyd plan` shows it without sending.
 
 use crate::client::wire::QuantityUpdate;
-use crate::job::QuantitySettings;
-use crate::model::{Cell, ExchangeId, Quantity, Sku, Timestamp, WarehouseId, WishId};
+use crate::job::{Context, QuantitySettings};
+use crate::model::{Cell, ExchangeId, Moment, Quantity, Sku, Timestamp, WarehouseId, WishId};
 use crate::outbox::{self, Body, State};
 use crate::reconcile::base::{PastFact, at_count};
 use crate::reconcile::packing::Entry;
@@ -29,6 +29,8 @@ pub(in crate::job) struct Look<'a> {
     pub(in crate::job) settings: &'a QuantitySettings,
     /// The time of the look.
     pub(in crate::job) now: Timestamp,
+    /// The same since boot, by which the age of facts is measured.
+    pub(in crate::job) moment: Moment,
     /// The reads that this push made for the writes at hand, cell by cell.
     pub(in crate::job) own_reads: &'a OwnReads,
 }
@@ -62,8 +64,8 @@ pub(in crate::job) struct Work {
     pub(super) is_stale: bool,
     /// Where the fact is from.
     pub(super) fact_exchange: ExchangeId,
-    /// When the fact's request was sent.
-    pub(super) fact_at: Option<Timestamp>,
+    /// When the fact's request was sent; none where that was another boot.
+    pub(super) fact_at: Option<Moment>,
 }
 
 /// What stands in the outbox now.
@@ -205,7 +207,12 @@ async fn open_wishes(store: &Store, cells: &[Cell]) -> Result<BTreeMap<Cell, Vec
     Ok(open)
 }
 
-impl Look<'_> {
+impl<'a> Look<'a> {
+    /// A look at this time.
+    pub(super) fn now(context: &Context, settings: &'a QuantitySettings, own_reads: &'a OwnReads) -> Self {
+        Self { settings, now: context.now(), moment: context.moment(), own_reads }
+    }
+
     /// The cell with its decision; none while a write of it is under way or in doubt, or its last read is.
     fn work(&self, cell: Cell, row: &CellRow, open: &[WishRow], is_listed: bool) -> Option<Work> {
         if row.is_busy {
@@ -247,7 +254,7 @@ impl Look<'_> {
             was_absent: row.was_asked && row.product_id.is_none(),
             is_stale: false,
             fact_exchange: ExchangeId(row.fact_exchange_id.unwrap_or(0)),
-            fact_at: row.fact_ms.map(Timestamp),
+            fact_at: row.fact_moment.map(Moment),
             cell,
         })
     }
@@ -271,11 +278,11 @@ impl Look<'_> {
             return CellFact::Kit;
         }
         match (row.quantity.filter(|_| !row.vanished), row.ours) {
-            (Some(quantity), Some(ours)) if self.is_fresh(row.fact_ms, row.fact_exchange_id, own) => {
+            (Some(quantity), Some(ours)) if self.is_fresh(row.fact_moment, row.fact_exchange_id, own) => {
                 let pair = Pair { quantity: Quantity(quantity), ours };
                 if row.is_disputed { CellFact::Disputed(pair) } else { CellFact::Known(pair) }
             }
-            (None, _) if self.is_fresh(row.asked_ms, row.asked_position, own) => {
+            (None, _) if self.is_fresh(row.asked_moment, row.asked_position, own) => {
                 if is_listed {
                     CellFact::Unlinked
                 } else {
@@ -286,11 +293,11 @@ impl Look<'_> {
         }
     }
 
-    /// Young enough to write on, or read for this very write. A fact from the future was observed before a clock
-    /// step: nobody knows its age.
-    fn is_fresh(&self, observed_ms: Option<i64>, exchange: Option<i64>, own: Option<ExchangeId>) -> bool {
-        let Some(observed_at) = observed_ms.map(Timestamp).filter(|at| *at <= self.now) else { return false };
-        let age = self.now.since(observed_at);
+    /// Young enough to write on, or read for this very write. By the time since boot: a calendar that is set back comes
+    /// to the same time twice, and makes an old fact young. Of a fact of another boot nobody knows the age.
+    fn is_fresh(&self, sent: Option<i64>, exchange: Option<i64>, own: Option<ExchangeId>) -> bool {
+        let Some(sent) = sent.map(Moment).filter(|moment| *moment <= self.moment) else { return false };
+        let age = self.moment.since(sent);
         let is_own = exchange.zip(own).is_some_and(|(exchange, own)| exchange >= own.0);
         age <= self.settings.max_fact_age || (is_own && age <= OWN_READ_SERVES)
     }

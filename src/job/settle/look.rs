@@ -85,7 +85,7 @@ fn shown(case: &Case, decoded: &Decoded<ProductBalance<'_>>) -> Option<Value> {
 }
 
 async fn at_one(looker: Looker<'_>, case: &Case) -> Result<u64, JobError> {
-    let Seen { exchange, sent_at, what } = match &case.what {
+    let Seen { exchange, sent_at, what, .. } = match &case.what {
         What::Shipment { order, .. } => left_of(looker, *order).await?,
         What::Tracking(claim) => numbers_of(looker, claim).await?,
         What::Create { body, .. } => match Create::of(body) {
