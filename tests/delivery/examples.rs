@@ -194,3 +194,22 @@ async fn a_fact_that_aged_is_read_again_before_the_write() {
     assert_eq!(cell.pushed().await, (46, 1));
     assert_eq!(cell.dock.calls(BALANCES), reads + 1);
 }
+
+/// Moments of another boot cannot be compared with this one's, and the calendar may have been set meanwhile.
+#[tokio::test]
+async fn a_fact_from_before_a_reboot_is_read_again_before_the_write() {
+    let dock = Dock::open_with("[quantities]\nmax_fact_age = \"30m\"\n").await;
+    let cell = Cell::of_fifty_at(dock).await;
+    let reads = cell.dock.calls(BALANCES);
+    cell.adjust("taken", -3).await;
+    cell.sell(1).await;
+    let before = [
+        "INSERT INTO session (id, boot_id, version, started_ms) VALUES (0, 'another boot', '0.1.0', 0)",
+        "UPDATE exchange SET session_id = 0",
+    ];
+    for sql in before {
+        sqlx::query(sql).execute(&mut cell.dock.outsider().await).await.unwrap();
+    }
+    assert_eq!(cell.pushed().await, (46, 1));
+    assert_eq!(cell.dock.calls(BALANCES), reads + 1);
+}
