@@ -6,7 +6,8 @@
 //! the answer is waited for.
 
 use super::answer::{self, Question, Ran, Said};
-use super::start::{Daemon, StartError};
+use super::error::StartError;
+use super::start::Daemon;
 use crate::client::wire::ProductKey;
 use crate::config::Config;
 use crate::job::{Input, JobError, Verified};

@@ -3,7 +3,7 @@
 //! When the address or the integration key is another than last time, the first call lists the warehouses. If one is
 //! known, the key was merely exchanged; if none is, nothing is sent: the wishes here are not meant for that company.
 
-use super::start::StartError;
+use super::error::StartError;
 use crate::job::{self, Context, JobError};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Trigger, WarehouseId};

@@ -6,7 +6,7 @@
 //! out with the key it was meant for.
 
 use super::belonging::Account;
-use super::start::StartError;
+use super::error::StartError;
 use crate::client::{Client, HttpTransport, Keys};
 use crate::config::KeySource;
 use crate::job::{self, Context};

@@ -3,8 +3,9 @@
 //! What keeps the house and reads nothing, pruning and copies, runs where its hour has passed since it was last done:
 //! from cron each minute, a copy of everything each minute would serve nobody.
 
+use super::error::StartError;
 use super::settings;
-use super::start::{Daemon, StartError};
+use super::start::Daemon;
 use crate::job::{self, Finished};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Trigger};

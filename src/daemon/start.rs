@@ -1,18 +1,18 @@
 //! The start: every room in its order, and the daemon that comes of it.
 
 use super::belonging::Account;
+use super::error::StartError;
 use super::keys::{self, Prober};
 use super::supervise::{Reload, Supervisor};
 use super::{boot_id, notify, settings};
-use crate::client::{Client, HttpTransport, SetupError, Transport};
+use crate::client::{Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
-use crate::job::{self, Context, FoldChanged, JobError};
+use crate::job::{self, Context, FoldChanged};
 use crate::limiter::{Kept, Limiter, Memory, Place, Reason};
 use crate::model::{Clock, JobKind, Moment, Timestamp};
-use crate::schedule::{Driver, DriverError};
-use crate::store::{Durability, Lock, LockError, Opening, Restored, Store, StoreError, UsedPlace};
+use crate::schedule::Driver;
+use crate::store::{Durability, Lock, Opening, Restored, Store, StoreError, UsedPlace};
 use crate::telemetry::event;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -25,46 +25,6 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const FOLD_IN: Duration = Duration::from_millis(500);
 /// Triggers that may wait for the loop; one per kind of job would do.
 const TRIGGERS: usize = 64;
-
-/// Why the daemon does not start, or does not go on.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Another one works on this database.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// The database.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// What the last version recorded cannot be gone on with.
-    #[error(transparent)]
-    Fold(#[from] JobError),
-    /// The keys.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The way to the service.
-    #[error(transparent)]
-    Transport(#[from] SetupError),
-    /// The schedules.
-    #[error(transparent)]
-    Schedule(#[from] DriverError),
-    /// The database is another company's.
-    #[error(
-        "the service at {base_url} lists none of the {known} warehouse(s) that {} knows, so it is another company's \
-         account and nothing was sent: put the right key and address back, or name a new file in `database.path`",
-        database.display()
-    )]
-    OtherAccount {
-        /// What was spoken to.
-        base_url: String,
-        /// How many warehouses are known.
-        known: usize,
-        /// The database.
-        database: PathBuf,
-    },
-    /// Nobody knows yet whose account it is. It does not end the start: a probe will show it.
-    #[error("{0}")]
-    Unproved(String),
-}
 
 /// A daemon that is started and does nothing yet.
 pub struct Daemon {

@@ -7,9 +7,8 @@
 
 use axum::body::Bytes;
 use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use serde::Serialize;
 use serde_json::json;
-
-use super::page::Pagination;
 
 /// Answers 500 with this text; the cause is in the sandbox's log and nobody else's business.
 const WENT_WRONG: &str = "Something went wrong while processing the request. Please try again later.";
@@ -161,6 +160,22 @@ pub(crate) fn json_response(status: StatusCode, body: String) -> Response<Bytes>
     *response.status_mut() = status;
     response.headers_mut().insert(JSON.0, JSON.1);
     response
+}
+
+/// The `pagination` object.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Pagination {
+    pub(crate) current_page: i64,
+    pub(crate) total_number_of_entries: i64,
+    pub(crate) total_number_of_pages: i64,
+}
+
+impl Pagination {
+    /// Everything on one page: operations that page but take no page parameters.
+    pub(crate) fn single(entries: i64) -> Self {
+        Self { current_page: 1, total_number_of_entries: entries, total_number_of_pages: entries.min(1) }
+    }
 }
 
 /// The list envelope with plain success.

@@ -1,7 +1,7 @@
 //! The control plane: what tests and demonstrations do to the sandbox from outside (design, section 8;
 //! docs/sandbox.md).
 //!
-//! It needs no key, is never counted, delayed or failed on order, and is no part of the service. Errors are
+//! Its requests are told from the service's here. It needs no key, is never counted, delayed or failed on order, and is no part of the service. Errors are
 //! 4xx with a `{Message}`, like the service's.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::answer::{Refusal, json_response};
+use super::answer::{Answer, Refusal, json_response};
 use super::clock::rfc3339;
 use super::core::Core;
 use super::fault::Fault;
@@ -22,7 +22,7 @@ use super::sales::Line;
 use super::shop;
 
 /// Where the control plane lives; no operation of the service begins so.
-pub(crate) const PREFIX: &str = "/_sandbox/";
+const PREFIX: &str = "/_sandbox/";
 
 /// How far the clock may be moved at once: ten years keep every date sensible.
 const ADVANCE_SECONDS_MAX: i64 = 10 * 366 * 24 * 3_600;
@@ -67,8 +67,18 @@ struct Advance {
     advance_seconds: Whole,
 }
 
+impl Core {
+    /// Answers one request: a call of the service or of the control plane.
+    pub async fn handle(&self, request: Request<Bytes>) -> Answer {
+        if !request.uri().path().starts_with(PREFIX) {
+            return self.answer(request).await;
+        }
+        Answer::Full(answer(self, request).await.unwrap_or_else(|refused| refused.response()))
+    }
+}
+
 /// Answers a call of the control plane.
-pub(crate) async fn answer(core: &Core, request: Request<Bytes>) -> Result<Response<Bytes>, Refusal> {
+async fn answer(core: &Core, request: Request<Bytes>) -> Result<Response<Bytes>, Refusal> {
     let name = request.uri().path().strip_prefix(PREFIX).unwrap_or_default();
     let body = request.body();
     let told = match (request.method().as_str(), name) {

@@ -1,7 +1,7 @@
 //! The sandbox without sockets: a request goes in, an answer comes out.
 //!
-//! The server (server.rs) is a thin shell around [`Core::handle`]; a simulation calls it directly with a
-//! clock of its own. All time comes from that clock, all chance from the seed, and what changes the shop is done one
+//! The server (server.rs) is a thin shell around [`Core::handle`], which tells the control plane's requests from the
+//! service's (control.rs); a simulation calls it directly with a clock of its own. All time comes from that clock, all chance from the seed, and what changes the shop is done one
 //! after the other and beside nothing else, so one seed and one order of requests give one sequence of answers.
 //!
 //! A call goes through the same gates in the same order: known path (404, 405; nobody's call), known key
@@ -24,7 +24,7 @@ use super::operations::{self, Operation};
 use super::request::Call;
 use super::store::Store;
 use super::throttle::{Limits, Throttle};
-use super::{Error, Options, control, shop};
+use super::{Error, Options, shop};
 
 /// One sandbox: its shop, its limits, its faults, its clock.
 #[derive(Debug)]
@@ -89,13 +89,8 @@ impl Core {
         self.calls.list()
     }
 
-    /// Answers one request: a call of the service or of the control plane.
-    pub async fn handle(&self, request: Request<Bytes>) -> Answer {
-        if request.uri().path().starts_with(control::PREFIX) {
-            return Answer::Full(
-                control::answer(self, request).await.unwrap_or_else(|refused| refused.response()),
-            );
-        }
+    /// Answers a call of the service.
+    pub(super) async fn answer(&self, request: Request<Bytes>) -> Answer {
         match operations::find(request.method(), request.uri().path()) {
             Ok((operation, ids)) => self.call(operation, ids, request).await,
             Err(refused) => Answer::Full(refused.response()),

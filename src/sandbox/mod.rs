@@ -5,9 +5,9 @@
 //! wire structs, tables, quota arithmetic. A field that is misread must be misread twice, independently, to
 //! stay unseen. What the document leaves open is decided here once and written down in docs/sandbox.md.
 //!
-//! The way of a request: `server` (sockets) → `core` (the gates) → `account`, `throttle`, `fault` →
-//! `operations` (the table) → one file per concept → `store` and wire.sql. Beside the interface there is the
-//! control plane (`control`), and the same for callers in the process (`world`).
+//! The way of a request: `server` (sockets) → `control` (whether it is the control plane's) → `core` (the gates) →
+//! `account`, `throttle`, `fault` → `operations` (the table) → one file per concept → `store` and wire.sql. What the
+//! control plane does is there for callers in the process too (`world`).
 //!
 //! Limits: it is one process, made for one machine's tests; it does not speak TLS, and it listens on the loopback
 //! interface unless it is told otherwise.

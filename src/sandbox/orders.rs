@@ -6,8 +6,7 @@
 use serde::Deserialize;
 use sqlx::SqliteConnection;
 
-use super::answer::{Refusal, envelope, envelope_with};
-use super::page::Pagination;
+use super::answer::{Pagination, Refusal, envelope, envelope_with};
 use super::request::{Call, Whole};
 
 #[derive(Deserialize)]

@@ -4,9 +4,7 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
-
-use super::answer::{Refusal, envelope_with};
+use super::answer::{Pagination, Refusal, envelope_with};
 
 /// The statement of one page: the number of all records and the page's as a JSON array. Its parameters are
 /// the company or storefront the view is filtered by (?1), the page's size (?2) and offset (?3), and what the
@@ -31,22 +29,6 @@ macro_rules! page_of {
     };
 }
 pub(crate) use page_of;
-
-/// The `pagination` object.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct Pagination {
-    current_page: i64,
-    total_number_of_entries: i64,
-    total_number_of_pages: i64,
-}
-
-impl Pagination {
-    /// Everything on one page: operations that page but take no page parameters.
-    pub(crate) fn single(entries: i64) -> Self {
-        Self { current_page: 1, total_number_of_entries: entries, total_number_of_pages: entries.min(1) }
-    }
-}
 
 /// Which page a caller wants: query `pageNumber` and `resultsPerPage`.
 #[derive(Debug, PartialEq, Eq)]

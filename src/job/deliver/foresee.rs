@@ -9,7 +9,7 @@ use super::{tracking_submit, turn, unlucky};
 use crate::client::Request;
 use crate::client::wire::{self, Invalid, Paging};
 use crate::job::JobError;
-use crate::job::plan::{Planned, Preview};
+use crate::job::preview::{Planned, Preview};
 use crate::model::{ShipmentId, WishId};
 use crate::outbox::{Body, ProductUpdate, ShipmentCreate, TrackingSubmit};
 use crate::reconcile::Plan;

@@ -8,7 +8,7 @@ use super::pipeline::named;
 use super::work::{Gathered, Look, OwnReads, Work, gather};
 use super::{brake, calls, send, skus_to_read};
 use crate::client::wire;
-use crate::job::plan::{Planned, Preview};
+use crate::job::preview::{Planned, Preview};
 use crate::job::{JobError, Settings};
 use crate::model::{Cell, Moment, Sku, Timestamp, WishId};
 use crate::reconcile::{Outcome, Step};

@@ -1,7 +1,7 @@
 //! Adoption: a person says which shipment a wish in doubt made. It is read, compared with what the wish was sent with,
 //! and taken only if it matches and is nobody else's (rules.md 23).
 
-use super::Tally;
+use super::tally::Tally;
 use crate::job::deliver::{self, Looker};
 use crate::job::{Context, JobError};
 use crate::model::{Lane, LineItemId, RunId, ShipmentId, WishId};

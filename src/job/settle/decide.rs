@@ -1,7 +1,7 @@
 //! Acting on a judgement: the event first, then the cell, then the wishes, in one commit.
 
-use super::Tally;
 use super::case::{Case, What};
+use super::tally::Tally;
 use crate::job::{Context, JobError, tell};
 use crate::model::WishId;
 use crate::outbox::{Body, Reason, State};

@@ -1,8 +1,8 @@
 //! The looks at what is in doubt: the same reads as before a send, many cells in one, and what they showed kept with
 //! the wishes.
 
-use super::Tally;
 use super::case::{Case, NOT_RETURNED, TrackingClaim, What};
+use super::tally::Tally;
 use crate::client::wire::{self, Decoded, ProductBalance};
 use crate::job::deliver::{self, Create, Looker, Seen};
 use crate::job::{Context, JobError, record};

@@ -13,25 +13,15 @@ mod case;
 mod decide;
 mod look;
 mod readback;
+mod tally;
 
 use self::case::{Calendar, Case};
+pub(super) use self::tally::Tally;
 use super::{Context, JobError, Report};
-use crate::model::{ExchangeId, JobKind, RunId, Timestamp, WishId};
+use crate::model::{ExchangeId, RunId, Timestamp, WishId};
 use crate::reconcile::doubt::Settlement;
 use crate::store::{Store, StoreError};
 use std::time::Duration;
-
-/// What a run did, for its summary.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    looks: u64,
-    pub(super) landed: u64,
-    not_landed: u64,
-    pub(super) held: u64,
-    /// Whether a wish may have waited for a look at its cell.
-    is_waited_for: bool,
-    trouble: Option<String>,
-}
 
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
     let mut tally = Tally::default();
@@ -113,26 +103,5 @@ fn next_look(case: &Case, context: &Context) -> Option<Timestamp> {
         // Decided by looks that a crash kept from being acted on: at once.
         Settlement::Landed(_) | Settlement::NotLanded => Some(context.now()),
         Settlement::Undecided { .. } => None,
-    }
-}
-
-impl Tally {
-    fn note(&mut self, why: String) {
-        self.trouble.get_or_insert(why);
-    }
-
-    fn report(self) -> Report {
-        let Self { looks, landed, not_landed, held, is_waited_for, trouble } = self;
-        let mut summary = format!("{looks} look(s): {landed} wish(es) had landed, {not_landed} had not");
-        if held > 0 {
-            summary.push_str(&format!(", {held} wait for a person"));
-        }
-        let report = match trouble {
-            None => Report::ok(summary),
-            Some(why) => Report::partial(format!("{summary}; then: {why}")),
-        };
-        // What did not land is planned anew, and what landed may be what another wish waits for.
-        let wakes = (is_waited_for || landed + not_landed > 0).then_some(JobKind::Push);
-        Report { wakes, ..report }
     }
 }

@@ -4,8 +4,8 @@
 //! Only the read is made here. What it is worth is judged where every read of balances is recorded, so that a poll that
 //! comes first does as well.
 
-use super::Tally;
 use super::look::noted;
+use super::tally::Tally;
 use crate::client::wire;
 use crate::job::{Context, JobError, record};
 use crate::model::{Lane, RunId, Sku};

@@ -1,0 +1,38 @@
+//! What a run of `settle` did.
+
+use crate::job::Report;
+use crate::model::JobKind;
+
+/// What a run did, for its summary.
+#[derive(Debug, Default)]
+pub(in crate::job) struct Tally {
+    pub(super) looks: u64,
+    pub(in crate::job) landed: u64,
+    pub(super) not_landed: u64,
+    pub(in crate::job) held: u64,
+    /// Whether a wish may have waited for a look at its cell.
+    pub(super) is_waited_for: bool,
+    trouble: Option<String>,
+}
+
+impl Tally {
+    /// Notes what went wrong; the first of it is reported.
+    pub(super) fn note(&mut self, why: String) {
+        self.trouble.get_or_insert(why);
+    }
+
+    pub(super) fn report(self) -> Report {
+        let Self { looks, landed, not_landed, held, is_waited_for, trouble } = self;
+        let mut summary = format!("{looks} look(s): {landed} wish(es) had landed, {not_landed} had not");
+        if held > 0 {
+            summary.push_str(&format!(", {held} wait for a person"));
+        }
+        let report = match trouble {
+            None => Report::ok(summary),
+            Some(why) => Report::partial(format!("{summary}; then: {why}")),
+        };
+        // What did not land is planned anew, and what landed may be what another wish waits for.
+        let wakes = (is_waited_for || landed + not_landed > 0).then_some(JobKind::Push);
+        Report { wakes, ..report }
+    }
+}
