@@ -11,6 +11,7 @@
 
 mod backup;
 mod balances;
+mod brake;
 mod business_health;
 mod call;
 mod carry;
@@ -24,6 +25,7 @@ mod input;
 mod insist;
 mod kit_components;
 mod listing_templates;
+mod moved;
 mod new_fold;
 mod order_lines;
 mod page_size;

@@ -9,7 +9,7 @@ use crate::client::Request;
 use crate::client::wire::{self, Invalid, Malformed, Outcome, Paging, WriteAnswer};
 use crate::job::JobError;
 use crate::job::call::Answer;
-use crate::job::push::Tally;
+use crate::job::moved::Tally;
 use crate::job::record;
 use crate::model::{Lane, Position, WishId};
 use crate::outbox::{Body, Kind, ListingTemplateCreate, ProductCreate, State, WarehouseCreate};

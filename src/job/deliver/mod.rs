@@ -24,7 +24,7 @@ pub(super) use look::{Looker, Seen, order, shipment};
 
 use super::call::Answer;
 use super::carry::{self, Load, WRITE_ANSWER, Went};
-use super::push::Tally;
+use super::moved::Tally;
 use super::tell::tell;
 use super::{Context, JobError};
 use crate::client::Request;

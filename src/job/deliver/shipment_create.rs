@@ -6,7 +6,7 @@ use crate::client::Request;
 use crate::client::wire::{self, CreatedShipment, Invalid, Outcome};
 use crate::job::JobError;
 use crate::job::call::Answer;
-use crate::job::push::Tally;
+use crate::job::moved::Tally;
 use crate::job::record;
 use crate::model::{Lane, Moment, OrderId, Position, WishId};
 use crate::outbox::{Body, Kind, ShipmentCreate, State};

@@ -8,7 +8,7 @@ use crate::client::Request;
 use crate::client::wire::{self, Invalid, Outcome, TrackingAnswer};
 use crate::job::JobError;
 use crate::job::call::Answer;
-use crate::job::push::Tally;
+use crate::job::moved::Tally;
 use crate::model::{ExchangeId, Lane, Moment, ShipmentId, WishId};
 use crate::outbox::{Body, Kind, Reason, ShipmentRef, State, TrackingSubmit};
 use crate::reconcile::tracking::{Entry, plan};

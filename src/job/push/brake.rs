@@ -2,21 +2,16 @@
 //!
 //! A batch alone would not show a flood: two hundred of five thousand cells look like ordinary work each time. So what
 //! each cell is heading for is remembered until its call is over ([`Flush`]); from then on the hour counts it. *Remembered
-//! only until the call begins, what waits for its place would be counted by nobody.* A product's update carries quantities too and is judged alone, by what it would claim.
+//! only until the call begins, what waits for its place would be counted by nobody.*
 
 use super::work::Work;
+use crate::job::brake::{hold, trips_of};
 use crate::job::{Context, JobError};
-use crate::model::{Cell, Sku, Timestamp, WarehouseId, WishId};
-use crate::outbox::Reason;
+use crate::model::{Cell, Timestamp, WishId};
 use crate::reconcile::Step;
-use crate::reconcile::brake::{self, Brake, Entry, Trip, judge};
-use crate::store::{CellWrite, Durability, Store, StoreError};
-use crate::telemetry::event;
+use crate::reconcile::brake::{self, Entry, Trip};
+use crate::store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-
-/// Zeroings are counted over a rolling hour plus the flush (rules.md 27).
-const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// The brakes that the backlog trips, by the facts at hand.
 pub(super) async fn trips(
@@ -26,7 +21,7 @@ pub(super) async fn trips(
     works: &[Work],
 ) -> Result<Vec<Trip>, StoreError> {
     let flush: Vec<Entry> = works.iter().filter_map(entry).collect();
-    flush_trips(store, settings, now, &flush).await
+    trips_of(store, settings, now, &flush).await
 }
 
 /// Where the cells of the backlog are heading for.
@@ -64,26 +59,6 @@ impl Flush {
     }
 }
 
-async fn flush_trips(
-    store: &Store,
-    settings: brake::Settings,
-    now: Timestamp,
-    flush: &[Entry],
-) -> Result<Vec<Trip>, StoreError> {
-    let is_suspect = |entry: &Entry| (entry.from.0 > 0 && entry.to.0 == 0) || settings.hold_jump_over > 0;
-    if !flush.iter().any(is_suspect) {
-        return Ok(Vec::new());
-    }
-    let zeroing = flush.iter().filter(|entry| entry.to.0 == 0);
-    let cells: Vec<(&str, i64)> =
-        zeroing.map(|entry| (entry.cell.sku.as_str(), entry.cell.warehouse_id.0)).collect();
-    let hours = store.brake_hours(now.minus(HOUR), &cells).await?;
-    match judge(flush, &hours, settings) {
-        Brake::Tripped(trips) => Ok(trips),
-        Brake::Clear => Ok(Vec::new()),
-    }
-}
-
 /// Judges the backlog, if anything in it moved; how many wishes were held is returned. After a trip its cells are looked
 /// at anew.
 pub(super) async fn judge_backlog(context: &Context, flush: &mut Flush) -> Result<u64, JobError> {
@@ -92,55 +67,10 @@ pub(super) async fn judge_backlog(context: &Context, flush: &mut Flush) -> Resul
     }
     let (now, settings) = (context.now(), context.settings());
     let entries: Vec<Entry> = flush.entries.values().cloned().collect();
-    let trips = flush_trips(&context.store, settings.quantities.brakes, now, &entries).await?;
+    let trips = trips_of(&context.store, settings.quantities.brakes, now, &entries).await?;
     let held = hold(context, now, &trips).await?;
     flush.stopped(&trips);
     Ok(held)
-}
-
-/// Judges what a product's update would write; how many wishes were held is returned.
-pub(in crate::job) async fn judge_update(
-    context: &Context,
-    wish: WishId,
-    released: bool,
-    sku: &Sku,
-    writes: &[CellWrite],
-) -> Result<u64, JobError> {
-    let entry = |write: &CellWrite| {
-        let cell = Cell { sku: sku.clone(), warehouse_id: WarehouseId(write.warehouse_id) };
-        let (from, to) = (write.before?, write.written);
-        Some(Entry { cell, from, to, counts: true, released, wishes: vec![wish] })
-    };
-    let flush: Vec<Entry> = writes.iter().filter_map(entry).collect();
-    let now = context.now();
-    let trips = flush_trips(&context.store, context.settings().quantities.brakes, now, &flush).await?;
-    hold(context, now, &trips).await
-}
-
-/// Holds what the trips name; how many wishes that are is returned.
-async fn hold(context: &Context, now: Timestamp, trips: &[Trip]) -> Result<u64, JobError> {
-    if trips.is_empty() {
-        return Ok(0);
-    }
-    let mut write = context.store.begin(Durability::Full).await?;
-    let mut tripped = Vec::new();
-    for trip in trips {
-        let reason = match trip {
-            Trip::Zeroing { .. } => Reason::Brake,
-            Trip::Jump { .. } => Reason::Jump,
-        };
-        tripped.push(write.brake_trip(reason, &trip.to_string(), trip.wishes(), now).await?);
-    }
-    write.commit().await?;
-    for (what, (trip, wishes)) in trips.iter().zip(&tripped) {
-        tracing::error!(
-            event = event::BRAKE_TRIPPED,
-            trip,
-            wishes,
-            "{what}; {wishes} wish(es) are held: look at them, then tallyd outbox release --all, or cancel them"
-        );
-    }
-    Ok(tripped.iter().map(|(_, wishes)| wishes).sum())
 }
 
 /// The write a cell is heading for, as far as the facts at hand tell.

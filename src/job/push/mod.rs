@@ -8,7 +8,7 @@
 //! at that moment ([`send`]).
 
 mod backlog;
-pub(super) mod brake;
+mod brake;
 mod foresee;
 mod pipeline;
 mod read;
@@ -19,6 +19,7 @@ pub(super) use self::foresee::foresee;
 use self::pipeline::Pipeline;
 use self::work::Work;
 use super::deliver::Deliver;
+use super::moved::{Tally, count};
 use super::tell::tell;
 use super::{Context, JobError, Report};
 use crate::model::{Cell, ExchangeId, RunId, Sku, WishId};
@@ -77,55 +78,6 @@ struct Push<'a> {
     reads: BTreeMap<Cell, u8>,
     pipe: Pipeline,
     tally: Tally,
-}
-
-/// What the run did, for its summary.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) calls: u64,
-    applied: u64,
-    rejected: u64,
-    pub(super) held: u64,
-    pub(super) in_doubt: u64,
-    trouble: Option<String>,
-}
-
-impl Tally {
-    /// Notes what went wrong; the first of it is reported.
-    pub(super) fn note(&mut self, why: String) {
-        self.trouble.get_or_insert(why);
-    }
-
-    /// Takes in what was counted apart.
-    fn add(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.applied += other.applied;
-        self.rejected += other.rejected;
-        self.held += other.held;
-        self.in_doubt += other.in_doubt;
-        self.trouble = self.trouble.take().or(other.trouble);
-    }
-
-    /// Counts moves that were made.
-    pub(super) fn count(&mut self, moves: &[Verdict]) {
-        self.applied += count(moves, State::Applied);
-        self.rejected += count(moves, State::Rejected);
-        self.held += count(moves, State::Held);
-        self.in_doubt += count(moves, State::InDoubt);
-    }
-
-    fn report(&self) -> Report {
-        let mut summary = format!("{} wish(es) applied in {} call(s)", self.applied, self.calls);
-        for (count, what) in [(self.rejected, "rejected"), (self.held, "held"), (self.in_doubt, "in doubt")] {
-            if count > 0 {
-                summary.push_str(&format!(", {count} {what}"));
-            }
-        }
-        match &self.trouble {
-            None => Report::ok(summary),
-            Some(why) => Report::partial(format!("{summary}; then: {why}")),
-        }
-    }
 }
 
 impl Push<'_> {
@@ -211,10 +163,6 @@ fn skus_to_read(stale: &[&Work]) -> BTreeSet<Sku> {
         return stale.iter().map(|work| work.ask.clone()).collect();
     }
     absent.into_iter().take(SMALL_PAGE).cloned().collect()
-}
-
-fn count(moves: &[Verdict], state: State) -> u64 {
-    moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64
 }
 
 /// The moves of a batch that need no call.

@@ -1,0 +1,81 @@
+//! The brakes, asked and obeyed: what would be written is judged beside the last hour, and what trips is held.
+//!
+//! A push asks them for its whole backlog (`push/brake.rs`), a product's update, which carries quantities too, for what it
+//! would claim.
+
+use super::{Context, JobError};
+use crate::model::{Cell, Sku, Timestamp, WarehouseId, WishId};
+use crate::outbox::Reason;
+use crate::reconcile::brake::{self, Brake, Entry, Trip, judge};
+use crate::store::{CellWrite, Durability, Store, StoreError};
+use crate::telemetry::event;
+use std::time::Duration;
+
+/// Zeroings are counted over a rolling hour plus the flush (rules.md 27).
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// What these writes trip, with what the last hour wrote.
+pub(super) async fn trips_of(
+    store: &Store,
+    settings: brake::Settings,
+    now: Timestamp,
+    flush: &[Entry],
+) -> Result<Vec<Trip>, StoreError> {
+    let is_suspect = |entry: &Entry| (entry.from.0 > 0 && entry.to.0 == 0) || settings.hold_jump_over > 0;
+    if !flush.iter().any(is_suspect) {
+        return Ok(Vec::new());
+    }
+    let zeroing = flush.iter().filter(|entry| entry.to.0 == 0);
+    let cells: Vec<(&str, i64)> =
+        zeroing.map(|entry| (entry.cell.sku.as_str(), entry.cell.warehouse_id.0)).collect();
+    let hours = store.brake_hours(now.minus(HOUR), &cells).await?;
+    match judge(flush, &hours, settings) {
+        Brake::Tripped(trips) => Ok(trips),
+        Brake::Clear => Ok(Vec::new()),
+    }
+}
+
+/// Judges what a product's update would write; how many wishes were held is returned.
+pub(super) async fn judge_update(
+    context: &Context,
+    wish: WishId,
+    released: bool,
+    sku: &Sku,
+    writes: &[CellWrite],
+) -> Result<u64, JobError> {
+    let entry = |write: &CellWrite| {
+        let cell = Cell { sku: sku.clone(), warehouse_id: WarehouseId(write.warehouse_id) };
+        let (from, to) = (write.before?, write.written);
+        Some(Entry { cell, from, to, counts: true, released, wishes: vec![wish] })
+    };
+    let flush: Vec<Entry> = writes.iter().filter_map(entry).collect();
+    let now = context.now();
+    let trips = trips_of(&context.store, context.settings().quantities.brakes, now, &flush).await?;
+    hold(context, now, &trips).await
+}
+
+/// Holds what the trips name; how many wishes that are is returned.
+pub(super) async fn hold(context: &Context, now: Timestamp, trips: &[Trip]) -> Result<u64, JobError> {
+    if trips.is_empty() {
+        return Ok(0);
+    }
+    let mut write = context.store.begin(Durability::Full).await?;
+    let mut tripped = Vec::new();
+    for trip in trips {
+        let reason = match trip {
+            Trip::Zeroing { .. } => Reason::Brake,
+            Trip::Jump { .. } => Reason::Jump,
+        };
+        tripped.push(write.brake_trip(reason, &trip.to_string(), trip.wishes(), now).await?);
+    }
+    write.commit().await?;
+    for (what, (trip, wishes)) in trips.iter().zip(&tripped) {
+        tracing::error!(
+            event = event::BRAKE_TRIPPED,
+            trip,
+            wishes,
+            "{what}; {wishes} wish(es) are held: look at them, then tallyd outbox release --all, or cancel them"
+        );
+    }
+    Ok(tripped.iter().map(|(_, wishes)| wishes).sum())
+}

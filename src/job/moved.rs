@@ -1,0 +1,59 @@
+//! What became of the wishes in a run of the push: the stock and all others are counted in one.
+
+use super::Report;
+use crate::outbox::State;
+use crate::store::Verdict;
+
+/// What a run of the push did, for its summary.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) calls: u64,
+    pub(super) applied: u64,
+    pub(super) rejected: u64,
+    pub(super) held: u64,
+    pub(super) in_doubt: u64,
+    pub(super) trouble: Option<String>,
+}
+
+impl Tally {
+    /// Notes what went wrong; the first of it is reported.
+    pub(super) fn note(&mut self, why: String) {
+        self.trouble.get_or_insert(why);
+    }
+
+    /// Takes in what was counted apart.
+    pub(super) fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.applied += other.applied;
+        self.rejected += other.rejected;
+        self.held += other.held;
+        self.in_doubt += other.in_doubt;
+        self.trouble = self.trouble.take().or(other.trouble);
+    }
+
+    /// Counts moves that were made.
+    pub(super) fn count(&mut self, moves: &[Verdict]) {
+        self.applied += count(moves, State::Applied);
+        self.rejected += count(moves, State::Rejected);
+        self.held += count(moves, State::Held);
+        self.in_doubt += count(moves, State::InDoubt);
+    }
+
+    pub(super) fn report(&self) -> Report {
+        let mut summary = format!("{} wish(es) applied in {} call(s)", self.applied, self.calls);
+        for (count, what) in [(self.rejected, "rejected"), (self.held, "held"), (self.in_doubt, "in doubt")] {
+            if count > 0 {
+                summary.push_str(&format!(", {count} {what}"));
+            }
+        }
+        match &self.trouble {
+            None => Report::ok(summary),
+            Some(why) => Report::partial(format!("{summary}; then: {why}")),
+        }
+    }
+}
+
+/// How many of the moves lead to a state.
+pub(super) fn count(moves: &[Verdict], state: State) -> u64 {
+    moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64
+}
