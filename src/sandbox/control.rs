@@ -1,8 +1,8 @@
 //! The control plane: what tests and demonstrations do to the sandbox from outside (design, section 8;
 //! docs/sandbox.md).
 //!
-//! Its requests are told from the service's here. It needs no key, is never counted, delayed or failed on order, and is no part of the service. Errors are
-//! 4xx with a `{Message}`, like the service's.
+//! Its requests are told from the service's here. They need no key, are never counted, delayed or failed on order,
+//! and are no part of the service. Errors are 4xx with a `{Message}`, like the service's.
 
 use std::time::Duration;
 

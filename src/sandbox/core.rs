@@ -1,8 +1,9 @@
 //! The sandbox without sockets: a request goes in, an answer comes out.
 //!
 //! The server (server.rs) is a thin shell around [`Core::handle`], which tells the control plane's requests from the
-//! service's (control.rs); a simulation calls it directly with a clock of its own. All time comes from that clock, all chance from the seed, and what changes the shop is done one
-//! after the other and beside nothing else, so one seed and one order of requests give one sequence of answers.
+//! service's (control.rs); a simulation calls it directly with a clock of its own. All time comes from that clock, all
+//! chance from the seed, and what changes the shop is done one after the other and beside nothing else, so one seed and
+//! one order of requests give one sequence of answers.
 //!
 //! A call goes through the same gates in the same order: known path (404, 405; nobody's call), known key
 //! (403; nobody's call), limits (429, 403), right to call (403, or 400 for the quantity update), injected
