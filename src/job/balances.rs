@@ -20,6 +20,8 @@ use tokio::task::JoinSet;
 
 /// Failed attempts in a row after which the run ends; the next run goes on where this one stopped.
 const FAILURES_MAX: usize = 24;
+/// SKUs are looked for so many pages at a time: each look begins with a cold cache, as pages are written all along.
+const QUEUED_PAGES: usize = 4;
 /// Pages under way at a time: one is written, another decoded meanwhile, and the next asked for. With one less, the next is
 /// asked for only when the first is written: to begin a call is a write too, which waits behind that of the second.
 const RECORDING_MAX: usize = 3;
@@ -109,7 +111,8 @@ impl<'a> Reading<'a> {
     async fn fill(&mut self) -> Result<(), JobError> {
         let Some(stands) = &mut self.tracked else { return Ok(()) };
         while self.queue.len() < self.size.get() {
-            let limit = u32::try_from(self.size.get() - self.queue.len()).unwrap_or(u32::MAX);
+            let limit = QUEUED_PAGES * self.size.get() - self.queue.len();
+            let limit = u32::try_from(limit).unwrap_or(u32::MAX);
             let texts = self.context.store.tracked_sku_stalest(self.before, stands, limit).await?;
             if texts.is_empty() {
                 break;

@@ -69,7 +69,7 @@ impl Store {
         let rows: Vec<(i64, i64)> = sqlx::query_as(sql)
             .bind(now.0)
             .bind(time::millis(super::tracked::QUIET_LOOK))
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("find the lines whose allocation is not known")?;
         Ok(rows.into_iter().map(|(order, line)| (OrderId(order), LineItemId(line))).collect())
@@ -82,7 +82,7 @@ impl Store {
                    WHERE a.order_id = ?1 ORDER BY a.line_item_id, a.place";
         sqlx::query_as(sql)
             .bind(order.0)
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("read the allocations of an order")
     }

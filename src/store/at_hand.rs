@@ -31,13 +31,19 @@ impl Store {
     /// An order's lines, and whether these are all; none where the order was never read.
     pub async fn order_at_hand(&self, order: OrderId) -> Result<Option<(Vec<OrderLine>, bool)>, StoreError> {
         let sql = "SELECT is_complete FROM sales_order WHERE id = ?1";
-        let is_complete: Option<bool> =
-            sqlx::query_scalar(sql).bind(order.0).fetch_optional(&self.read).await.doing("read an order")?;
+        let is_complete: Option<bool> = sqlx::query_scalar(sql)
+            .bind(order.0)
+            .fetch_optional(&mut *self.read().await?)
+            .await
+            .doing("read an order")?;
         let Some(is_complete) = is_complete else { return Ok(None) };
         let sql = "SELECT line_item_id, sku, product_id, quantity_sold, quantity_left, unit_price, warehouse_id \
                    FROM order_line_item WHERE order_id = ?1 AND missing_since_ms IS NULL ORDER BY line_item_id";
-        let rows: Vec<LineRow> =
-            sqlx::query_as(sql).bind(order.0).fetch_all(&self.read).await.doing("read an order's lines")?;
+        let rows: Vec<LineRow> = sqlx::query_as(sql)
+            .bind(order.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read an order's lines")?;
         let line = |row: LineRow| OrderLine {
             order_id: order,
             line_item_id: LineItemId(row.line_item_id),
@@ -58,7 +64,7 @@ impl Store {
                    WHERE s.id = ?1 AND s.is_complete AND i.missing_since_ms IS NULL ORDER BY i.item_id";
         let rows: Vec<ItemRow> = sqlx::query_as(sql)
             .bind(shipment.0)
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("read the items of a shipment")?;
         let item = |row: ItemRow| Item {

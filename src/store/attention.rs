@@ -47,7 +47,7 @@ impl Store {
                        AND NOT EXISTS (SELECT 1 FROM mover m WHERE m.product = low.product) \
                    ORDER BY r.exchange_id LIMIT ?3)";
         let query = sqlx::query_as(sql).bind(MOVES).bind(since.0).bind(NEAR_ZERO_ROWS);
-        query.fetch_all(&self.read).await.doing("find what is worth a read before its turn")
+        query.fetch_all(&mut *self.read().await?).await.doing("find what is worth a read before its turn")
     }
 
     /// The page size that was proved, if it started from what is configured now.
@@ -55,7 +55,7 @@ impl Store {
         let sql = "SELECT size FROM page_size WHERE configured = ?1";
         let size: Option<i64> = sqlx::query_scalar(sql)
             .bind(i64::try_from(configured).unwrap_or(i64::MAX))
-            .fetch_optional(&self.read)
+            .fetch_optional(&mut *self.read().await?)
             .await
             .doing("read the page size")?;
         Ok(size.and_then(|size| usize::try_from(size).ok()))

@@ -129,7 +129,8 @@ impl Store {
     /// Whether a file is a marked copy of this database. One that cannot be read is not ours to remove.
     async fn is_copy(&self, path: &Path) -> bool {
         let sql = "SELECT salt FROM belonging";
-        let own: Result<Vec<u8>, _> = sqlx::query_scalar(sql).fetch_one(&self.read).await;
+        let Ok(mut read) = self.read().await else { return false };
+        let own: Result<Vec<u8>, _> = sqlx::query_scalar(sql).fetch_one(&mut *read).await;
         let Ok(mut copy) = connect(path, true).await else { return false };
         let sql = "SELECT b.salt FROM belonging b JOIN copy_mark m ON m.id = b.id";
         let its: Result<Option<Vec<u8>>, _> = sqlx::query_scalar(sql).fetch_optional(&mut copy).await;

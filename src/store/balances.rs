@@ -8,7 +8,7 @@
 //! the answer may be from before the write (rules.md 5). Its age stays the older fact's too. So does a cell that shows
 //! the value from before its last write, until a second look agrees (rules.md 6, `readback.rs`).
 
-use super::bulk::{Values, text};
+use super::bulk::{Rows, Values, text};
 use super::cells::json;
 use super::error::Doing;
 use super::page::{BalancePage, CellBalance, Found, Known, Members, Row, digests};
@@ -47,7 +47,7 @@ impl Store {
                    AND sku IN (SELECT value FROM json_each(?1))";
         let count: i64 = sqlx::query_scalar(sql)
             .bind(json(skus))
-            .fetch_one(&self.read)
+            .fetch_one(&mut *self.read().await?)
             .await
             .doing("count the known SKUs of a page")?;
         Ok(count.unsigned_abs())
@@ -56,7 +56,7 @@ impl Store {
 
 /// New products come with the reading of their page; known ones move to it when their cells are written.
 static PRODUCTS: Values = Values {
-    head: "INSERT INTO product (reading_id, id, sku, sku_fold, product_id, upc, total, digest)",
+    into: "product (reading_id, id, sku, sku_fold, product_id, upc, total, digest)",
     columns: 7,
     tail: "ON CONFLICT (id) DO UPDATE SET \
                product_id = coalesce(excluded.product_id, product_id), \
@@ -70,7 +70,7 @@ static PRODUCTS: Values = Values {
 };
 
 static CELLS: Values = Values {
-    head: "INSERT INTO balance (since_ms, product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync)",
+    into: "balance (since_ms, product, warehouse_id, quantity, warehouse_sku, is_active, include_in_sync)",
     columns: 6,
     tail: "ON CONFLICT (product, warehouse_id) DO UPDATE SET \
                quantity = excluded.quantity, warehouse_sku = excluded.warehouse_sku, \
@@ -149,7 +149,8 @@ impl Write {
     }
 
     async fn products_write(&mut self, rows: &[Row<'_>], reading: Option<i64>) -> Result<(), StoreError> {
-        let done = PRODUCTS.write(&mut self.tx, reading, rows, |row, bound| {
+        let are = if rows.iter().all(|row| row.is_new) { Rows::New } else { Rows::Any };
+        let done = PRODUCTS.write(&mut self.tx, reading, (rows, are), |row, bound| {
             bound.add(row.id)?;
             bound.add(text(row.fact.sku.as_str()))?;
             bound.add(text(&row.fact.sku.fold()))?;
@@ -263,7 +264,8 @@ impl Write {
         let cells = rows.iter().flat_map(|row| row.fact.cells.iter().map(move |cell| (row.id, cell)));
         let facts: Vec<(i64, &CellBalance<'_>)> =
             cells.filter(|(id, cell)| !no_fact.contains(&(*id, cell.warehouse_id.0))).collect();
-        let done = CELLS.write(&mut self.tx, Some(page.observed_at.0), &facts, |(id, cell), bound| {
+        let are = if rows.iter().all(Row::has_new_cells) { Rows::New } else { Rows::Any };
+        let done = CELLS.write(&mut self.tx, Some(page.observed_at.0), (&facts, are), |(id, cell), bound| {
             bound.add(*id)?;
             bound.add(cell.warehouse_id.0)?;
             bound.add(cell.quantity.0)?;

@@ -37,7 +37,7 @@ impl Store {
     /// What the database knows of its account.
     pub async fn belonging(&self) -> Result<Belonging, StoreError> {
         let sql = "SELECT base_url, salt, key_digest FROM belonging";
-        sqlx::query_as(sql).fetch_one(&self.read).await.doing("read whose database it is")
+        sqlx::query_as(sql).fetch_one(&mut *self.read().await?).await.doing("read whose database it is")
     }
 }
 

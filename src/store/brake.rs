@@ -46,7 +46,7 @@ impl Store {
         let rows: Vec<(i64, i64, i64)> = sqlx::query_as(sql)
             .bind(since.0)
             .bind(super::cells::json(flush))
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("count the cells that were emptied within the hour")?;
         let hour = |(warehouse, zeroed, non_zero): (i64, i64, i64)| {
@@ -64,7 +64,7 @@ impl Store {
                    JOIN brake_trip_wish w ON w.trip_id = t.id \
                    JOIN outbox o ON o.id = w.wish_id AND o.state = 'held' \
                    WHERE t.released_ms IS NULL GROUP BY t.id ORDER BY t.id";
-        sqlx::query_as(sql).fetch_all(&self.read).await.doing("read the brakes' trips")
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the brakes' trips")
     }
 
     /// What a person released after this position: the trip, none where the wishes were held without one, and how many
@@ -75,7 +75,7 @@ impl Store {
                        FROM outbox o WHERE o.released_ms IN (SELECT at_ms FROM event WHERE position > ?1 AND kind = ?2)) \
                    GROUP BY released_ms, trip ORDER BY released_ms, trip";
         let query = sqlx::query_as(sql).bind(after.0).bind(RELEASED);
-        query.fetch_all(&self.read).await.doing("read what a person released")
+        query.fetch_all(&mut *self.read().await?).await.doing("read what a person released")
     }
 }
 

@@ -18,14 +18,30 @@ const SIZES: [usize; 4] = [1000, 250, 50, 10];
 /// The last statement repeats its last row until it is full: a row that stands already must change nothing, which the
 /// tail has to see to. A few such rows cost less than another way to the connection's thread.
 pub(super) struct Values {
-    /// Up to `VALUES`.
-    pub(super) head: &'static str,
+    /// Table and columns.
+    pub(super) into: &'static str,
     /// How many columns a row has beside the first.
     pub(super) columns: usize,
-    /// What follows the rows.
+    /// What is done with rows that stand already.
     pub(super) tail: &'static str,
-    /// The statements for each of [`SIZES`], once made: they are thousands of characters long.
-    pub(super) texts: OnceLock<[String; SIZES.len()]>,
+    /// The statements, once made: they are thousands of characters long.
+    pub(super) texts: OnceLock<Texts>,
+}
+
+/// The statements of an insertion, for each of [`SIZES`].
+pub(super) struct Texts {
+    any: [String; SIZES.len()],
+    new: [String; SIZES.len()],
+}
+
+/// Whether rows may stand already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// They may.
+    Any,
+    /// None of them does, and none comes twice. SQLite then keeps no account of how to undo the statement alone; where one
+    /// fails, the transaction is undone.
+    New,
 }
 
 /// Binds a row's columns in their order, without the first.
@@ -43,14 +59,14 @@ impl Values {
         &'static self,
         to: &mut SqliteConnection,
         first: Option<i64>,
-        mut rows: &[R],
+        (mut rows, are): (&[R], Rows),
         bind: Bind<R>,
     ) -> Result<u64, sqlx::Error> {
         let mut changed = 0;
-        let mut next = self.next(first, &mut rows, bind)?;
+        let mut next = self.next(first, (&mut rows, are), bind)?;
         while let Some((text, bound)) = next {
             let statement = sqlx::query_with(AssertSqlSafe(text), bound).execute(&mut *to);
-            let (done, then) = tokio::join!(statement, async { self.next(first, &mut rows, bind) });
+            let (done, then) = tokio::join!(statement, async { self.next(first, (&mut rows, are), bind) });
             changed += done?.rows_affected();
             next = then?;
         }
@@ -61,7 +77,7 @@ impl Values {
     fn next<R>(
         &'static self,
         first: Option<i64>,
-        rows: &mut &[R],
+        (rows, are): (&mut &[R], Rows),
         bind: Bind<R>,
     ) -> Result<Option<(&'static str, SqliteArguments)>, sqlx::Error> {
         let Some(last) = rows.len().checked_sub(1) else { return Ok(None) };
@@ -72,17 +88,21 @@ impl Values {
         for place in 0..SIZES[which] {
             bind(&rows[place.min(last)], &mut bound).map_err(sqlx::Error::Encode)?;
         }
-        *rows = &rows[SIZES[which].min(rows.len())..];
         bound.add(first).map_err(sqlx::Error::Encode)?;
-        let texts = self.texts.get_or_init(|| SIZES.map(|size| self.text(size)));
+        let texts = self.texts.get_or_init(|| Texts {
+            any: SIZES.map(|size| self.text("INSERT", size, self.tail)),
+            new: SIZES.map(|size| self.text("INSERT OR FAIL", size, "")),
+        });
+        let texts = if are == Rows::New && whole.is_some() { &texts.new } else { &texts.any };
+        *rows = &rows[SIZES[which].min(rows.len())..];
         Ok(Some((&texts[which], bound)))
     }
 
-    fn text(&self, rows: usize) -> String {
+    fn text(&self, insert: &str, rows: usize, tail: &str) -> String {
         // The library counts the nameless ones by themselves, so the named one stands behind all of them.
         let row = format!("(${}{})", 1 + rows * self.columns, ",?".repeat(self.columns));
         let others = format!("{row},").repeat(rows - 1);
-        format!("{} VALUES {others}{row} {}", self.head, self.tail)
+        format!("{insert} INTO {} VALUES {others}{row} {tail}", self.into)
     }
 }
 
@@ -96,7 +116,7 @@ mod tests {
         let mut memory = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         sqlx::query("CREATE TABLE t (same, n INTEGER PRIMARY KEY, x)").execute(&mut memory).await.unwrap();
         static T: Values = Values {
-            head: "INSERT INTO t (same, n, x)",
+            into: "t (same, n, x)",
             columns: 2,
             tail: "ON CONFLICT (n) DO NOTHING",
             texts: OnceLock::new(),
@@ -106,13 +126,11 @@ mod tests {
             bound.add(*n)?;
             bound.add(text(&n.to_string()))
         };
-        assert_eq!(T.write(&mut memory, Some(7), &rows, bind).await.unwrap(), 1366);
-        assert_eq!(
-            T.write(&mut memory, Some(8), &rows[..7], bind).await.unwrap(),
-            0,
-            "they are there already"
-        );
-        assert_eq!(T.write(&mut memory, None, &[], bind).await.unwrap(), 0);
+        assert_eq!(T.write(&mut memory, Some(7), (&rows, Rows::New), bind).await.unwrap(), 1366);
+        let again = T.write(&mut memory, Some(8), (&rows, Rows::Any), bind).await.unwrap();
+        assert_eq!(again, 0, "they are there already");
+        assert!(T.write(&mut memory, Some(8), (&rows, Rows::New), bind).await.is_err(), "they are not new");
+        assert_eq!(T.write(&mut memory, None, (&[], Rows::New), bind).await.unwrap(), 0);
         let sum: i64 = sqlx::query_scalar("SELECT sum(n) FROM t WHERE x = CAST(n AS TEXT) AND same = 7")
             .fetch_one(&mut memory)
             .await

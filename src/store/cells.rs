@@ -85,13 +85,21 @@ impl Store {
     /// What is known of these cells, in their order.
     pub async fn cell_rows(&self, cells: &[Cell]) -> Result<Vec<CellRow>, StoreError> {
         let rows: Vec<Value> = cells.iter().map(|c| json!([c.sku, c.warehouse_id, c.sku.fold()])).collect();
-        sqlx::query_as(CELL_ROWS).bind(json(&rows)).fetch_all(&self.read).await.doing("read cells")
+        sqlx::query_as(CELL_ROWS)
+            .bind(json(&rows))
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read cells")
     }
 
     /// The journal's position: what begins from now on has a later one.
     pub async fn position(&self) -> Result<Position, StoreError> {
         let sql = "SELECT position FROM counter";
-        sqlx::query_scalar(sql).fetch_one(&self.read).await.map(Position).doing("read the journal's position")
+        sqlx::query_scalar(sql)
+            .fetch_one(&mut *self.read().await?)
+            .await
+            .map(Position)
+            .doing("read the journal's position")
     }
 }
 

@@ -38,8 +38,10 @@ impl Store {
     pub async fn delivery_under_way(&self) -> Result<BTreeSet<String>, StoreError> {
         let sql = "SELECT d.subject FROM outbox o JOIN delivery d ON d.wish_id = o.id \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state IN ('sending', 'in_doubt')";
-        let subjects: Vec<String> =
-            sqlx::query_scalar(sql).fetch_all(&self.read).await.doing("read what is under way")?;
+        let subjects: Vec<String> = sqlx::query_scalar(sql)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read what is under way")?;
         Ok(subjects.into_iter().collect())
     }
 
@@ -47,7 +49,7 @@ impl Store {
     pub async fn delivery_named(&self, key: &str) -> Result<Option<NamedWish>, StoreError> {
         let sql = "SELECT o.kind, o.state, d.made_id FROM outbox o LEFT JOIN delivery d ON d.wish_id = o.id \
                    WHERE o.key = ?1";
-        let named = sqlx::query_as(sql).bind(key).fetch_optional(&self.read).await;
+        let named = sqlx::query_as(sql).bind(key).fetch_optional(&mut *self.read().await?).await;
         named.doing("read the wish that makes a shipment")
     }
 
@@ -56,7 +58,7 @@ impl Store {
         let sql = "SELECT wish_id FROM delivery WHERE kind = 'shipment.create' AND made_id = ?1";
         let owner: Option<i64> = sqlx::query_scalar(sql)
             .bind(shipment.0)
-            .fetch_optional(&self.read)
+            .fetch_optional(&mut *self.read().await?)
             .await
             .doing("look for the wish that made a shipment")?;
         Ok(owner.map(WishId))

@@ -95,7 +95,7 @@ impl Store {
             "{DOUBTS} WHERE o.exchange_id IN (SELECT exchange_id FROM outbox \
                  WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt') ORDER BY o.id"
         );
-        let rows = sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(&self.read).await;
+        let rows = sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(&mut *self.read().await?).await;
         rows.doing("read the wishes in doubt")
     }
 
@@ -103,7 +103,10 @@ impl Store {
     pub async fn adoption_list(&self) -> Result<Vec<AdoptionRow>, StoreError> {
         let sql = "SELECT a.wish_id, o.key, o.state, d.claimed, a.shipment_id FROM adoption a \
                    JOIN outbox o ON o.id = a.wish_id LEFT JOIN delivery d ON d.wish_id = a.wish_id ORDER BY 1";
-        sqlx::query_as(sql).fetch_all(&self.read).await.doing("read the shipments to be adopted")
+        sqlx::query_as(sql)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the shipments to be adopted")
     }
 
     /// What a wish was sent with and the looks since, as one JSON object; for people.
@@ -115,7 +118,7 @@ impl Store {
                            FROM (SELECT * FROM look WHERE wish_id = ?1 ORDER BY exchange_id) l))";
         let text: String = sqlx::query_scalar(sql)
             .bind(wish.0)
-            .fetch_one(&self.read)
+            .fetch_one(&mut *self.read().await?)
             .await
             .doing("read what was seen of a wish")?;
         Ok(serde_json::from_str(&text).unwrap_or_default())

@@ -5,7 +5,59 @@ use super::error::Doing;
 use super::{Store, StoreError, Write};
 use crate::journal::{Begun, Body, Ended, Named, Outcome};
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp, time};
+use sqlx::Arguments as _;
+use sqlx::sqlite::SqliteArguments;
 use std::time::Duration;
+
+/// Larger answers are not packed before it is known whether they are kept already: that takes longer than to ask once
+/// more, and most pages of a quiet shop are.
+const LARGE: usize = 16 * 1024;
+
+/// A body, kept once: ?1 its digest, ?2 its size, ?3 itself or NULL where it may be known.
+macro_rules! body {
+    () => {
+        "INSERT INTO body (digest, size, packed) SELECT ?1, ?2, ?3 WHERE ?3 IS NOT NULL \
+         ON CONFLICT (digest) DO NOTHING; "
+    };
+}
+
+/// The next position, and the same.
+macro_rules! position_and_body {
+    () => {
+        concat!("UPDATE counter SET position = position + 1; ", body!())
+    };
+}
+
+/// A body as it is bound to these statements; nothing where there is none.
+#[derive(Default)]
+struct Kept {
+    digest: Option<Vec<u8>>,
+    size: i64,
+    packed: Option<Vec<u8>>,
+}
+
+impl Kept {
+    fn packed(body: Named<'_>) -> Result<Self, StoreError> {
+        let Body { size, packed } =
+            body.packed.map_or_else(|| Body::pack(body.bytes), |body| Ok(body.clone()))?;
+        let size = i64::try_from(size).unwrap_or(i64::MAX);
+        Ok(Self { digest: Some(body.digest.to_vec()), size, packed: Some(packed) })
+    }
+
+    fn unless_large(body: Named<'_>) -> Result<Self, StoreError> {
+        match body.packed.is_none() && body.bytes.len() > LARGE {
+            true => Ok(Self { digest: Some(body.digest.to_vec()), ..Self::default() }),
+            false => Self::packed(body),
+        }
+    }
+
+    fn bound(self) -> Result<SqliteArguments, StoreError> {
+        let mut bound = SqliteArguments::default();
+        let added =
+            bound.add(self.digest).and_then(|()| bound.add(self.size)).and_then(|()| bound.add(self.packed));
+        added.map(|()| bound).map_err(sqlx::Error::Encode).doing("keep a body")
+    }
+}
 
 /// A call whose place in the quota may still be held.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +84,7 @@ impl Store {
         let rows: Vec<(String, Option<i64>, bool, Option<bool>)> = sqlx::query_as(sql)
             .bind(boot_id)
             .bind(limit)
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("read the last calls")?;
         let place =
@@ -59,7 +111,7 @@ impl Store {
             .bind(now.0.0)
             .bind(now.1.0)
             .bind(time::millis(within))
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("read the bad-request ledger")?;
         let known = |(ago, name): (i64, String)| {
@@ -71,13 +123,16 @@ impl Store {
 
     /// How many exchanges the journal holds.
     pub async fn exchange_count(&self) -> Result<i64, StoreError> {
-        let count = sqlx::query_scalar("SELECT count(*) FROM exchange").fetch_one(&self.read).await;
+        let count =
+            sqlx::query_scalar("SELECT count(*) FROM exchange").fetch_one(&mut *self.read().await?).await;
         count.doing("count the exchanges")
     }
 
     /// What the limiter wrote down, if anything.
     pub async fn limiter_memory(&self) -> Result<Option<String>, StoreError> {
-        let memory = sqlx::query_scalar("SELECT memory FROM limiter_memory").fetch_optional(&self.read).await;
+        let memory = sqlx::query_scalar("SELECT memory FROM limiter_memory")
+            .fetch_optional(&mut *self.read().await?)
+            .await;
         memory.doing("read the limiter's memory")
     }
 }
@@ -102,45 +157,61 @@ impl Write {
         session_id: i64,
         begun: &Begun<'_>,
     ) -> Result<ExchangeId, StoreError> {
-        let (id, body) = self.position_with_body(begun.body.map(Named::from)).await?;
-        sqlx::query(
-            "INSERT INTO exchange (id, run_id, session_id, operation, target, lane, request_body_id, sent_ms, \
-                                   sent_moment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )
-        .bind(id.0)
-        .bind(begun.run_id.0)
-        .bind(session_id)
-        .bind(begun.operation.as_str())
-        .bind(&begun.target)
-        .bind(begun.lane.as_str())
-        .bind(body)
-        .bind(begun.sent_at.0)
-        .bind(begun.sent_moment.0)
-        .execute(&mut *self.tx)
-        .await
-        .doing("write down a call before it is sent")?;
-        Ok(ExchangeId(id.0))
+        let kept = begun.body.map(Named::from).map(Kept::packed).transpose()?.unwrap_or_default();
+        let sql = concat!(
+            position_and_body!(),
+            "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
+             SELECT position, (SELECT id FROM body WHERE digest = ?1), ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM counter \
+             RETURNING id"
+        );
+        let id = sqlx::query_scalar_with(sql, kept.bound()?)
+            .bind(begun.run_id.0)
+            .bind(session_id)
+            .bind(begun.operation.as_str())
+            .bind(&begun.target)
+            .bind(begun.lane.as_str())
+            .bind(begun.sent_at.0)
+            .bind(begun.sent_moment.0)
+            .fetch_one(&mut *self.tx)
+            .await;
+        id.map(ExchangeId).doing("write down a call before it is sent")
     }
 
     /// Writes down what came of an exchange; the position at which it ended is returned.
     pub async fn exchange_end(&mut self, id: ExchangeId, ended: &Ended<'_>) -> Result<Position, StoreError> {
-        let (position, body) = self.position_with_body(ended.body).await?;
-        sqlx::query(
-            "UPDATE exchange SET ended = ?2, verdict = ?3, status = ?4, response_body_id = ?5, message = ?6, \
-                    answered_ms = ?7, answered_moment = ?8 WHERE id = ?1 AND ended IS NULL",
-        )
-        .bind(id.0)
-        .bind(position.0)
-        .bind(ended.outcome.as_str())
-        .bind(ended.status)
-        .bind(body)
-        .bind(ended.message)
-        .bind(ended.answered_at.0)
-        .bind(ended.answered_moment.0)
-        .execute(&mut *self.tx)
-        .await
-        .doing("write down an answer")?;
-        Ok(position)
+        let kept = ended.body.map(Kept::unless_large).transpose()?.unwrap_or_default();
+        let sql = concat!(
+            position_and_body!(),
+            "UPDATE exchange SET ended = (SELECT position FROM counter), verdict = ?5, status = ?6, \
+                 response_body_id = (SELECT id FROM body WHERE digest = ?1), message = ?7, answered_ms = ?8, \
+                 answered_moment = ?9 \
+             WHERE id = ?4 AND ended IS NULL; \
+             SELECT position, EXISTS (SELECT 1 FROM body WHERE digest = ?1) FROM counter"
+        );
+        let (position, is_kept): (i64, bool) = sqlx::query_as_with(sql, kept.bound()?)
+            .bind(id.0)
+            .bind(ended.outcome.as_str())
+            .bind(ended.status)
+            .bind(ended.message)
+            .bind(ended.answered_at.0)
+            .bind(ended.answered_moment.0)
+            .fetch_one(&mut *self.tx)
+            .await
+            .doing("write down an answer")?;
+        if let Some(body) = ended.body.filter(|_| !is_kept) {
+            self.exchange_body(id, Kept::packed(body)?).await?;
+        }
+        Ok(Position(position))
+    }
+
+    /// Keeps the body of an answer that proved not to be known.
+    async fn exchange_body(&mut self, id: ExchangeId, kept: Kept) -> Result<(), StoreError> {
+        let sql = concat!(
+            body!(),
+            "UPDATE exchange SET response_body_id = (SELECT id FROM body WHERE digest = ?1) WHERE id = ?4"
+        );
+        let query = sqlx::query_with(sql, kept.bound()?).bind(id.0);
+        query.execute(&mut *self.tx).await.map(drop).doing("keep a body")
     }
 
     /// Notes that an accepted answer was not taken for fact, so that a replay does not take it either.
@@ -200,31 +271,5 @@ impl Write {
                    ON CONFLICT (id) DO UPDATE SET memory = excluded.memory WHERE memory IS NOT excluded.memory";
         let done = sqlx::query(sql).bind(memory).execute(&mut *self.tx).await;
         done.map(drop).doing("keep the limiter's memory")
-    }
-
-    /// The next position, and a body kept once: the id of its only copy. Both are asked for at once.
-    async fn position_with_body(
-        &mut self,
-        body: Option<Named<'_>>,
-    ) -> Result<(Position, Option<i64>), StoreError> {
-        let Some(Named { bytes, digest, packed }) = body else {
-            return Ok((self.position_next().await?, None));
-        };
-        let sql = "UPDATE counter SET position = position + 1 \
-                   RETURNING position, (SELECT id FROM body WHERE digest = ?1)";
-        let (position, known): (i64, Option<i64>) = sqlx::query_as(sql)
-            .bind(&digest[..])
-            .fetch_one(&mut *self.tx)
-            .await
-            .doing("take the next position and look for a body")?;
-        if known.is_some() {
-            return Ok((Position(position), known));
-        }
-        let Body { size, packed } = packed.map_or_else(|| Body::pack(bytes), |packed| Ok(packed.clone()))?;
-        let size = i64::try_from(size).unwrap_or(i64::MAX);
-        let sql = "INSERT INTO body (digest, size, packed) VALUES (?1, ?2, ?3) RETURNING id";
-        let query = sqlx::query_scalar(sql).bind(&digest[..]).bind(size).bind(packed);
-        let kept = query.fetch_one(&mut *self.tx).await.doing("keep a body")?;
-        Ok((Position(position), Some(kept)))
     }
 }

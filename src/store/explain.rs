@@ -132,7 +132,7 @@ impl Store {
     pub async fn explain_skus(&self, fold: &str) -> Result<Vec<KnownSku>, StoreError> {
         let sql = "SELECT id, sku, alias_of, product_id, type AS kind, missing_since_ms AS missing_ms FROM product \
                    WHERE sku_fold = ?1 ORDER BY id";
-        sqlx::query_as(sql).bind(fold).fetch_all(&self.read).await.doing("read a SKU")
+        sqlx::query_as(sql).bind(fold).fetch_all(&mut *self.read().await?).await.doing("read a SKU")
     }
 
     /// The cells of a product, and those that wishes under these spellings name.
@@ -155,7 +155,7 @@ impl Store {
                    LEFT JOIN balance b ON b.product = ?1 AND b.warehouse_id = c.warehouse_id \
                    LEFT JOIN warehouse w ON w.id = c.warehouse_id ORDER BY c.warehouse_id";
         let query = sqlx::query_as(sql).bind(product).bind(json(spellings));
-        query.fetch_all(&self.read).await.doing("read the cells of a SKU")
+        query.fetch_all(&mut *self.read().await?).await.doing("read the cells of a SKU")
     }
 
     /// The pairs a cell had and has, oldest first.
@@ -171,7 +171,7 @@ impl Store {
                    SELECT c.quantity, c.ours, c.position, c.since_ms, e.id AS exchange_id, e.operation \
                    FROM came c LEFT JOIN exchange e ON e.ended = c.position ORDER BY c.until";
         let query = sqlx::query_as(sql).bind(product).bind(warehouse);
-        query.fetch_all(&self.read).await.doing("read the facts a cell had")
+        query.fetch_all(&mut *self.read().await?).await.doing("read the facts a cell had")
     }
 
     /// The wishes for a cell under these spellings, in order.
@@ -186,7 +186,7 @@ impl Store {
                    FROM outbox o LEFT JOIN exchange e ON e.id = o.exchange_id \
                    WHERE o.sku IN (SELECT value FROM json_each(?1)) AND o.warehouse_id = ?2 ORDER BY o.id";
         let query = sqlx::query_as(sql).bind(json(spellings)).bind(warehouse);
-        query.fetch_all(&self.read).await.doing("read the wishes of a cell")
+        query.fetch_all(&mut *self.read().await?).await.doing("read the wishes of a cell")
     }
 
     /// What happened to these wishes beside being carried: looks, trips, and the events that name them or
@@ -203,6 +203,6 @@ impl Store {
                           OR (e.kind = 'brake.released' AND e.at_ms IN (SELECT released_ms FROM wish)) \
                    ORDER BY at_ms, position";
         let query = sqlx::query_as(sql).bind(json(wishes));
-        query.fetch_all(&self.read).await.doing("read what happened to wishes")
+        query.fetch_all(&mut *self.read().await?).await.doing("read what happened to wishes")
     }
 }

@@ -80,7 +80,8 @@ impl Store {
         let sql = "SELECT DISTINCT p.product_id FROM product p LEFT JOIN kit k ON k.product_id = p.product_id \
                    WHERE p.type = 'Kit' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL \
                    ORDER BY k.exchange_id, p.product_id";
-        let ids: Vec<i64> = sqlx::query_scalar(sql).fetch_all(&self.read).await.doing("find the kits")?;
+        let ids: Vec<i64> =
+            sqlx::query_scalar(sql).fetch_all(&mut *self.read().await?).await.doing("find the kits")?;
         Ok(ids.into_iter().map(ProductId).collect())
     }
 
@@ -88,8 +89,11 @@ impl Store {
     pub async fn product_id_of(&self, sku: &str) -> Result<Option<ProductId>, StoreError> {
         let sql = "SELECT coalesce(p.product_id, a.product_id) FROM product p \
                    LEFT JOIN product a ON a.id = p.alias_of WHERE p.sku = ?1";
-        let id: Option<Option<i64>> =
-            sqlx::query_scalar(sql).bind(sku).fetch_optional(&self.read).await.doing("look for a product")?;
+        let id: Option<Option<i64>> = sqlx::query_scalar(sql)
+            .bind(sku)
+            .fetch_optional(&mut *self.read().await?)
+            .await
+            .doing("look for a product")?;
         Ok(id.flatten().map(ProductId))
     }
 
@@ -100,7 +104,11 @@ impl Store {
                    FROM kit_component c JOIN kit k ON k.product_id = c.kit_id \
                    LEFT JOIN product p ON p.sku = c.sku \
                    WHERE c.kit_id = ?1 AND c.missing_since_ms IS NULL ORDER BY c.component_id";
-        sqlx::query_as(sql).bind(kit.0).fetch_all(&self.read).await.doing("read the components of a kit")
+        sqlx::query_as(sql)
+            .bind(kit.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the components of a kit")
     }
 }
 

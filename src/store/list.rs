@@ -93,7 +93,8 @@ impl Store {
     pub async fn list_known(&self, list: ListOf) -> Result<i64, StoreError> {
         let Shelf { table, scope, owner, .. } = list.shelf();
         let sql = format!("SELECT count(*) FROM {table} WHERE {scope}");
-        let count = sqlx::query_scalar(AssertSqlSafe(sql)).bind(owner).fetch_one(&self.read).await;
+        let count =
+            sqlx::query_scalar(AssertSqlSafe(sql)).bind(owner).fetch_one(&mut *self.read().await?).await;
         count.doing("count what is known of a list")
     }
 }

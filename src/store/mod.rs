@@ -51,6 +51,7 @@ mod request;
 mod resolve;
 mod restored;
 mod run;
+mod seat;
 mod shipments;
 mod snapshot;
 mod spent;

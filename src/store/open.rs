@@ -2,17 +2,14 @@
 
 use super::error::Doing;
 use super::position_file::PositionFile;
+use super::seat::{Seat, Taken, Transaction};
 use super::{Lock, StoreError};
 use crate::model::Position;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteConnection, SqliteExecutor, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
-    SqliteSynchronous,
-};
-use sqlx::{ConnectOptions, Connection, Sqlite, Transaction};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
+use sqlx::{ConnectOptions as _, Row as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// How long a statement waits for a program beside us that is writing.
 const BUSY: Duration = Duration::from_secs(10);
@@ -23,10 +20,6 @@ const CACHE_KIB: i64 = 16 * 1024;
 /// The write-ahead log is folded in each time it has grown by so many pages of 4 KiB: SQLite's 1000 would copy a page of
 /// an index several times in a load, and sync four times as often.
 const FOLD_IN_PAGES: &str = "4000";
-/// Connections that read. Each holds the schema, its statements and a thread, some 400 KiB, also while nobody reads; a read
-/// takes a millisecond or few, so that a third would rarely find work.
-const READERS: u32 = 2;
-
 /// Asked at each commit; `false` undoes it.
 pub type CommitHook = Arc<dyn Fn() -> bool + Send + Sync>;
 
@@ -60,10 +53,10 @@ pub enum Durability {
 /// The database.
 #[derive(Clone, Debug)]
 pub struct Store {
-    full: SqlitePool,
-    normal: SqlitePool,
-    pub(super) read: SqlitePool,
-    turn: Arc<Mutex<()>>,
+    writer: Seat,
+    /// Connections that read. Each holds the schema, its statements and a thread, some 400 KiB, also while nobody reads; a
+    /// read takes a millisecond or few, so that a third would rarely find work.
+    readers: [Seat; 2],
     path: PathBuf,
     /// The holder's alone.
     pub(super) position_file: Option<Arc<PositionFile>>,
@@ -72,10 +65,9 @@ pub struct Store {
 /// A write transaction. Dropped without [`Write::commit`], it never happened.
 #[derive(Debug)]
 pub struct Write {
-    pub(super) tx: Transaction<'static, Sqlite>,
+    pub(super) tx: Transaction,
     /// Where the position is noted once a commit stands that outlives a power cut.
     position_file: Option<Arc<PositionFile>>,
-    _turn: OwnedMutexGuard<()>,
 }
 
 impl Store {
@@ -99,7 +91,7 @@ impl Store {
             return Err(StoreError::Missing { path: path.to_owned() });
         }
         let store = Self::connect(path, false, Opening::default()).await?;
-        refuse_other_schema(&store.read, path).await?;
+        refuse_other_schema(&mut *store.read().await?, path).await?;
         Ok(store)
     }
 
@@ -122,28 +114,24 @@ impl Store {
     }
 
     async fn migrate(&self) -> Result<(), StoreError> {
-        let migrated = sqlx::migrate!("migrations/mirror").run(&self.full).await;
-        migrated.map_err(|source| StoreError::Migrate { path: self.path.clone(), source })
+        let failed = |source| StoreError::Migrate { path: self.path.clone(), source };
+        let mut writer = self.writer.take().await.map_err(|error| failed(error.into()))?;
+        // `run` takes a connection as well as a pool, by a trait over which the compiler loses sight of what is `Send`.
+        sqlx::migrate!("migrations/mirror").run_direct(None, &mut *writer, false).await.map_err(failed)
     }
 
     async fn over(path: &Path, options: SqliteConnectOptions, opening: &Opening) -> Result<Self, StoreError> {
-        let failed = |source| StoreError::Open { path: path.to_owned(), source };
-        let full = writer(opening.at_commit.clone());
-        let full = full.connect_with(options.clone().synchronous(SqliteSynchronous::Full));
-        let full = full.await.map_err(failed)?;
-        let (turn, path) = (Arc::default(), path.to_owned());
-        if opening.is_single {
-            let (normal, read) = (full.clone(), full.clone());
-            return Ok(Self { full, normal, read, turn, path, position_file: None });
-        }
-        let normal = writer(opening.at_commit.clone());
-        let normal = normal.connect_lazy_with(options.clone().synchronous(SqliteSynchronous::Normal));
-        let read = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            .max_lifetime(None)
-            .test_before_acquire(false)
-            .connect_lazy_with(options.read_only(true).create_if_missing(false));
-        Ok(Self { full, normal, read, turn, path, position_file: None })
+        let writer = Seat::new(options.clone(), opening);
+        let opened = writer.take().await.map(drop);
+        opened.map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+        let reader = || match opening.is_single {
+            true => writer.clone(),
+            false => {
+                let options = options.clone().read_only(true).create_if_missing(false);
+                Seat::new(options, &Opening::default())
+            }
+        };
+        Ok(Self { readers: [reader(), reader()], writer, path: path.to_owned(), position_file: None })
     }
 
     /// The database file.
@@ -154,18 +142,30 @@ impl Store {
     /// Whether no statement is under way and no transaction is open: every connection is back in its place. A clock
     /// that is moved by hand may only be moved then.
     pub fn is_at_rest(&self) -> bool {
-        [&self.full, &self.normal, &self.read].iter().all(|pool| pool.num_idle() == pool.size() as usize)
+        self.readers.iter().chain([&self.writer]).all(Seat::is_free)
     }
 
     /// Waits for its turn and begins a write transaction. Never hold one over a call to the service.
     pub async fn begin(&self, durability: Durability) -> Result<Write, StoreError> {
-        let turn = Arc::clone(&self.turn).lock_owned().await;
-        let (pool, position_file) = match durability {
-            Durability::Full => (&self.full, self.position_file.clone()),
-            Durability::Normal => (&self.normal, None),
+        let writer = self.writer.take().await.doing("begin a write transaction")?;
+        // Not kept prepared: a pragma does its work when it is prepared.
+        let (begin, position_file) = match durability {
+            Durability::Full => ("PRAGMA synchronous = FULL; BEGIN IMMEDIATE", self.position_file.clone()),
+            Durability::Normal => ("PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE", None),
         };
-        let tx = pool.begin_with("BEGIN IMMEDIATE").await.doing("begin a write transaction")?;
-        Ok(Write { tx, position_file, _turn: turn })
+        let tx = Transaction::begin(writer, begin).await.doing("begin a write transaction")?;
+        Ok(Write { tx, position_file })
+    }
+
+    /// A connection to read with, for one statement.
+    pub(super) async fn read(&self) -> Result<Taken, StoreError> {
+        let [one, other] = &self.readers;
+        let taken = tokio::select! {
+            biased;
+            held = one.lock() => one.sit(held).await,
+            held = other.lock() => other.sit(held).await,
+        };
+        taken.doing("open the database to read")
     }
 
     /// Fails where the disk has less than `floor_bytes` left.
@@ -191,28 +191,30 @@ impl Store {
 
     /// Folds the WAL into the file and closes; the holder's last act.
     pub async fn close(self) -> Result<(), StoreError> {
-        self.read.close().await;
-        self.normal.close().await;
-        if self.full.is_closed() {
+        for reader in &self.readers {
+            reader.close().await;
+        }
+        let Ok(mut writer) = self.writer.take().await else {
             // It was the one connection of a simulation: with the last one SQLite folds the log in itself.
             return Ok(());
-        }
-        let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.full).await;
-        self.full.close().await;
+        };
+        let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut *writer).await;
+        drop(writer);
+        self.writer.close().await;
         checkpoint.map(drop).doing("fold the write-ahead log into the database")
     }
 }
 
 impl Write {
     /// Makes it happen.
-    pub async fn commit(mut self) -> Result<(), StoreError> {
-        let Some(file) = self.position_file.take() else {
-            return self.tx.commit().await.doing("commit");
+    pub async fn commit(self) -> Result<(), StoreError> {
+        let Some(file) = self.position_file else {
+            return self.tx.end(sqlx::query("COMMIT")).await.map(drop).doing("commit");
         };
-        let position = sqlx::query_scalar("SELECT position FROM counter").fetch_one(&mut *self.tx).await;
-        let position = position.doing("read the position that is committed")?;
-        self.tx.commit().await.doing("commit")?;
-        file.note(Position(position));
+        let ended = self.tx.end(sqlx::query("SELECT position FROM counter; COMMIT")).await.doing("commit")?;
+        if let Some(position) = ended.first() {
+            file.note(Position(position.try_get(0).doing("read the position that was committed")?));
+        }
         Ok(())
     }
 }
@@ -248,7 +250,7 @@ pub(super) async fn reader(path: &Path) -> Result<SqliteConnection, StoreError> 
     Ok(reader)
 }
 
-async fn refuse_other_schema<'e>(read: impl SqliteExecutor<'e>, path: &Path) -> Result<(), StoreError> {
+async fn refuse_other_schema(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
     let migrator = sqlx::migrate!("migrations/mirror");
     let newest = migrator.iter().map(|m| m.version).max();
     let applied: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
@@ -262,40 +264,18 @@ async fn refuse_other_schema<'e>(read: impl SqliteExecutor<'e>, path: &Path) -> 
     Err(StoreError::Foreign { what: "a schema version", value })
 }
 
-/// A pool of one connection that writes.
-///
-/// SQLite ends a transaction itself when the disk is full or fails. The connection then takes itself to be in one for
-/// ever and refuses to begin another, so it is exchanged before the next.
-fn writer(at_commit: Option<CommitHook>) -> SqlitePoolOptions {
-    SqlitePoolOptions::new()
-        .max_connections(1)
-        .max_lifetime(None)
-        .idle_timeout(None)
-        .test_before_acquire(false)
-        .before_acquire(|connection, _| Box::pin(async { Ok(!connection.is_in_transaction()) }))
-        .after_connect(move |connection, _| {
-            let hook = at_commit.clone();
-            Box::pin(async move {
-                if let Some(hook) = hook {
-                    connection.lock_handle().await?.set_commit_hook(move || hook());
-                }
-                Ok(())
-            })
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sqlx::Executor;
+    use sqlx::Executor as _;
 
     async fn open(path: &Path) -> Store {
         let lock = Lock::take(path).unwrap();
         Store::open(path, &lock).await.unwrap()
     }
 
-    async fn pragma(pool: &SqlitePool, name: &'static str) -> i64 {
-        sqlx::query_scalar(name).fetch_one(pool).await.unwrap()
+    async fn pragma(connection: &mut SqliteConnection, name: &'static str) -> i64 {
+        sqlx::query_scalar(name).fetch_one(connection).await.unwrap()
     }
 
     /// A statement that needs more pages than there are.
@@ -310,23 +290,28 @@ mod tests {
     async fn claims_are_synced_and_facts_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(&dir.path().join("t.db")).await;
-        assert_eq!(pragma(&store.full, "PRAGMA synchronous").await, 2, "FULL");
-        assert_eq!(pragma(&store.normal, "PRAGMA synchronous").await, 1, "NORMAL");
+        for (durability, level) in [(Durability::Full, 2), (Durability::Normal, 1), (Durability::Full, 2)] {
+            let mut write = store.begin(durability).await.unwrap();
+            assert_eq!(pragma(&mut write.tx, "PRAGMA synchronous").await, level, "{durability:?}");
+        }
     }
 
     #[tokio::test]
     async fn a_full_disk_is_named_leaves_nothing_half_written_and_work_goes_on_once_there_is_room() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(&dir.path().join("t.db")).await;
-        store.full.execute("PRAGMA foreign_keys = 0").await.unwrap();
-        let pages = pragma(&store.full, "PRAGMA page_count").await;
+        let mut writer = store.writer.take().await.unwrap();
+        writer.execute("PRAGMA foreign_keys = 0").await.unwrap();
+        let pages = pragma(&mut writer, "PRAGMA page_count").await;
         let limit = format!("PRAGMA max_page_count = {}", pages + 5);
-        store.full.execute(sqlx::AssertSqlSafe(limit)).await.unwrap();
+        writer.execute(sqlx::AssertSqlSafe(limit)).await.unwrap();
+        drop(writer);
         let error = fill(&store).await.unwrap_err();
         assert!(error.may_pass(), "{error}");
         assert!(error.to_string().contains("the disk is full: free space"), "{error}");
-        assert_eq!(pragma(&store.read, "SELECT count(*) FROM parked").await, 0);
-        // The next transaction has a connection of its own, and with it no limit: there is room again.
+        assert_eq!(pragma(&mut store.read().await.unwrap(), "SELECT count(*) FROM parked").await, 0);
+        let room = "PRAGMA max_page_count = 100000";
+        store.writer.take().await.unwrap().execute(room).await.unwrap();
         let mut write = store.begin(Durability::Full).await.unwrap();
         write.tx.execute("UPDATE counter SET position = 7").await.unwrap();
         write.commit().await.unwrap();
@@ -337,7 +322,7 @@ mod tests {
     async fn what_may_not_be_written_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(&dir.path().join("t.db")).await;
-        store.full.execute("PRAGMA query_only = 1").await.unwrap();
+        store.writer.take().await.unwrap().execute("PRAGMA query_only = 1").await.unwrap();
         let error = fill(&store).await.unwrap_err();
         assert!(error.to_string().contains("read-only: give the user tallyd write permission"), "{error}");
     }
@@ -357,5 +342,30 @@ mod tests {
         dropped.position_next().await.unwrap();
         drop(dropped);
         assert_eq!(file.read(), Some(Position(3)), "what was not committed is not noted");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_committed_is_undone_before_anybody_else_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.db");
+        let store = open(&path).await;
+        let beside = Store::open_beside(&path).await.unwrap();
+        let mut dropped = store.begin(Durability::Full).await.unwrap();
+        dropped.position_next().await.unwrap();
+        drop(dropped);
+        let mut next = store.begin(Durability::Normal).await.unwrap();
+        assert_eq!(next.position_next().await.unwrap(), Position(1));
+        drop(next);
+        assert_eq!(beside.begin(Durability::Full).await.unwrap().position_next().await.unwrap(), Position(1));
+    }
+
+    #[tokio::test]
+    async fn nobody_takes_a_connection_of_a_closed_database() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(&dir.path().join("t.db")).await;
+        let other = store.clone();
+        store.close().await.unwrap();
+        assert!(other.begin(Durability::Full).await.is_err());
+        assert!(other.position().await.is_err());
     }
 }

@@ -29,7 +29,7 @@ impl Store {
                    FROM order_line WHERE order_id = ?1 ORDER BY line_item_id";
         let rows: Vec<String> = sqlx::query_scalar(sql)
             .bind(order.0)
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("read the lines of an order")?;
         Ok(rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect())

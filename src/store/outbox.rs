@@ -120,7 +120,7 @@ impl Store {
             "{COLUMNS} WHERE state = 'pending' AND priority IN (1, 0) AND id > ?1 ORDER BY priority DESC, id"
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0);
-        query.fetch_all(&self.read).await.doing("read the pending wishes")
+        query.fetch_all(&mut *self.read().await?).await.doing("read the pending wishes")
     }
 
     /// The pending wishes that ship or track, operators' first, then in order.
@@ -130,7 +130,7 @@ impl Store {
              ORDER BY priority DESC, id"
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query.fetch_all(&self.read).await.doing("read the pending parcels")
+        query.fetch_all(&mut *self.read().await?).await.doing("read the pending parcels")
     }
 
     /// The pending and held wishes of these cells (SKU as the wish spells it, warehouse), in order.
@@ -142,7 +142,7 @@ impl Store {
              ORDER BY id"
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(super::cells::json(cells));
-        query.fetch_all(&self.read).await.doing("read the wishes of some cells")
+        query.fetch_all(&mut *self.read().await?).await.doing("read the wishes of some cells")
     }
 
     /// The wishes that are about to make a product: pending, in flight or in doubt.
@@ -151,7 +151,7 @@ impl Store {
             "{COLUMNS} WHERE kind = 'product.create' AND state IN ('pending', 'sending', 'in_doubt') ORDER BY id"
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
-        query.fetch_all(&self.read).await.doing("read the products to come")
+        query.fetch_all(&mut *self.read().await?).await.doing("read the products to come")
     }
 
     /// Wishes for people to read.
@@ -162,28 +162,29 @@ impl Store {
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(super::cells::json(&filter.states));
         let query = query.bind(&filter.kind).bind(filter.limit);
-        query.fetch_all(&self.read).await.doing("list the wishes")
+        query.fetch_all(&mut *self.read().await?).await.doing("list the wishes")
     }
 
     /// One wish by its key.
     pub async fn outbox_show(&self, key: &str) -> Result<Option<WishRow>, StoreError> {
         let sql = format!("{COLUMNS} WHERE key = ?1");
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(key);
-        query.fetch_optional(&self.read).await.doing("read a wish")
+        query.fetch_optional(&mut *self.read().await?).await.doing("read a wish")
     }
 
     /// The keys of these wishes.
     pub async fn outbox_keys(&self, wishes: &[WishId]) -> Result<BTreeMap<WishId, String>, StoreError> {
         let sql = "SELECT id, key FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
         let query = sqlx::query_as(sql).bind(super::cells::json(wishes));
-        let rows: Vec<(i64, Text)> = query.fetch_all(&self.read).await.doing("read the keys of wishes")?;
+        let rows: Vec<(i64, Text)> =
+            query.fetch_all(&mut *self.read().await?).await.doing("read the keys of wishes")?;
         Ok(rows.into_iter().map(|(id, key)| (WishId(id), key.into())).collect())
     }
 
     /// How many wishes stand in each state.
     pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>, StoreError> {
         let sql = "SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state";
-        sqlx::query_as(sql).fetch_all(&self.read).await.doing("count the wishes")
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("count the wishes")
     }
 }
 

@@ -71,6 +71,10 @@ pub(super) struct Members<'a> {
 
 impl<'a> Members<'a> {
     pub(super) fn of(page: &BalancePage<'a>) -> Self {
+        if is_in_step(page) {
+            let (skus, places) = (page.asked.iter().collect(), (0..page.asked.len()).collect());
+            return Self { skus, places, aliases: Vec::new(), absent: Vec::new() };
+        }
         let mut place_of: HashMap<&str, usize> = HashMap::with_capacity(page.asked.len());
         let mut skus = Vec::with_capacity(page.asked.len());
         for sku in page.asked.iter().chain(page.products.iter().map(|product| &product.sku)) {
@@ -115,6 +119,14 @@ impl<'a> Members<'a> {
     }
 }
 
+/// Whether each record is of the SKU at its place among those that were asked for, each of them once: as pages come where
+/// nothing is odd, and then nobody has to be looked for.
+fn is_in_step(page: &BalancePage<'_>) -> bool {
+    page.asked.len() == page.products.len()
+        && page.asked.iter().zip(page.products).all(|(asked, product)| *asked == product.sku)
+        && page.asked.is_sorted_by(|one, next| one.as_str() < next.as_str())
+}
+
 /// What the mirror holds of a page's members, each at its place.
 pub(super) struct Known {
     products: Vec<Option<Product>>,
@@ -146,6 +158,17 @@ pub(super) struct Row<'a> {
     pub(super) fact: &'a BalanceFact<'a>,
     /// By which the same record is known again; none where the product will not hold exactly what it says.
     pub(super) digest: Option<i64>,
+}
+
+impl Row<'_> {
+    /// Whether none of its cells stands already, and none comes twice.
+    pub(super) fn has_new_cells(&self) -> bool {
+        let cells = &self.fact.cells;
+        let comes_twice = |(at, cell): (usize, &CellBalance<'_>)| {
+            cells[..at].iter().any(|other| other.warehouse_id == cell.warehouse_id)
+        };
+        self.is_new && !cells.iter().enumerate().any(comes_twice)
+    }
 }
 
 impl Known {

@@ -67,7 +67,7 @@ impl Store {
             "SELECT sku FROM product WHERE product_id = ?1 AND missing_since_ms IS NULL ORDER BY id LIMIT 1";
         sqlx::query_scalar(sql)
             .bind(product.0)
-            .fetch_optional(&self.read)
+            .fetch_optional(&mut *self.read().await?)
             .await
             .doing("look for a product by its id")
     }
@@ -76,7 +76,11 @@ impl Store {
     pub async fn product_twins(&self, fold: &str) -> Result<Vec<(i64, String)>, StoreError> {
         let sql = "SELECT product_id, sku FROM product \
                    WHERE sku_fold = ?1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
-        sqlx::query_as(sql).bind(fold).fetch_all(&self.read).await.doing("look for products by SKU")
+        sqlx::query_as(sql)
+            .bind(fold)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("look for products by SKU")
     }
 
     /// A product with its cells.
@@ -86,7 +90,7 @@ impl Store {
                    LEFT JOIN reading r ON r.id = p.reading_id WHERE q.sku = ?1";
         let head: Option<Head> = sqlx::query_as(sql)
             .bind(sku.as_str())
-            .fetch_optional(&self.read)
+            .fetch_optional(&mut *self.read().await?)
             .await
             .doing("read a product")?;
         let Some(Head { id, product_id, total, read_by }) = head else { return Ok(ProductCells::default()) };
@@ -97,7 +101,7 @@ impl Store {
                                     AND (w.ended IS NULL OR w.doubted_ms IS NOT NULL)) AS is_busy \
                    FROM balance b JOIN product p ON p.id = b.product LEFT JOIN reading r ON r.id = p.reading_id \
                    WHERE b.product = ?1 AND b.vanished_ms IS NULL ORDER BY b.warehouse_id";
-        let cells = sqlx::query_as(sql).bind(id).fetch_all(&self.read).await;
+        let cells = sqlx::query_as(sql).bind(id).fetch_all(&mut *self.read().await?).await;
         Ok(ProductCells { product_id, total, read_by, cells: cells.doing("read the cells of a product")? })
     }
 }

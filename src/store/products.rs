@@ -58,7 +58,7 @@ impl Store {
 
     async fn products(&self, ids: &[String], by: &str) -> Result<Vec<ProductRow>, StoreError> {
         let query = sqlx::query_scalar(PRODUCTS).bind(json(ids)).bind(by);
-        let rows: Vec<String> = query.fetch_all(&self.read).await.doing("read products")?;
+        let rows: Vec<String> = query.fetch_all(&mut *self.read().await?).await.doing("read products")?;
         let read = |row: &String| {
             serde_json::from_str(row)
                 .map_err(|_| StoreError::Foreign { what: "a product", value: row.to_owned() })

@@ -43,14 +43,15 @@ impl Store {
     pub async fn snapshot_last(&self) -> Result<Option<super::SnapshotRow>, StoreError> {
         let sql =
             "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC LIMIT 1";
-        sqlx::query_as(sql).fetch_optional(&self.read).await.doing("look for the last snapshot")
+        sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await.doing("look for the last snapshot")
     }
 
     /// Whether exchanges that ended between two positions hold bodies.
     pub async fn has_bodies(&self, after: Position, to: Position) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE ended > ?1 AND ended <= ?2 \
                        AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL))";
-        let found = sqlx::query_scalar(sql).bind(after.0).bind(to.0).fetch_one(&self.read).await;
+        let found =
+            sqlx::query_scalar(sql).bind(after.0).bind(to.0).fetch_one(&mut *self.read().await?).await;
         found.doing("look for bodies that may go")
     }
 
@@ -64,7 +65,7 @@ impl Store {
                                    ELSE min(sent_ms - lag(sent_ms) OVER after_each, 0) END AS jump \
                        FROM exchange WHERE id > coalesce((SELECT max(position) FROM snapshot), 0) \
                        WINDOW after_each AS (ORDER BY id))";
-        let jump = sqlx::query_scalar(sql).fetch_one(&self.read).await;
+        let jump = sqlx::query_scalar(sql).fetch_one(&mut *self.read().await?).await;
         jump.doing("look for a jump of the clock")
     }
 }

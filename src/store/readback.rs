@@ -104,7 +104,7 @@ impl Store {
                    WHERE look_ms IS NOT NULL";
         let due: Option<i64> = sqlx::query_scalar(sql)
             .bind(time::millis(SHARED_FOR))
-            .fetch_one(&self.read)
+            .fetch_one(&mut *self.read().await?)
             .await
             .doing("read when accepted writes are to be looked for")?;
         Ok(due.map(Timestamp))
@@ -117,7 +117,7 @@ impl Store {
                    GROUP BY p.id ORDER BY doubted DESC, min(w.look_ms), p.sku";
         let rows: Vec<(String, bool)> = sqlx::query_as(sql)
             .bind(now.0)
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("read which accepted writes are to be looked for")?;
         Ok(rows.into_iter().filter_map(|(sku, doubted)| Some((Sku::new(sku).ok()?, doubted))).collect())
@@ -127,7 +127,10 @@ impl Store {
     pub async fn mismatch_list(&self) -> Result<Vec<MismatchRow>, StoreError> {
         let sql = "SELECT p.sku, m.warehouse_id, m.written, m.shown FROM mismatch m \
                    JOIN product p ON p.id = m.product ORDER BY m.since_ms, p.sku, m.warehouse_id";
-        sqlx::query_as(sql).fetch_all(&self.read).await.doing("read what the service does not show")
+        sqlx::query_as(sql)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read what the service does not show")
     }
 }
 

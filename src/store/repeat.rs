@@ -54,7 +54,7 @@ impl Store {
     /// Whether an answer may be what the mirror holds already. Asked before the turn to write is waited for, since
     /// mostly it is not.
     pub async fn reading_may_repeat(&self, unread: &Unread<'_>) -> Result<bool, StoreError> {
-        let told = unread.bound(told_the_same!()).fetch_optional(&self.read).await;
+        let told = unread.bound(told_the_same!()).fetch_optional(&mut *self.read().await?).await;
         Ok(told.doing("see whether an answer is known")?.is_some())
     }
 }

@@ -120,7 +120,7 @@ impl Store {
         let sql = "SELECT year, month FROM report_month WHERE report = ?1 AND is_agreed";
         let rows: Vec<(u16, u8)> = sqlx::query_as(sql)
             .bind(report.as_str())
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("find the months that are agreed")?;
         let known: Vec<Month> =
@@ -133,13 +133,21 @@ impl Store {
         let sql = "SELECT * FROM top_seller WHERE (year, month) IN ( \
                        SELECT DISTINCT year, month FROM top_seller ORDER BY year DESC, month DESC LIMIT ?1) \
                    ORDER BY year DESC, month DESC, rank";
-        sqlx::query_as(sql).bind(months).fetch_all(&self.read).await.doing("read the top sellers")
+        sqlx::query_as(sql)
+            .bind(months)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the top sellers")
     }
 
     /// The business health of the newest `months` months, newest first.
     pub async fn business_health(&self, months: u32) -> Result<Vec<HealthMonthRow>, StoreError> {
         let sql = "SELECT * FROM business_health ORDER BY year DESC, month DESC LIMIT ?1";
-        sqlx::query_as(sql).bind(months).fetch_all(&self.read).await.doing("read the business health")
+        sqlx::query_as(sql)
+            .bind(months)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the business health")
     }
 }
 

@@ -31,13 +31,17 @@ impl Store {
     pub async fn request_waiting(&self, after: i64) -> Result<Vec<RequestRow>, StoreError> {
         let sql =
             "SELECT id, kind, input, asked_at FROM request WHERE answered_at IS NULL AND id > ?1 ORDER BY id";
-        sqlx::query_as(sql).bind(after).fetch_all(&self.read).await.doing("look for requests")
+        sqlx::query_as(sql).bind(after).fetch_all(&mut *self.read().await?).await.doing("look for requests")
     }
 
     /// The answer to a request, once there is one.
     pub async fn request_answer(&self, id: i64) -> Result<Option<String>, StoreError> {
         let sql = "SELECT answer FROM request WHERE id = ?1 AND answer IS NOT NULL";
-        sqlx::query_scalar(sql).bind(id).fetch_optional(&self.read).await.doing("look for an answer")
+        sqlx::query_scalar(sql)
+            .bind(id)
+            .fetch_optional(&mut *self.read().await?)
+            .await
+            .doing("look for an answer")
     }
 }
 

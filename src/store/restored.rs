@@ -35,8 +35,10 @@ impl Store {
         let stands = self.position().await?;
         let noted = self.position_file.as_ref().and_then(|file| file.read()).unwrap_or(stands);
         let sql = "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') FROM copy_mark";
-        let copied: Option<String> =
-            sqlx::query_scalar(sql).fetch_optional(&self.read).await.doing("look for the mark of a copy")?;
+        let copied: Option<String> = sqlx::query_scalar(sql)
+            .fetch_optional(&mut *self.read().await?)
+            .await
+            .doing("look for the mark of a copy")?;
         let how = match copied {
             Some(at) => format!("the database is a copy made at {at}"),
             None if noted > stands => {

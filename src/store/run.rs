@@ -84,7 +84,11 @@ impl Store {
         let sql = "SELECT r.id, r.job, r.trigger, r.input, r.started_ms, r.ended_ms, r.outcome, r.summary, \
                           (SELECT count(*) FROM exchange e WHERE e.run_id = r.id) AS exchanges \
                    FROM run r WHERE ?1 IS NULL OR r.job = ?1 ORDER BY r.id DESC LIMIT ?2";
-        let rows = sqlx::query_as(sql).bind(job.map(JobKind::as_str)).bind(limit).fetch_all(&self.read).await;
+        let rows = sqlx::query_as(sql)
+            .bind(job.map(JobKind::as_str))
+            .bind(limit)
+            .fetch_all(&mut *self.read().await?)
+            .await;
         rows.doing("list the runs")
     }
 
@@ -93,14 +97,18 @@ impl Store {
         let sql = "SELECT r.id, r.job, r.trigger, r.input, r.started_ms, r.ended_ms, r.outcome, r.summary, \
                           (SELECT count(*) FROM exchange e WHERE e.run_id = r.id) AS exchanges \
                    FROM run r WHERE r.id = ?1";
-        sqlx::query_as(sql).bind(id.0).fetch_optional(&self.read).await.doing("read a run")
+        sqlx::query_as(sql).bind(id.0).fetch_optional(&mut *self.read().await?).await.doing("read a run")
     }
 
     /// The exchanges of a run, in order.
     pub async fn run_exchanges(&self, id: RunId) -> Result<Vec<ExchangeRow>, StoreError> {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
                    FROM exchange WHERE run_id = ?1 ORDER BY id";
-        sqlx::query_as(sql).bind(id.0).fetch_all(&self.read).await.doing("read the exchanges of a run")
+        sqlx::query_as(sql)
+            .bind(id.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the exchanges of a run")
     }
 
     /// When a job last did all it set out to do; where it never did, when the database was first taken into use.
@@ -109,7 +117,7 @@ impl Store {
                                    (SELECT min(started_ms) FROM session))";
         let at: Option<i64> = sqlx::query_scalar(sql)
             .bind(job.as_str())
-            .fetch_one(&self.read)
+            .fetch_one(&mut *self.read().await?)
             .await
             .doing("read when a job was last done")?;
         Ok(at.map(Timestamp))
@@ -120,7 +128,7 @@ impl Store {
         let sql = "SELECT last_fired_ms FROM job_state WHERE job = ?1";
         let last: Option<Option<i64>> = sqlx::query_scalar(sql)
             .bind(job.as_str())
-            .fetch_optional(&self.read)
+            .fetch_optional(&mut *self.read().await?)
             .await
             .doing("read when a job last fired")?;
         Ok(last.flatten().map(Timestamp))

@@ -111,7 +111,7 @@ impl Store {
             .bind(now.0)
             .bind(time::millis(QUIET_AFTER))
             .bind(time::millis(QUIET_LOOK))
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("find the open shipments")?;
         Ok(ids.into_iter().map(ShipmentId).collect())
@@ -122,7 +122,11 @@ impl Store {
         let sql = "SELECT line_item_id, shipment_id, item_id, quantity, is_shipped, is_confirmed, carrier_id, \
                           tracking_number, tracking_url, observed_at \
                    FROM shipment_item WHERE order_id = ?1 ORDER BY shipment_id, item_id";
-        sqlx::query_as(sql).bind(order.0).fetch_all(&self.read).await.doing("read the shipments of an order")
+        sqlx::query_as(sql)
+            .bind(order.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the shipments of an order")
     }
 }
 

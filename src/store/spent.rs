@@ -24,7 +24,11 @@ impl Store {
     pub async fn spent(&self, since: Timestamp) -> Result<Vec<SpentRow>, StoreError> {
         let sql = "SELECT lane, operation, count(*) AS calls, sum(status IS 429) AS throttled FROM exchange \
                    WHERE sent_ms >= ?1 GROUP BY lane, operation ORDER BY lane, calls DESC, operation";
-        sqlx::query_as(sql).bind(since.0).fetch_all(&self.read).await.doing("count the calls by operation")
+        sqlx::query_as(sql)
+            .bind(since.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("count the calls by operation")
     }
 
     /// The calls of each of the `minutes` minutes before `now`, oldest first.
@@ -34,7 +38,7 @@ impl Store {
         let rows: Vec<(i64, u32)> = sqlx::query_as(sql)
             .bind(now.0)
             .bind(i64::try_from(minutes).unwrap_or(i64::MAX))
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("count the calls by minute")?;
         let mut spent = vec![0; minutes];

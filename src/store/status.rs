@@ -69,13 +69,17 @@ impl Store {
     pub async fn stock(&self, skus: &[String]) -> Result<Vec<StockRow>, StoreError> {
         let sql = "SELECT * FROM stock WHERE json_array_length(?1) = 0 \
                    OR sku IN (SELECT value FROM json_each(?1)) ORDER BY sku, warehouse_id";
-        sqlx::query_as(sql).bind(super::cells::json(skus)).fetch_all(&self.read).await.doing("read the stock")
+        sqlx::query_as(sql)
+            .bind(super::cells::json(skus))
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the stock")
     }
 
     /// The health of every enabled job.
     pub async fn job_health(&self) -> Result<Vec<HealthRow>, StoreError> {
         let sql = "SELECT * FROM job_health ORDER BY job";
-        sqlx::query_as(sql).fetch_all(&self.read).await.doing("read the health of the jobs")
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the health of the jobs")
     }
 
     /// The counts of the summary lines.
@@ -87,7 +91,7 @@ impl Store {
                           (SELECT count(*) FROM exchange) AS exchanges, \
                           (SELECT count(*) FROM run) AS runs \
                    FROM (SELECT count(product_id) AS skus, count(missing_since_ms) AS missing_skus FROM product) p";
-        sqlx::query_as(sql).fetch_one(&self.read).await.doing("count what is there")
+        sqlx::query_as(sql).fetch_one(&mut *self.read().await?).await.doing("count what is there")
     }
 
     /// Units that others added to each cell since it was first read, negative if they took some: R − O now, less
@@ -99,15 +103,17 @@ impl Store {
                             WHERE past.product = b.product AND past.warehouse_id = b.warehouse_id \
                             ORDER BY past.position LIMIT 1), b.quantity - b.ours) AS moved \
                        FROM balance b JOIN product p ON p.id = b.product) WHERE moved <> 0";
-        sqlx::query_as(sql).fetch_all(&self.read).await.doing("count what others moved")
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("count what others moved")
     }
 
     /// Whether the service refused the key at the last call that was answered.
     pub async fn key_is_refused(&self) -> Result<bool, StoreError> {
         let sql =
             "SELECT verdict = 'refused' FROM exchange WHERE status IS NOT NULL ORDER BY id DESC LIMIT 1";
-        let last: Option<bool> =
-            sqlx::query_scalar(sql).fetch_optional(&self.read).await.doing("read the last call")?;
+        let last: Option<bool> = sqlx::query_scalar(sql)
+            .fetch_optional(&mut *self.read().await?)
+            .await
+            .doing("read the last call")?;
         Ok(last.unwrap_or(false))
     }
 
@@ -115,8 +121,11 @@ impl Store {
     pub async fn budget_used(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>, StoreError> {
         let sql = "SELECT lane, count(*), sum(coalesce(status = 429, 0)) FROM exchange \
                    WHERE sent_ms >= ?1 GROUP BY lane ORDER BY lane";
-        let rows: Vec<(String, i64, Option<i64>)> =
-            sqlx::query_as(sql).bind(since_ms).fetch_all(&self.read).await.doing("count the calls")?;
+        let rows: Vec<(String, i64, Option<i64>)> = sqlx::query_as(sql)
+            .bind(since_ms)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("count the calls")?;
         Ok(rows.into_iter().map(|(lane, calls, throttled)| (lane, calls, throttled.unwrap_or(0))).collect())
     }
 }

@@ -71,14 +71,16 @@ impl Store {
         let sql = "SELECT id, name, type AS kind, is_active, properties, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM storefront ORDER BY id";
-        sqlx::query_as(sql).fetch_all(&self.read).await.doing("list the storefronts")
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("list the storefronts")
     }
 
     /// The storefronts the service lists.
     pub async fn storefront_ids(&self) -> Result<Vec<StorefrontId>, StoreError> {
         let sql = "SELECT id FROM storefront WHERE missing_since_ms IS NULL ORDER BY id";
-        let ids: Vec<i64> =
-            sqlx::query_scalar(sql).fetch_all(&self.read).await.doing("read the storefronts")?;
+        let ids: Vec<i64> = sqlx::query_scalar(sql)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the storefronts")?;
         Ok(ids.into_iter().map(StorefrontId).collect())
     }
 
@@ -88,7 +90,7 @@ impl Store {
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM listing_template WHERE ?1 IS NULL OR storefront_id = ?1 ORDER BY storefront_id, id";
         let query = sqlx::query_as(sql).bind(of.map(|id| id.0));
-        query.fetch_all(&self.read).await.doing("list the listing templates")
+        query.fetch_all(&mut *self.read().await?).await.doing("list the listing templates")
     }
 }
 

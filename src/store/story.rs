@@ -50,13 +50,21 @@ impl Store {
     /// The moves of a wish, oldest first.
     pub async fn story_moves(&self, wish: WishId) -> Result<Vec<MoveRow>, StoreError> {
         let sql = "SELECT position, at_ms, state, reason, detail, exchange_id FROM wish_move WHERE wish_id = ?1 ORDER BY move";
-        sqlx::query_as(sql).bind(wish.0).fetch_all(&self.read).await.doing("read the moves of a wish")
+        sqlx::query_as(sql)
+            .bind(wish.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the moves of a wish")
     }
 
     /// The decisions on a wish, oldest first.
     pub async fn story_decisions(&self, key: &str) -> Result<Vec<DecisionRow>, StoreError> {
         let sql = "SELECT position, at_ms, kind, detail FROM event WHERE subject = ?1 ORDER BY position";
-        sqlx::query_as(sql).bind(key).fetch_all(&self.read).await.doing("read the decisions on a wish")
+        sqlx::query_as(sql)
+            .bind(key)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the decisions on a wish")
     }
 
     /// The exchanges that carried a wish, in order.
@@ -64,14 +72,18 @@ impl Store {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
                    FROM exchange WHERE id IN (SELECT exchange_id FROM wish_move WHERE wish_id = ?1 \
                                               UNION SELECT exchange_id FROM outbox WHERE id = ?1) ORDER BY id";
-        sqlx::query_as(sql).bind(wish.0).fetch_all(&self.read).await.doing("read the exchanges of a wish")
+        sqlx::query_as(sql)
+            .bind(wish.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the exchanges of a wish")
     }
 
     /// The wish as it was last sent, if it was.
     pub async fn story_sent(&self, wish: WishId) -> Result<Option<DoubtRow>, StoreError> {
         let sql = format!("{} WHERE o.id = ?1", super::doubt::DOUBTS);
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(wish.0);
-        query.fetch_optional(&self.read).await.doing("read what a wish was sent with")
+        query.fetch_optional(&mut *self.read().await?).await.doing("read what a wish was sent with")
     }
 
     /// The shipments of an order that may be the one a wish in doubt made.
@@ -85,7 +97,7 @@ impl Store {
                    GROUP BY i.shipment_id ORDER BY i.shipment_id";
         let rows: Vec<(i64, String)> = sqlx::query_as(sql)
             .bind(order.0)
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("look for the shipments of an order")?;
         let candidate = |(shipment_id, items): (i64, String)| CandidateRow {

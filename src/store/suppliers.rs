@@ -44,7 +44,7 @@ impl Store {
         let sql = "SELECT id, name, account_number, is_active, url AS supplier_url, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM supplier ORDER BY id";
-        sqlx::query_as(sql).fetch_all(&self.read).await.doing("list the suppliers")
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("list the suppliers")
     }
 }
 

@@ -76,7 +76,8 @@ impl Store {
     ) -> Result<Vec<ToldExchange>, StoreError> {
         let sql = format!("{EXCHANGES} WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id");
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0).bind(to.0);
-        let rows: Vec<ToldRow> = query.fetch_all(&self.read).await.doing("read the journal's exchanges")?;
+        let rows: Vec<ToldRow> =
+            query.fetch_all(&mut *self.read().await?).await.doing("read the journal's exchanges")?;
         rows.into_iter().map(ToldExchange::of).collect()
     }
 
@@ -84,7 +85,8 @@ impl Store {
     pub async fn told_exchange(&self, at: Position) -> Result<Option<ToldExchange>, StoreError> {
         let sql = format!("{EXCHANGES} WHERE e.id = ?1 OR e.ended = ?1");
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(at.0);
-        let row: Option<ToldRow> = query.fetch_optional(&self.read).await.doing("read an exchange")?;
+        let row: Option<ToldRow> =
+            query.fetch_optional(&mut *self.read().await?).await.doing("read an exchange")?;
         row.map(ToldExchange::of).transpose()
     }
 
@@ -93,7 +95,7 @@ impl Store {
         let sql = "SELECT position, at_ms, kind, subject, detail FROM event \
                    WHERE position > ?1 AND position <= ?2 ORDER BY position";
         let query = sqlx::query_as(sql).bind(after.0).bind(to.0);
-        query.fetch_all(&self.read).await.doing("read the journal's events")
+        query.fetch_all(&mut *self.read().await?).await.doing("read the journal's events")
     }
 
     /// The position behind which the newest `count` exchanges and events stand.
@@ -105,14 +107,18 @@ impl Store {
                            SELECT position FROM (SELECT position FROM event ORDER BY position DESC LIMIT ?1)) \
                        ORDER BY position DESC LIMIT ?1)";
         let query = sqlx::query_scalar(sql).bind(count);
-        query.fetch_one(&self.read).await.map(Position).doing("find the newest entries")
+        query.fetch_one(&mut *self.read().await?).await.map(Position).doing("find the newest entries")
     }
 
     /// The wishes that the exchanges of a run carried, and where they stand now.
     pub async fn run_wishes(&self, run: RunId) -> Result<Vec<ToldWish>, StoreError> {
         let sql = "SELECT o.exchange_id, o.key, o.kind, o.state, o.reason, o.detail, o.written FROM exchange e \
                    JOIN outbox o ON o.exchange_id = e.id WHERE e.run_id = ?1 ORDER BY e.id, o.id";
-        sqlx::query_as(sql).bind(run.0).fetch_all(&self.read).await.doing("read the wishes of a run")
+        sqlx::query_as(sql)
+            .bind(run.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the wishes of a run")
     }
 
     /// The events while a run went.
@@ -120,7 +126,11 @@ impl Store {
         let sql = "SELECT e.position, e.at_ms, e.kind, e.subject, e.detail FROM run r JOIN event e \
                        ON e.at_ms BETWEEN r.started_ms AND coalesce(r.ended_ms, e.at_ms) \
                    WHERE r.id = ?1 ORDER BY e.position";
-        sqlx::query_as(sql).bind(run.0).fetch_all(&self.read).await.doing("read the events of a run")
+        sqlx::query_as(sql)
+            .bind(run.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the events of a run")
     }
 }
 

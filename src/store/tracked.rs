@@ -58,14 +58,16 @@ fn listed<T: serde::de::DeserializeOwned>(rows: &str) -> Vec<T> {
 impl Store {
     /// The tracked SKUs in order, with their origin.
     pub async fn tracked_sku_list(&self) -> Result<Vec<(String, String)>, StoreError> {
-        let rows =
-            sqlx::query_as("SELECT sku, origin FROM tracked_sku ORDER BY sku").fetch_all(&self.read).await;
+        let rows = sqlx::query_as("SELECT sku, origin FROM tracked_sku ORDER BY sku")
+            .fetch_all(&mut *self.read().await?)
+            .await;
         rows.doing("list the tracked SKUs")
     }
 
     /// How many SKUs are tracked.
     pub async fn tracked_sku_count(&self) -> Result<i64, StoreError> {
-        let count = sqlx::query_scalar("SELECT count(*) FROM tracked_sku").fetch_one(&self.read).await;
+        let count =
+            sqlx::query_scalar("SELECT count(*) FROM tracked_sku").fetch_one(&mut *self.read().await?).await;
         count.doing("count the tracked SKUs")
     }
 
@@ -82,8 +84,9 @@ impl Store {
             let sql = "SELECT json_group_array(sku) FROM ( \
                            SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
                            WHERE t.sku > ?1 AND p.reading_id IS NULL ORDER BY t.sku LIMIT ?2)";
-            let query = sqlx::query_scalar(sql).bind(after).bind(limit).fetch_one(&self.read);
-            let never: Text = query.await.doing("find the SKUs that were never read")?;
+            let query = sqlx::query_scalar(sql).bind(after).bind(limit);
+            let never = query.fetch_one(&mut *self.read().await?).await;
+            let never: Text = never.doing("find the SKUs that were never read")?;
             page = listed(&String::from(never));
             // Looking for more would go through all that are tracked, for each page.
             stands.never_read = page.last().filter(|_| page.len() >= limit as usize).cloned();
@@ -113,7 +116,7 @@ impl Store {
             .bind(exchange)
             .bind(reading)
             .bind(sku)
-            .fetch_one(&self.read)
+            .fetch_one(&mut *self.read().await?)
             .await
             .doing("find the stalest SKUs")?;
         let found: Vec<(String, i64, i64)> = listed(&found);
@@ -133,7 +136,7 @@ impl Store {
             .bind(now.0)
             .bind(time::millis(QUIET_AFTER))
             .bind(time::millis(QUIET_LOOK))
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("find the open orders")?;
         Ok(ids.into_iter().map(OrderId).collect())
@@ -146,7 +149,7 @@ impl Store {
                    FROM tracked_order t LEFT JOIN sales_order o ON o.id = t.order_id \
                    LEFT JOIN order_line_item l ON l.order_id = t.order_id AND l.missing_since_ms IS NULL \
                    GROUP BY t.order_id ORDER BY t.order_id";
-        sqlx::query_as(sql).fetch_all(&self.read).await.doing("list the tracked orders")
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("list the tracked orders")
     }
 }
 

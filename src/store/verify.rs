@@ -59,7 +59,7 @@ impl Store {
                    GROUP BY p.id ORDER BY r.exchange_id, r.id, p.sku LIMIT ?1";
         let skus: Vec<String> = sqlx::query_scalar(sql)
             .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            .fetch_all(&self.read)
+            .fetch_all(&mut *self.read().await?)
             .await
             .doing("find the SKUs that were read longest ago")?;
         Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
@@ -72,7 +72,7 @@ impl Store {
         exchange: ExchangeId,
     ) -> Result<Vec<VerifyRow>, StoreError> {
         let query = sqlx::query_as(CELLS).bind(json(skus)).bind(exchange.0);
-        query.fetch_all(&self.read).await.doing("read the cells to compare")
+        query.fetch_all(&mut *self.read().await?).await.doing("read the cells to compare")
     }
 
     /// How much the mirror knows, and how old that is.
@@ -83,7 +83,7 @@ impl Store {
                    SELECT count(*) AS cells, min(at) AS oldest_ms, \
                           (SELECT at FROM fact ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 2 FROM fact)) AS median_ms \
                    FROM fact";
-        sqlx::query_as(sql).fetch_one(&self.read).await.doing("read the age of the mirror")
+        sqlx::query_as(sql).fetch_one(&mut *self.read().await?).await.doing("read the age of the mirror")
     }
 }
 

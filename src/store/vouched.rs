@@ -47,7 +47,7 @@ impl Store {
                    WHERE o.closed_ms IS NULL AND e.run_id >= ( \
                        SELECT max(id) FROM run WHERE job = ?2 AND id < ?1 AND outcome <> 'running')";
         let query = sqlx::query_as(sql).bind(run.0).bind(JobKind::OrderLines.as_str());
-        query.fetch_all(&self.read).await.doing("find the orders the last run read")
+        query.fetch_all(&mut *self.read().await?).await.doing("find the orders the last run read")
     }
 
     /// The newest look at the counts that was taken for fact, if it was asked for after `position`, and when.
@@ -55,7 +55,7 @@ impl Store {
         let sql = "SELECT id, sent_ms FROM exchange WHERE id > ?1 AND operation = ?2 \
                    AND verdict = 'accepted' AND NOT set_aside ORDER BY id DESC LIMIT 1";
         let query = sqlx::query_as(sql).bind(position).bind(Operation::WorkQueue.as_str());
-        query.fetch_optional(&self.read).await.doing("find the last look at the work queue")
+        query.fetch_optional(&mut *self.read().await?).await.doing("find the last look at the work queue")
     }
 }
 

@@ -51,14 +51,14 @@ impl Store {
         let sql = "SELECT id, name, type AS kind, is_active, account_number, is_system_generated, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
                    FROM warehouse ORDER BY id";
-        sqlx::query_as(sql).fetch_all(&self.read).await.doing("list the warehouses")
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("list the warehouses")
     }
 
     /// The ids of the warehouses the service lists.
     pub async fn warehouse_ids(&self) -> Result<Vec<WarehouseId>, StoreError> {
         let sql = "SELECT id FROM warehouse WHERE missing_since_ms IS NULL ORDER BY id";
         let ids: Vec<i64> =
-            sqlx::query_scalar(sql).fetch_all(&self.read).await.doing("read the warehouses")?;
+            sqlx::query_scalar(sql).fetch_all(&mut *self.read().await?).await.doing("read the warehouses")?;
         Ok(ids.into_iter().map(WarehouseId).collect())
     }
 }

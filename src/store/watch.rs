@@ -44,7 +44,7 @@ impl Store {
                           coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3)), 0) AS word,
                           coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request";
         let query = sqlx::query_as(sql).bind(heard.0).bind(RESOLVED).bind(RELEASED);
-        query.fetch_one(&self.read).await.doing("look for wishes, words and requests")
+        query.fetch_one(&mut *self.read().await?).await.doing("look for wishes, words and requests")
     }
 
     /// Begins to watch. Anything written after this call wakes the next [`Watch::changed`].

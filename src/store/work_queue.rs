@@ -42,7 +42,7 @@ pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<Cou
              (SELECT max(exchange_id) FROM work_queue WHERE exchange_id < ?1), 0) ORDER BY exchange_id"
     );
     let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(position);
-    query.fetch_all(&store.read).await.doing("read the changes of the work queue")
+    query.fetch_all(&mut *store.read().await?).await.doing("read the changes of the work queue")
 }
 
 /// Whether a count of sales orders differs.
@@ -91,7 +91,7 @@ impl Store {
              FROM work_queue ORDER BY exchange_id DESC LIMIT ?1"
         );
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(limit);
-        query.fetch_all(&self.read).await.doing("read the work queue")
+        query.fetch_all(&mut *self.read().await?).await.doing("read the work queue")
     }
 }
 
