@@ -320,9 +320,8 @@ async fn a_base_is_fixed_once_by_the_first_read_after_the_count() {
     for (quantity, expected) in [(50, 50), (48, 50)] {
         let id = shelf.begin().await;
         shelf.record(id, created + 1000 + quantity, &["A"], &[("A", &[(1, quantity)])]).await;
-        let mut write = shelf.store.begin(Durability::Normal).await.unwrap();
+        let write = shelf.store.begin(Durability::Normal).await.unwrap();
         write.outbox_fix_bases(id, Timestamp(created + 1000 + quantity), 900_000).await.unwrap();
-        write.commit().await.unwrap();
         let base: i64 =
             sqlx::query_scalar("SELECT base_quantity FROM outbox").fetch_one(&mut other).await.unwrap();
         assert_eq!(base, expected, "Monday's count must not get Friday's base, nor a second one");

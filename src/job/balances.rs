@@ -172,8 +172,13 @@ impl<'a> Reading<'a> {
     /// Records a page while the next is read.
     fn record(&mut self, answer: call::Answer, page: Vec<Sku>) {
         let context = self.context.clone();
+        let is_first = self.tracked.as_ref().is_some_and(Stalest::is_at_never_read);
         self.recording.spawn(async move {
-            let recorded = record::balances_page(&context, &answer, &page).await?;
+            let recorded = if is_first {
+                record::first_balances_page(&context, &answer, &page).await?
+            } else {
+                record::balances_page(&context, &answer, &page).await?
+            };
             Ok((page.len(), recorded))
         });
     }

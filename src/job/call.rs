@@ -78,18 +78,34 @@ impl Context {
         lane: Lane,
         request: &Request,
     ) -> Result<Sent, StoreError> {
-        let (sent_at, sent_moment) = (self.clock.now(), self.clock.moment());
-        let begun = Begun {
+        let begun = self.begun(run, lane, request);
+        let id = write.exchange_begin(self.session_id, &begun).await?;
+        Ok(Sent { id, sent_at: begun.sent_at, sent_moment: begun.sent_moment })
+    }
+
+    /// The same, and commits.
+    pub(super) async fn exchange_begin_alone(
+        &self,
+        write: Write,
+        run: RunId,
+        lane: Lane,
+        request: &Request,
+    ) -> Result<Sent, StoreError> {
+        let begun = self.begun(run, lane, request);
+        let id = write.exchange_begin_alone(self.session_id, &begun).await?;
+        Ok(Sent { id, sent_at: begun.sent_at, sent_moment: begun.sent_moment })
+    }
+
+    fn begun<'a>(&self, run: RunId, lane: Lane, request: &'a Request) -> Begun<'a> {
+        Begun {
             run_id: run,
             operation: request.operation,
             target: request.target(),
             lane,
             body: request.body.as_deref(),
-            sent_at,
-            sent_moment,
-        };
-        let id = write.exchange_begin(self.session_id, &begun).await?;
-        Ok(Sent { id, sent_at, sent_moment })
+            sent_at: self.clock.now(),
+            sent_moment: self.clock.moment(),
+        }
     }
 
     /// Sends a request that was written down, once, and tells the limiter what came of it.
@@ -166,14 +182,13 @@ impl Context {
     ) -> Result<Answer, JobError> {
         loop {
             let permit = self.place(request.operation, lane, Pace::Paced).await?;
-            let mut write = self.store.begin(Durability::Normal).await?;
+            let write = self.store.begin(Durability::Normal).await?;
             // Another call may have been throttled while this one waited for its turn to write.
             if !permit.may_send() {
                 permit.give_back();
                 continue;
             }
-            let begun = self.exchange_begin(&mut write, run, lane, &request).await?;
-            write.commit().await?;
+            let begun = self.exchange_begin_alone(write, run, lane, &request).await?;
             return Ok(self.send(permit, begun, request).await);
         }
     }

@@ -13,9 +13,8 @@ use crate::store::Durability;
 pub async fn key_works(context: &Context, run: RunId) -> Result<bool, JobError> {
     let request = wire::work_queue();
     let permit = context.place(Operation::WorkQueue, Lane::Probe, Pace::Paid).await?;
-    let mut write = context.store.begin(Durability::Normal).await?;
-    let begun = context.exchange_begin(&mut write, run, Lane::Probe, &request).await?;
-    write.commit().await?;
+    let write = context.store.begin(Durability::Normal).await?;
+    let begun = context.exchange_begin_alone(write, run, Lane::Probe, &request).await?;
     let answer = context.send(permit, begun, request).await;
     context.end_alone(&answer).await?;
     Ok(!matches!(answer.reply.verdict, Verdict::Refused { .. }))

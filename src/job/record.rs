@@ -41,6 +41,15 @@ pub(super) async fn balances_page(
     if repeats(context, answer, asked).await? {
         return Ok(BalancesRecorded::default());
     }
+    first_balances_page(context, answer, asked).await
+}
+
+/// The same where it is known that the mirror does not hold the answer: these SKUs were never asked for.
+pub(super) async fn first_balances_page(
+    context: &Context,
+    answer: &Answer,
+    asked: &[Sku],
+) -> Result<BalancesRecorded, JobError> {
     let decoded = context.decoded(answer, wire::decode_balances(&answer.reply.body)).await?;
     if decoded.records.is_empty() && decoded.parked.is_empty() {
         let known = context.store.product_known(asked).await?;
@@ -128,10 +137,9 @@ fn tell(recorded: &BalancesRecorded) {
     }
 }
 
-async fn fix_bases_and_commit(context: &Context, answer: &Answer, mut write: Write) -> Result<(), JobError> {
+async fn fix_bases_and_commit(context: &Context, answer: &Answer, write: Write) -> Result<(), JobError> {
     let max_base_age = time::millis(context.settings().quantities.max_base_age);
-    write.outbox_fix_bases(answer.id, answer.sent_at, max_base_age).await?;
-    Ok(write.commit().await?)
+    Ok(write.outbox_fix_bases(answer.id, answer.sent_at, max_base_age).await?)
 }
 
 /// *Get product balances* and *Get products by SKU or UPC*.

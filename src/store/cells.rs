@@ -219,21 +219,22 @@ impl Write {
     }
 
     /// Fixes the base of counts that had none young enough: the first read after their insertion, if it came
-    /// within `max_base_age_ms` of it (rules.md 3). Part of the transaction that records the read.
+    /// within `max_base_age_ms` of it (rules.md 3). The last of the transaction that records the read; it commits.
     pub async fn outbox_fix_bases(
-        &mut self,
+        self,
         read: ExchangeId,
         observed_at: Timestamp,
         max_base_age_ms: i64,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<(), StoreError> {
         let sql = "UPDATE outbox SET moves = moves + 1, (base_quantity, base_ours, base_ms) = \
                        (SELECT quantity, ours, observed_ms FROM count_base c WHERE c.id = outbox.id) \
                    WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 \
                      AND ?2 - (julianday(created_at) - 2440587.5) * 86400000 <= ?3 \
                      AND (base_ms IS NULL OR (json_type(body, '$.seen') IS NULL \
                           AND (julianday(created_at) - 2440587.5) * 86400000 - base_ms > ?3)) \
-                     AND EXISTS (SELECT 1 FROM count_base c WHERE c.id = outbox.id AND c.observed_ms = ?2)";
+                     AND EXISTS (SELECT 1 FROM count_base c WHERE c.id = outbox.id AND c.observed_ms = ?2); \
+                   COMMIT";
         let query = sqlx::query(sql).bind(read.0).bind(observed_at.0).bind(max_base_age_ms);
-        Ok(query.execute(&mut *self.tx).await.doing("fix the base of counts")?.rows_affected())
+        self.commit_by(query, "fix the base of counts and commit what was read").await.map(drop)
     }
 }

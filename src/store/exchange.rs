@@ -5,8 +5,9 @@ use super::error::Doing;
 use super::{Store, StoreError, Write};
 use crate::journal::{Begun, Body, Ended, Named, Outcome};
 use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp, time};
-use sqlx::Arguments as _;
+use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
+use sqlx::{Arguments as _, Row as _, Sqlite};
 use std::time::Duration;
 
 /// Larger answers are not packed before it is known whether they are kept already: that takes longer than to ask once
@@ -26,6 +27,28 @@ macro_rules! position_and_body {
     () => {
         concat!("UPDATE counter SET position = position + 1; ", body!())
     };
+}
+
+/// An exchange that begins, behind them.
+macro_rules! begin {
+    () => {
+        "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
+         SELECT position, (SELECT id FROM body WHERE digest = ?1), ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM counter \
+         RETURNING id"
+    };
+}
+
+const BEGINNING: &str = "write down a call before it is sent";
+
+fn beginning(
+    sql: &'static str,
+    session_id: i64,
+    begun: &Begun<'_>,
+) -> Result<Query<'static, Sqlite, SqliteArguments>, StoreError> {
+    let kept = begun.body.map(Named::from).map(Kept::packed).transpose()?.unwrap_or_default();
+    let query = sqlx::query_with(sql, kept.bound()?).bind(begun.run_id.0).bind(session_id);
+    let query = query.bind(begun.operation.as_str()).bind(begun.target.clone()).bind(begun.lane.as_str());
+    Ok(query.bind(begun.sent_at.0).bind(begun.sent_moment.0))
 }
 
 /// A body as it is bound to these statements; nothing where there is none.
@@ -157,24 +180,21 @@ impl Write {
         session_id: i64,
         begun: &Begun<'_>,
     ) -> Result<ExchangeId, StoreError> {
-        let kept = begun.body.map(Named::from).map(Kept::packed).transpose()?.unwrap_or_default();
-        let sql = concat!(
-            position_and_body!(),
-            "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
-             SELECT position, (SELECT id FROM body WHERE digest = ?1), ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM counter \
-             RETURNING id"
-        );
-        let id = sqlx::query_scalar_with(sql, kept.bound()?)
-            .bind(begun.run_id.0)
-            .bind(session_id)
-            .bind(begun.operation.as_str())
-            .bind(&begun.target)
-            .bind(begun.lane.as_str())
-            .bind(begun.sent_at.0)
-            .bind(begun.sent_moment.0)
-            .fetch_one(&mut *self.tx)
-            .await;
-        id.map(ExchangeId).doing("write down a call before it is sent")
+        let query = beginning(concat!(position_and_body!(), begin!()), session_id, begun)?;
+        let id = query.fetch_one(&mut *self.tx).await.and_then(|row| row.try_get(0));
+        id.map(ExchangeId).doing(BEGINNING)
+    }
+
+    /// The same, and commits. For reads: nothing is claimed with them.
+    pub async fn exchange_begin_alone(
+        self,
+        session_id: i64,
+        begun: &Begun<'_>,
+    ) -> Result<ExchangeId, StoreError> {
+        let sql = concat!(position_and_body!(), begin!(), "; COMMIT");
+        let rows = self.commit_by(beginning(sql, session_id, begun)?, BEGINNING).await?;
+        let id = rows.first().ok_or(sqlx::Error::RowNotFound).and_then(|row| row.try_get(0));
+        id.map(ExchangeId).doing(BEGINNING)
     }
 
     /// Writes down what came of an exchange; the position at which it ended is returned.

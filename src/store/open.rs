@@ -5,8 +5,9 @@ use super::position_file::PositionFile;
 use super::seat::{Seat, Taken, Transaction};
 use super::{Lock, StoreError};
 use crate::model::Position;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
-use sqlx::{ConnectOptions as _, Row as _};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow};
+use sqlx::{ConnectOptions as _, Row as _, Sqlite};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -206,6 +207,17 @@ impl Store {
 }
 
 impl Write {
+    /// Makes it happen by a query that does its last and ends with `COMMIT`: a way to the connection's thread less. For
+    /// [`Durability::Normal`], whose commits nobody notes beside the database.
+    pub(super) async fn commit_by(
+        self,
+        query: Query<'static, Sqlite, SqliteArguments>,
+        doing: &'static str,
+    ) -> Result<Vec<SqliteRow>, StoreError> {
+        debug_assert!(self.position_file.is_none(), "its position is to be noted");
+        self.tx.end(query).await.doing(doing)
+    }
+
     /// Makes it happen.
     pub async fn commit(self) -> Result<(), StoreError> {
         let Some(file) = self.position_file else {

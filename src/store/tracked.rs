@@ -44,6 +44,13 @@ pub struct Stalest {
     read: (i64, i64, String),
 }
 
+impl Stalest {
+    /// Whether all that were taken so far were never read.
+    pub fn is_at_never_read(&self) -> bool {
+        self.never_read.is_some()
+    }
+}
+
 impl Default for Stalest {
     fn default() -> Self {
         Self { never_read: Some(String::new()), read: (0, 0, String::new()) }
