@@ -2,7 +2,7 @@
 
 use super::error::Doing;
 use super::position_file::PositionFile;
-use super::seat::{Seat, Taken, Transaction};
+use super::seat::{BUSY, Opening, Seat, Taken, Transaction};
 use super::{Lock, StoreError};
 use crate::model::Position;
 use sqlx::query::Query;
@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a statement waits for a program beside us that is writing.
-const BUSY: Duration = Duration::from_secs(10);
 /// Page cache of a writer, in KiB: beyond SQLite's 2 MiB a backlog's working set would be freed and faulted in anew
 /// in every transaction.
 const CACHE_KIB: i64 = 16 * 1024;
@@ -21,26 +19,6 @@ const CACHE_KIB: i64 = 16 * 1024;
 /// The write-ahead log is folded in each time it has grown by so many pages of 4 KiB: SQLite's 1000 would copy a page of
 /// an index several times in a load, and sync four times as often.
 const FOLD_IN_PAGES: &str = "4000";
-/// Asked at each commit; `false` undoes it.
-pub type CommitHook = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// How a database is opened. The defaults are the daemon's; the rest serves tests of what goes wrong.
-#[derive(Clone)]
-pub struct Opening {
-    /// How long a statement waits for a program beside us that is writing.
-    pub busy: Duration,
-    /// Asked at each commit, so that a test can let the process end at any of them.
-    pub at_commit: Option<CommitHook>,
-    /// Whether all statements go over one connection, one after the other: between several, their threads would decide
-    /// which comes first, and a simulation's seed would have many orders of events.
-    pub is_single: bool,
-}
-
-impl Default for Opening {
-    fn default() -> Self {
-        Self { busy: BUSY, at_commit: None, is_single: false }
-    }
-}
 
 /// What a commit promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

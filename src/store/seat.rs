@@ -4,14 +4,38 @@
 //! messages that wait for each other. Ways to the connection's thread and back are what a small statement costs, so that
 //! a transaction of one statement took twice the time there, and a read three times (`docs/performance.md`).
 
-use super::open::{CommitHook, Opening};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteRow};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Sqlite};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
+
+/// How long a statement waits for a program beside us that is writing.
+pub(super) const BUSY: Duration = Duration::from_secs(10);
+
+/// Asked at each commit; `false` undoes it.
+pub type CommitHook = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// How a database is opened. The defaults are the daemon's; the rest serves tests of what goes wrong.
+#[derive(Clone)]
+pub struct Opening {
+    /// How long a statement waits for a program beside us that is writing.
+    pub busy: Duration,
+    /// Asked at each commit, so that a test can let the process end at any of them.
+    pub at_commit: Option<CommitHook>,
+    /// Whether all statements go over one connection, one after the other: between several, their threads would decide
+    /// which comes first, and a simulation's seed would have many orders of events.
+    pub is_single: bool,
+}
+
+impl Default for Opening {
+    fn default() -> Self {
+        Self { busy: BUSY, at_commit: None, is_single: false }
+    }
+}
 
 /// The place of a connection. Clones share it.
 #[derive(Clone)]
