@@ -26,6 +26,12 @@ pub(super) struct Sent {
     sent_moment: Moment,
 }
 
+impl Sent {
+    fn of(id: ExchangeId, begun: &Begun<'_>) -> Self {
+        Self { id, sent_at: begun.sent_at, sent_moment: begun.sent_moment }
+    }
+}
+
 /// An exchange that came back and is not written down yet.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -79,8 +85,7 @@ impl Context {
         request: &Request,
     ) -> Result<Sent, StoreError> {
         let begun = self.begun(run, lane, request);
-        let id = write.exchange_begin(self.session_id, &begun).await?;
-        Ok(Sent { id, sent_at: begun.sent_at, sent_moment: begun.sent_moment })
+        Ok(Sent::of(write.exchange_begin(self.session_id, &begun).await?, &begun))
     }
 
     /// The same, and commits.
@@ -92,8 +97,7 @@ impl Context {
         request: &Request,
     ) -> Result<Sent, StoreError> {
         let begun = self.begun(run, lane, request);
-        let id = write.exchange_begin_alone(self.session_id, &begun).await?;
-        Ok(Sent { id, sent_at: begun.sent_at, sent_moment: begun.sent_moment })
+        Ok(Sent::of(write.exchange_begin_alone(self.session_id, &begun).await?, &begun))
     }
 
     fn begun<'a>(&self, run: RunId, lane: Lane, request: &'a Request) -> Begun<'a> {

@@ -119,10 +119,7 @@ impl StoreError {
     /// that stumbled or was mounted read-only. Damage and what a constraint refuses stay as they are.
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::Sql { source, .. } => match source {
-                sqlx::Error::PoolTimedOut => true,
-                other => matches!(primary_code(other), Some(5..=8 | 10 | 13 | 14)),
-            },
+            Self::Sql { source, .. } => matches!(primary_code(source), Some(5..=8 | 10 | 13 | 14)),
             Self::NoRoom { .. } => true,
             Self::Open { .. }
             | Self::Migrate { .. }
