@@ -436,6 +436,7 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "request_answered",
             "INSERT INTO request (kind, input, asked_at, answered_at) VALUES ('keys', '{}', '', '')",
         ),
+        ("quarantine_failures", "INSERT INTO quarantine VALUES ('o', 's', 1, 1, 0, 'w')"),
         ("page_size_single", "INSERT INTO page_size VALUES (2, 200, 200)"),
         ("page_size_configured", "INSERT INTO page_size VALUES (1, 0, 200)"),
         ("page_size_size", "INSERT INTO page_size VALUES (1, 200, 0)"),

@@ -30,6 +30,11 @@ impl Delays {
         Self::doubling(Duration::from_secs(1), Duration::from_secs(30))
     }
 
+    /// Between attempts at an entry that fails alone: 1 min, growing to 30 min, so that it costs few calls of an hour.
+    pub fn quarantine() -> Self {
+        Self::doubling(Duration::from_secs(60), Duration::from_secs(30 * 60))
+    }
+
     fn doubling(first: Duration, longest: Duration) -> Self {
         let mut builder = ExponentialBackoffBuilder::new();
         builder.with_initial_interval(first).with_max_interval(longest).with_multiplier(2.0);

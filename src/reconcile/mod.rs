@@ -16,6 +16,7 @@ pub mod doubt;
 pub mod fact;
 pub mod packing;
 mod plan;
+pub mod proof;
 mod quantity;
 pub mod shipment;
 pub mod tracking;

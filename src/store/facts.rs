@@ -112,6 +112,7 @@ pub const REST: &[(&str, &str)] = &[
     ("count_word", "wishes"),
     ("wish_move", "wishes"),
     ("mismatch", "what waits for a person; a wish that agrees ends it"),
+    ("quarantine", "what fails alone"),
     ("brake_trip", "wishes"),
     ("brake_trip_wish", "wishes"),
 ];

@@ -1,0 +1,100 @@
+//! The quarantine: entries that fail alone, kept out of the calls of all others until they succeed.
+//!
+//! An entry comes here when a call that holds nothing else fails, and leaves when such a call succeeds. It is no fact:
+//! a replay comes to the same mirror without it.
+
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::model::{Operation, Timestamp};
+use crate::outbox::Delays;
+use serde::Serialize;
+use sqlx::FromRow;
+
+/// An entry that is set aside.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
+pub struct QuarantineRow {
+    /// The operation that fails for it, as the interface lists it.
+    pub operation: String,
+    /// The SKU, order id or shipment id.
+    pub subject: String,
+    /// When it first failed alone, in milliseconds since 1970.
+    pub since_ms: i64,
+    /// When it last failed alone, in milliseconds since 1970.
+    pub tried_ms: i64,
+    /// How often it failed alone.
+    pub failures: i64,
+    /// The platform's words.
+    pub why: String,
+}
+
+impl QuarantineRow {
+    /// The time of the next attempt.
+    pub fn next_try(&self) -> Timestamp {
+        let attempts = usize::try_from(self.failures.saturating_sub(1)).unwrap_or(usize::MAX);
+        let delay = Delays::quarantine().nth(attempts.min(LONGEST_AFTER)).unwrap_or_default();
+        Timestamp(self.tried_ms).plus(delay)
+    }
+
+    /// True if it is to be tried again; also where the calendar was set back behind the last attempt.
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        now >= self.next_try() || now.0 < self.tried_ms
+    }
+}
+
+/// The delay has its full length after so many failures.
+const LONGEST_AFTER: usize = 16;
+
+impl Store {
+    /// All entries of the quarantine, in the order of operation and subject.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn quarantine(&self) -> Result<Vec<QuarantineRow>, StoreError> {
+        let sql = "SELECT operation, subject, since_ms, tried_ms, failures, why FROM quarantine \
+                   ORDER BY operation, subject";
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the quarantine")
+    }
+
+    /// The entries of one operation.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn quarantine_of(&self, operation: Operation) -> Result<Vec<QuarantineRow>, StoreError> {
+        let sql = "SELECT operation, subject, since_ms, tried_ms, failures, why FROM quarantine \
+                   WHERE operation = ?1 ORDER BY subject";
+        let query = sqlx::query_as(sql).bind(operation.as_str());
+        query.fetch_all(&mut *self.read().await?).await.doing("read the quarantine")
+    }
+}
+
+impl Write {
+    /// Notes that a call which held nothing but `subject` failed; `why` is what the platform said.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be written.
+    pub async fn quarantine_add(
+        &mut self,
+        operation: Operation,
+        subject: &str,
+        why: &str,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO quarantine (operation, subject, since_ms, tried_ms, failures, why) \
+                   VALUES (?1, ?2, ?3, ?3, 1, ?4) \
+                   ON CONFLICT (operation, subject) DO UPDATE SET \
+                       tried_ms = excluded.tried_ms, failures = failures + 1, why = excluded.why";
+        let query = sqlx::query(sql).bind(operation.as_str()).bind(subject).bind(at.0).bind(why);
+        query.execute(&mut *self.tx).await.map(drop).doing("set an entry aside")
+    }
+
+    /// Lets an entry go with the others again; true if it was set aside.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be written.
+    pub async fn quarantine_lift(&mut self, operation: Operation, subject: &str) -> Result<bool, StoreError> {
+        let sql = "DELETE FROM quarantine WHERE operation = ?1 AND subject = ?2";
+        let query = sqlx::query(sql).bind(operation.as_str()).bind(subject);
+        let done = query.execute(&mut *self.tx).await.doing("take an entry back")?;
+        Ok(done.rows_affected() > 0)
+    }
+}
