@@ -54,6 +54,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("explain", "tallyd explain SHIRT-BLUE-M 3"),
     ("verify", "tallyd verify --calls 20"),
     ("replay", "tallyd replay --into /tmp/replayed.db"),
+    ("restored", "tallyd restored"),
     ("journal show", "tallyd journal show"),
     ("journal prune", "tallyd journal prune"),
     ("journal export", "tallyd journal export"),

@@ -27,6 +27,7 @@ mod progress;
 mod quantity;
 mod replay;
 mod report;
+mod restored;
 mod run;
 mod sandbox;
 mod ship;
@@ -120,6 +121,8 @@ enum Command {
     Replay(replay::Replay),
     /// Copies the database to a file, proves the copy and marks it as one
     Backup(backup::Backup),
+    /// Mark the database as restored by another tool: the next start holds what may have been done since
+    Restored,
     /// Serves the sandbox: a complete implementation of the service
     Sandbox(sandbox::Serve),
     /// Prints completions for a shell
@@ -230,6 +233,7 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Journal(command) => journal::journal(&place, command).await,
         Command::Replay(args) => replay::replay(&place, args).await,
         Command::Backup(args) => backup::backup(&place, args).await,
+        Command::Restored => restored::restored(&place).await,
         Command::Sandbox(serve) => sandbox::serve(serve).await,
         Command::Completions(shell) => Ok(packaging::completions(&shell).into()),
         Command::Man(args) => packaging::man(&args),

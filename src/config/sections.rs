@@ -132,11 +132,16 @@ impl Limits {
 pub struct Database {
     /// The database file; its lock and write-ahead log stand beside it.
     pub path: PathBuf,
+    /// The disk itself moves between machines, so that another machine is no sign of a restored copy.
+    pub moves_between_hosts: bool,
 }
 
 impl Database {
     pub(super) fn read(table: &mut Reader<'_>) -> Self {
-        Self { path: table.parsed("path", "/var/lib/tallyd/tallyd.db", path) }
+        Self {
+            path: table.parsed("path", "/var/lib/tallyd/tallyd.db", path),
+            moves_between_hosts: table.flag("moves_between_hosts", false),
+        }
     }
 }
 

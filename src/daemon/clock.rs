@@ -23,6 +23,12 @@ fn milliseconds(id: ClockId) -> i64 {
     time.tv_sec.saturating_mul(1000).saturating_add(time.tv_nsec / 1_000_000)
 }
 
+/// The id of this machine, which outlives its boots; `None`: it has none, as many containers do not.
+pub(super) fn machine_id() -> Option<String> {
+    let id = std::fs::read_to_string("/etc/machine-id").ok()?;
+    Some(id.trim().to_owned()).filter(|id| !id.is_empty() && id != "uninitialized")
+}
+
 /// Names this boot of the machine: moments of another boot mean nothing in this one.
 ///
 /// Where the kernel does not say, every start counts as another boot, which costs at most a minute of silence.

@@ -40,7 +40,7 @@ pub(super) fn restart_for(old: &Config, new: &Config) -> Vec<&'static str> {
         ("service.ca_file", was.ca_file != is.ca_file),
         ("service.proxy", was.proxy != is.proxy),
         ("service.headers", was.headers != is.headers),
-        ("database.path", old.database != new.database),
+        ("database.path", old.database.path != new.database.path),
         ("log.format", old.log.format != new.log.format),
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()

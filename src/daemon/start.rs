@@ -1,6 +1,7 @@
 //! The start: every room in its order, and the daemon that comes of it.
 
 use super::belonging::Account;
+use super::clock::machine_id;
 use super::error::StartError;
 use super::keys::{self, Prober};
 use super::supervise::{Reload, Supervisor};
@@ -67,9 +68,15 @@ impl Daemon {
         let path = &config.database.path;
         let lock = Lock::take(path)?;
         let store = Store::open_as(path, &lock, opening).await?;
-        let restored = store.restored().await?;
+        let host = match machine_id() {
+            Some(id) => Some(store.belonging().await?.host(&id)),
+            None => None,
+        };
+        let is_sign = !config.database.moves_between_hosts;
+        let restored = store.restored(host.as_deref().filter(|_| is_sign)).await?;
         let limiter = limiter(&store, &config, &clock, restored.is_some()).await?;
-        let session_id = begin_session(&store, &config, &*clock, restored.as_ref()).await?;
+        let session_id =
+            begin_session(&store, &config, &*clock, (restored.as_ref(), host.as_deref())).await?;
         let client = Client::new(transport, Arc::clone(&clock));
         let context = Context::new(store, client, limiter, clock, session_id, settings::jobs(&config));
         Self { context, config, transport: keyed, _lock: lock }.proved().await
@@ -236,13 +243,14 @@ async fn begin_session(
     store: &Store,
     config: &Config,
     clock: &dyn Clock,
-    restored: Option<&Restored>,
+    (restored, host): (Option<&Restored>, Option<&str>),
 ) -> Result<i64, StartError> {
     let (now, moment) = (clock.now(), clock.moment());
     let mut write = store.begin(Durability::Full).await?;
     let changed = job::go_on(store, &mut write, now).await?;
     let started = write.session_begin(&boot_id(clock), env!("CARGO_PKG_VERSION"), now, moment).await?;
     write.session_fold(started.session_id, job::FOLD).await?;
+    write.session_host(started.session_id, host).await?;
     let held = match restored {
         Some(restored) => write.restored_hold(restored, now).await?,
         None => 0,

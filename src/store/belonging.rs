@@ -28,6 +28,11 @@ impl Belonging {
         same_url && same_key
     }
 
+    /// The name of a machine in the database: a digest of its id, so that the id itself stands nowhere.
+    pub fn host(&self, machine_id: &str) -> String {
+        self.digest(machine_id).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     fn digest(&self, key: &str) -> Vec<u8> {
         Sha256::new().chain_update(&self.salt).chain_update(key.as_bytes()).finalize().to_vec()
     }

@@ -32,7 +32,7 @@ pub struct DoubtRow {
     pub exchange_id: i64,
     /// When that was sent.
     pub sent_ms: i64,
-    /// The same since the machine's boot, if that is the one of the newest session.
+    /// The moment from which it is known to have been sent, since the boot of the newest session's machine.
     pub sent_moment: Option<i64>,
     /// What was kept with the claim, as JSON.
     pub claimed: Option<String>,
@@ -68,20 +68,28 @@ pub struct AdoptionRow {
 
 /// Wishes that were sent, with what is known of it. A call's fold and warehouse name one cell, since twins never share
 /// a call.
+///
+/// Moments are those of the boot of the newest session. What another boot sent counts from the start of the first session
+/// of this boot behind it: how long before that it was sent, only another machine's calendar says.
 pub(super) const DOUBTS: &str = "
+WITH newest AS (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1),
+     found AS (SELECT s.id, s.boot_id = (SELECT boot_id FROM newest) AS is_same, (
+                      SELECT f.started_moment FROM session f WHERE f.id > s.id
+                         AND f.boot_id = (SELECT boot_id FROM newest) AND f.started_moment IS NOT NULL
+                      ORDER BY f.id LIMIT 1) AS since_moment
+               FROM session s)
 SELECT o.id, o.key, o.kind, o.body, o.state, o.reason, o.detail, o.exchange_id, e.sent_ms,
-       iif(s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1), e.sent_moment, NULL) AS sent_moment,
+       iif(s.is_same, e.sent_moment, s.since_moment) AS sent_moment,
        d.claimed,
        (SELECT coalesce(json_group_array(json_array(l.sent_ms, l.sent_moment, json(l.shown))), '[]')
         FROM (SELECT k.sent_ms, k.shown,
-                     iif(ks.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1), ke.sent_moment, NULL)
-                         AS sent_moment
-              FROM look k JOIN exchange ke ON ke.id = k.exchange_id JOIN session ks ON ks.id = ke.session_id
+                     iif(ks.is_same, ke.sent_moment, ks.since_moment) AS sent_moment
+              FROM look k JOIN exchange ke ON ke.id = k.exchange_id JOIN found ks ON ks.id = ke.session_id
               WHERE k.wish_id = o.id AND k.exchange_id > o.exchange_id ORDER BY k.exchange_id) l) AS looks,
        w.product, w.sku AS cell_sku, w.warehouse_id, w.before, w.written
 FROM outbox o
 JOIN exchange e ON e.id = o.exchange_id
-JOIN session s ON s.id = e.session_id
+JOIN found s ON s.id = e.session_id
 LEFT JOIN delivery d ON d.wish_id = o.id
 LEFT JOIN (SELECT w.exchange_id, w.product, p.sku, p.sku_fold, w.warehouse_id, w.before, w.written
            FROM cell_write w JOIN product p ON p.id = w.product) w

@@ -4,6 +4,9 @@
 //! crash for instance, and never runs ahead of it: a database *behind* the file was put back, by a restore or by
 //! somebody's `cp`. Written before the commit it would raise a false alarm after every kill in between.
 //!
+//! A database in use without the file came here without it: another tool copied or restored it. So the file is there, and
+//! its name on the disk, before the first session is.
+//!
 //! What it is not for: a host that was put back as a whole, file and all, is not noticed.
 
 use crate::model::Position;
@@ -35,6 +38,26 @@ impl PositionFile {
         let (first, second) = text.trim_end().split_once(' ')?;
         let position = first.parse().ok()?;
         (first == second).then_some(Position(position))
+    }
+
+    /// True if there is no such file; one that cannot be read is there.
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self.path.try_exists(), Ok(false))
+    }
+
+    /// Its path, for people.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the file before the first session, and has its name synced: a power cut right after must not look like a copy.
+    pub(super) fn begin(&self, position: Position) {
+        self.note(position);
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        // Without the sync the alarm may be raised once too often; nothing is lost by it.
+        if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
+            drop(folder.sync_all());
+        }
     }
 
     /// Notes a position that was committed. A failure leaves the file behind, which is allowed; it is said once.

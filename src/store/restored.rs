@@ -1,14 +1,19 @@
-//! A database that went back in time: a restored copy, or a file put back (rules.md 20).
+//! A database that went back in time: a restored copy, a file put back, or one that another tool or machine had
+//! (docs/backup.md).
 //!
 //! What was done between the copy and the restore nobody here remembers. Doing it again is harmless where the wish is
 //! absolute and doubles it where it is not, so what is not absolute is held until a person has looked. The counter
 //! jumps over the positions that were lost: no position ever means two things, and the alarm is raised once.
 
 use super::error::Doing;
+use super::position_file::PositionFile;
 use super::{Store, StoreError, Write};
 use crate::model::{Position, Timestamp, WishId};
 use crate::outbox::Reason;
 use std::collections::BTreeSet;
+
+/// The event of a person who says that the database was restored.
+const DECLARED: &str = "database.declared_restored";
 
 /// How a database is known to have gone back in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,29 +34,74 @@ SELECT id FROM outbox WHERE state = 'pending'
                                       OR json_type(body, '$.counted_at') IS NOT NULL)))";
 
 impl Store {
-    /// Whether the database is a copy, or behind the position noted beside it. Asked at the start, before anything is
-    /// written.
-    pub async fn restored(&self) -> Result<Option<Restored>, StoreError> {
+    /// The sign that the database may have gone back in time; `None`: there is none. Asked at the start, before anything
+    /// is written.
+    ///
+    /// `host` is this machine's name in the database ([`Belonging::host`](super::Belonging::host)); `None`: the machine has
+    /// none, or its disk may come from another one, and the machine is no sign.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn restored(&self, host: Option<&str>) -> Result<Option<Restored>, StoreError> {
         let stands = self.position().await?;
-        let noted = self.position_file.as_ref().and_then(|file| file.read()).unwrap_or(stands);
-        let sql = "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') FROM copy_mark";
-        let copied: Option<String> = sqlx::query_scalar(sql)
-            .fetch_optional(&mut *self.read().await?)
-            .await
-            .doing("look for the mark of a copy")?;
-        let how = match copied {
-            Some(at) => format!("the database is a copy made at {at}"),
-            None if noted > stands => {
+        let file = self.position_file.as_deref();
+        let noted = file.and_then(PositionFile::read).unwrap_or(stands);
+        let (marked, last_host, is_used) = self.origin().await?;
+        if let Some(file) = file.filter(|_| !is_used) {
+            file.begin(stands);
+        }
+        let missing = file.filter(|file| file.is_missing());
+        let how = match (marked, missing) {
+            (Some((at, true)), _) => format!("`tallyd restored` said at {at} that the database was restored"),
+            (Some((at, false)), _) => format!("the database is a copy made at {at}"),
+            (None, Some(file)) => {
+                let file = file.path().display();
+                format!("there is no {file} beside the database: another tool copied or restored it")
+            }
+            (None, None) if noted > stands => {
                 let lost = noted.0 - stands.0;
                 format!("the database was put back: {lost} position(s) of its journal are gone")
             }
-            None => return Ok(None),
+            (None, None) if host.zip(last_host.as_deref()).is_some_and(|(host, last)| host != last) => {
+                "the database was last used on another machine, and a copy of it may be older than what that machine sent \
+                 (`database.moves_between_hosts` says that the disk itself moves)"
+                    .into()
+            }
+            (None, None) => return Ok(None),
         };
         Ok(Some(Restored { reached: noted.max(stands), how }))
     }
+
+    /// The time of the copy's mark and true if a person set it; the last session's host; true if there is a session.
+    async fn origin(&self) -> Result<Origin, StoreError> {
+        let sql = "SELECT (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') FROM copy_mark), \
+                          EXISTS (SELECT 1 FROM copy_mark m JOIN event e ON e.position = m.position AND e.kind = ?1), \
+                          (SELECT host FROM session ORDER BY id DESC LIMIT 1), EXISTS (SELECT 1 FROM session)";
+        let (at, is_declared, host, is_used): (Option<String>, bool, Option<String>, bool) =
+            sqlx::query_as(sql)
+                .bind(DECLARED)
+                .fetch_one(&mut *self.read().await?)
+                .await
+                .doing("look for the mark of a copy")?;
+        Ok((at.map(|at| (at, is_declared)), host, is_used))
+    }
 }
 
+/// See [`Store::origin`].
+type Origin = (Option<(String, bool)>, Option<String>, bool);
+
 impl Write {
+    /// Notes that a person says the database was restored: the next start holds what may have been done since.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be written.
+    pub async fn restored_declare(&mut self, at: Timestamp) -> Result<(), StoreError> {
+        let position = self.event_append(at, DECLARED, "database", None).await?;
+        let sql = "INSERT OR REPLACE INTO copy_mark (id, made_ms, position) VALUES (1, ?1, ?2)";
+        let done = sqlx::query(sql).bind(at.0).bind(position.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("mark the database as restored")
+    }
+
     /// Holds what may have been done since, and takes the database into use; how many wishes are held is returned.
     /// After [`Write::session_begin`], which puts in doubt what was under way.
     pub async fn restored_hold(&mut self, restored: &Restored, at: Timestamp) -> Result<u64, StoreError> {

@@ -146,17 +146,29 @@ impl Write {
         moment: Moment,
     ) -> Result<SessionStart, StoreError> {
         let session_id: i64 = sqlx::query_scalar(
-            "INSERT INTO session (boot_id, version, started_ms) VALUES (?1, ?2, ?3) RETURNING id",
+            "INSERT INTO session (boot_id, version, started_ms, started_moment) VALUES (?1, ?2, ?3, ?4) \
+             RETURNING id",
         )
         .bind(boot_id)
         .bind(version)
         .bind(at.0)
+        .bind(moment.0)
         .fetch_one(&mut *self.tx)
         .await
         .doing("begin a session")?;
         let (in_doubt, interrupted_runs) = self.mend(at).await?;
         self.exchange_interrupt_all(at, moment).await?;
         Ok(SessionStart { session_id, interrupted_runs, in_doubt })
+    }
+
+    /// Notes the machine of a session; `None`: it has no name.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be written.
+    pub async fn session_host(&mut self, session_id: i64, host: Option<&str>) -> Result<(), StoreError> {
+        let sql = "UPDATE session SET host = ?2 WHERE id = ?1";
+        let done = sqlx::query(sql).bind(session_id).bind(host).execute(&mut *self.tx).await;
+        done.map(drop).doing("note the machine of a session")
     }
 
     /// Closes what stands open although nobody works on it: wishes left `sending` and runs left `running`.

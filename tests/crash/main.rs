@@ -12,6 +12,7 @@ mod backup;
 mod belonging;
 mod checkpoint;
 mod conclude;
+mod hosts;
 mod kinds;
 mod matrix;
 mod power;

@@ -24,12 +24,18 @@ INSERT INTO outbox (key, kind, body) VALUES ('w', 'quantity.adjust', '{\"sku\":\
 UPDATE outbox SET moves = moves + 1, moved_ms = 1, state = 'sending', exchange_id = 2000001;
 ";
 
+/// A daemon leaves its position file before its first session.
+fn in_use(world: &World) {
+    std::fs::write(world.path.with_file_name("tallyd.db.position"), "").unwrap();
+}
+
 /// `cargo test --test crash -- --ignored million --nocapture`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "builds a million rows"]
 async fn the_start_after_a_crash_with_a_million_exchanges_takes_less_than_five_seconds() {
     let world = World::new().await;
     world.make().await;
+    in_use(&world);
     world.sql(HISTORY).await;
     let clock = Moved::new();
     #[expect(clippy::disallowed_methods, reason = "it is this machine's time that is measured")]
@@ -48,6 +54,7 @@ async fn the_start_after_a_crash_with_a_million_exchanges_takes_less_than_five_s
 async fn a_start_closes_what_was_open_and_touches_nothing_else() {
     let world = World::new().await;
     world.make().await;
+    in_use(&world);
     world.sql(&HISTORY.replace("i < 1000000", "i < 1000").replace("1 + i / 101", "1")).await;
     let daemon = rig::daemon(&world, "", &Moved::new()).await;
     assert_eq!(world.fate("w").await.1, "no_answer");

@@ -152,7 +152,7 @@ async fn a_kill_right_after_a_commit_is_no_restore() {
         run(&daemon, JobKind::Warehouses).await;
         drop(daemon);
         let store = Store::open_beside(&world.path).await.unwrap();
-        assert!(store.restored().await.unwrap().is_none());
+        assert!(store.restored(None).await.unwrap().is_none());
     }
     assert_eq!(world.number("SELECT count(*) FROM brake_trip").await, 0);
 }

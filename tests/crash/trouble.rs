@@ -85,7 +85,7 @@ async fn a_killed_migration_leaves_no_half_of_it() {
         .sql("DROP TABLE belonging; DROP TABLE copy_mark; DELETE FROM _sqlx_migrations WHERE version = 14")
         .await;
     let store = open(&world.path).await.unwrap();
-    assert!(store.restored().await.unwrap().is_none());
+    assert!(store.restored(None).await.unwrap().is_none());
     store.close().await.unwrap();
     assert_eq!(world.number("SELECT count(*) FROM belonging").await, 1);
 }
