@@ -158,7 +158,8 @@ impl Write {
                 (Admission::Fact, Some(_)) => kept.push(row.after(false, proven, None, None)),
                 (Admission::LookAgain { not_before }, Some(_)) => {
                     judged.no_fact.push((row.product, row.warehouse_id));
-                    let doubted = last.doubted_at.unwrap_or(page.observed_at);
+                    let doubted =
+                        last.doubted_at.map_or(page.observed_at, |first| first.min(page.observed_at));
                     kept.push(row.after(true, row.is_proven, Some(doubted), Some(not_before)));
                 }
                 (Admission::Contradiction, Some(shown)) => {
