@@ -73,22 +73,29 @@ impl HttpTransport {
         let request = self.build(request, &keys).map_err(|error| unsent(&error))?;
         let mut answer = self.client.execute(request).await.map_err(|error| before_head(&error))?;
         // Room for the whole at once: a page is copied once, not each time it has grown to twice the size.
-        let room = answer.content_length().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(0));
+        let room = answer.content_length().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let mut response = Response {
             status: answer.status().as_u16(),
             retry_after: text(answer.headers(), &RETRY_AFTER),
             content_type: text(answer.headers(), &CONTENT_TYPE),
             body: Vec::with_capacity(room.min(self.answer_limit_bytes)),
         };
+        if room > self.answer_limit_bytes {
+            return Err(self.too_large(&response));
+        }
         while let Some(chunk) = answer.chunk().await.map_err(|error| after_head(&response, &error))? {
             if response.body.len() + chunk.len() > self.answer_limit_bytes {
-                let what = format!("the answer is larger than {} bytes", self.answer_limit_bytes);
-                return Err(cut(&response, FailureKind::TooLarge, what));
+                return Err(self.too_large(&response));
             }
             response.body.extend_from_slice(&chunk);
         }
         mask(&mut response.body, &keys);
         Ok(response)
+    }
+
+    fn too_large(&self, head: &Response) -> TransportError {
+        let what = format!("the answer is larger than {} bytes", self.answer_limit_bytes);
+        cut(head, FailureKind::TooLarge, what)
     }
 
     fn build(&self, request: Request, keys: &[HeaderValue; 2]) -> reqwest::Result<reqwest::Request> {

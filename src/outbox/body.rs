@@ -15,6 +15,25 @@ use serde_json::Value;
 /// The longest body, in bytes: far above a product with twelve images and long descriptions.
 pub const BODY_MAX_BYTES: usize = 256 * 1024;
 
+/// A body as the outbox holds it. One over the limit is never loaded: forty of 10 MB would be the host's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// Its text.
+    Text(String),
+    /// Its size in bytes, which is over [`BODY_MAX_BYTES`].
+    TooLong(u64),
+}
+
+impl Stored {
+    /// Its text, unless it is over the limit.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Stored::Text(text) => Some(text),
+            Stored::TooLong(_) => None,
+        }
+    }
+}
+
 /// Why a wish is refused for good.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
@@ -103,10 +122,7 @@ impl Body {
 pub fn parse(kind: &str, body: &str) -> Result<Body, Rejection> {
     let kind = kind.parse::<Kind>()?;
     if body.len() > BODY_MAX_BYTES {
-        let size = body.len();
-        return Err(bad(format!(
-            "the body is {size} bytes long; at most {BODY_MAX_BYTES} are taken, make it shorter"
-        )));
+        return Err(too_long(u64::try_from(body.len()).unwrap_or(u64::MAX)));
     }
     if body.contains(char::REPLACEMENT_CHARACTER) {
         return Err(bad("the body holds text that is not UTF-8; write it in UTF-8".into()));
@@ -129,6 +145,24 @@ pub fn parse(kind: &str, body: &str) -> Result<Body, Rejection> {
         Kind::WarehouseCreate => WarehouseCreate::read(map).map(Body::WarehouseCreate),
         Kind::ListingTemplateCreate => ListingTemplateCreate::read(map).map(Body::ListingTemplateCreate),
     }
+}
+
+/// Reads a wish as the outbox holds it.
+///
+/// # Errors
+/// As [`parse`]; a body over the limit is refused by its size alone.
+pub fn read(kind: &str, body: &Stored) -> Result<Body, Rejection> {
+    match body {
+        Stored::Text(body) => parse(kind, body),
+        Stored::TooLong(size) => {
+            kind.parse::<Kind>()?;
+            Err(too_long(*size))
+        }
+    }
+}
+
+fn too_long(size: u64) -> Rejection {
+    bad(format!("the body is {size} bytes long; at most {BODY_MAX_BYTES} are taken, make it shorter"))
 }
 
 fn shape(value: &Value) -> &'static str {

@@ -19,7 +19,7 @@ mod template;
 mod warehouse;
 
 pub use backoff::Delays;
-pub use body::{BODY_MAX_BYTES, Body, Rejection, parse};
+pub use body::{BODY_MAX_BYTES, Body, Rejection, Stored, parse, read};
 pub use json::read as read_json;
 pub use kind::{Kind, UnknownKind};
 pub use product::{ProductCreate, ProductUpdate};

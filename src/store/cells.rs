@@ -151,7 +151,7 @@ FROM (SELECT known.*, (SELECT min(c.id) FROM outbox c WHERE c.sku = asked AND c.
              (SELECT min(strftime('%Y-%m-%dT%H:%M:%fZ', json_extract(c.body, '$.counted_at'))) FROM outbox c
               WHERE c.sku = asked AND c.warehouse_id = known.warehouse_id
                 AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
-                AND c.kind = 'quantity.set') AS first_counted_at
+                AND c.kind = 'quantity.set' AND octet_length(c.body) <= 262144) AS first_counted_at
       FROM known) k
 LEFT JOIN product p ON p.id = k.product
 LEFT JOIN product o ON o.id = k.own
@@ -229,6 +229,7 @@ impl Write {
         let sql = "UPDATE outbox SET moves = moves + 1, (base_quantity, base_ours, base_ms) = \
                        (SELECT quantity, ours, observed_ms FROM count_base c WHERE c.id = outbox.id) \
                    WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 \
+                     AND octet_length(body) <= 262144 \
                      AND ?2 - (julianday(created_at) - 2440587.5) * 86400000 <= ?3 \
                      AND (base_ms IS NULL OR (json_type(body, '$.seen') IS NULL \
                           AND (julianday(created_at) - 2440587.5) * 86400000 - base_ms > ?3)) \

@@ -2,9 +2,10 @@
 
 use super::cells::json;
 use super::error::Doing;
-use super::text::Text;
+use super::text::{BodyText, Text, body_column};
 use super::{Store, StoreError, Write};
 use crate::model::{ExchangeId, Timestamp, WishId};
+use crate::outbox::Stored;
 use serde_json::Value;
 use sqlx::FromRow;
 
@@ -20,8 +21,8 @@ pub struct DoubtRow {
     #[sqlx(try_from = "Text")]
     pub kind: String,
     /// Its body.
-    #[sqlx(try_from = "Text")]
-    pub body: String,
+    #[sqlx(try_from = "BodyText")]
+    pub body: Stored,
     /// Where it stands.
     pub state: String,
     /// Why.
@@ -71,14 +72,17 @@ pub struct AdoptionRow {
 ///
 /// Moments are those of the boot of the newest session. What another boot sent counts from the start of the first session
 /// of this boot behind it: how long before that it was sent, only another machine's calendar says.
-pub(super) const DOUBTS: &str = "
+pub(super) const DOUBTS: &str = concat!(
+    "
 WITH newest AS (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1),
      found AS (SELECT s.id, s.boot_id = (SELECT boot_id FROM newest) AS is_same, (
                       SELECT f.started_moment FROM session f WHERE f.id > s.id
                          AND f.boot_id = (SELECT boot_id FROM newest) AND f.started_moment IS NOT NULL
                       ORDER BY f.id LIMIT 1) AS since_moment
                FROM session s)
-SELECT o.id, o.key, o.kind, o.body, o.state, o.reason, o.detail, o.exchange_id, e.sent_ms,
+SELECT o.id, o.key, o.kind, ",
+    body_column!(),
+    ", o.state, o.reason, o.detail, o.exchange_id, e.sent_ms,
        iif(s.is_same, e.sent_moment, s.since_moment) AS sent_moment,
        d.claimed,
        (SELECT coalesce(json_group_array(json_array(l.sent_ms, l.sent_moment, json(l.shown))), '[]')
@@ -94,7 +98,8 @@ LEFT JOIN delivery d ON d.wish_id = o.id
 LEFT JOIN (SELECT w.exchange_id, w.product, p.sku, p.sku_fold, w.warehouse_id, w.before, w.written
            FROM cell_write w JOIN product p ON p.id = w.product) w
        ON w.exchange_id = o.exchange_id AND w.warehouse_id = o.warehouse_id
-      AND w.sku_fold = (SELECT q.sku_fold FROM product q WHERE q.sku = o.sku)";
+      AND w.sku_fold = (SELECT q.sku_fold FROM product q WHERE q.sku = o.sku)"
+);
 
 impl Store {
     /// The wishes of every call of which at least one is in doubt.

@@ -4,8 +4,9 @@
 
 use super::cells::json;
 use super::error::Doing;
-use super::text::Text;
+use super::text::{BodyText, Text, body_column};
 use super::{Store, StoreError};
+use crate::outbox::Stored;
 use sqlx::FromRow;
 
 /// A SKU the mirror knows, out of those that differ from another only in case or blanks.
@@ -77,8 +78,8 @@ pub struct StoryWish {
     #[sqlx(try_from = "Text")]
     pub kind: String,
     /// Its body.
-    #[sqlx(try_from = "Text")]
-    pub body: String,
+    #[sqlx(try_from = "BodyText")]
+    pub body: Stored,
     /// Where it stands.
     pub state: String,
     /// Why, as a short word.
@@ -180,11 +181,14 @@ impl Store {
         spellings: &[String],
         warehouse: i64,
     ) -> Result<Vec<StoryWish>, StoreError> {
-        let sql = "SELECT o.id, o.key, o.kind, o.body, o.state, o.reason, o.detail, o.created_at, o.position, \
-                          o.base_quantity, o.base_ours, o.written, o.moved_ms, o.released_ms, o.exchange_id, \
-                          e.operation, e.sent_ms, e.ended, e.verdict \
-                   FROM outbox o LEFT JOIN exchange e ON e.id = o.exchange_id \
-                   WHERE o.sku IN (SELECT value FROM json_each(?1)) AND o.warehouse_id = ?2 ORDER BY o.id";
+        let sql = concat!(
+            "SELECT o.id, o.key, o.kind, ",
+            body_column!(),
+            ", o.state, o.reason, o.detail, o.created_at, o.position, o.base_quantity, o.base_ours, o.written, \
+               o.moved_ms, o.released_ms, o.exchange_id, e.operation, e.sent_ms, e.ended, e.verdict \
+             FROM outbox o LEFT JOIN exchange e ON e.id = o.exchange_id \
+             WHERE o.sku IN (SELECT value FROM json_each(?1)) AND o.warehouse_id = ?2 ORDER BY o.id"
+        );
         let query = sqlx::query_as(sql).bind(json(spellings)).bind(warehouse);
         query.fetch_all(&mut *self.read().await?).await.doing("read the wishes of a cell")
     }

@@ -1,10 +1,10 @@
 //! The outbox: wishes and their moves. Every move names the state it expects, so that nothing is moved twice.
 
 use super::error::Doing;
-use super::text::Text;
+use super::text::{BodyText, Text, body_column};
 use super::{Store, StoreError, Write};
 use crate::model::{ExchangeId, Timestamp, WishId};
-use crate::outbox::State;
+use crate::outbox::{State, Stored};
 use serde::Serialize;
 use sqlx::FromRow;
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ pub struct WishRow {
     #[sqlx(try_from = "Text")]
     pub kind: String,
     /// Its body as inserted.
-    #[sqlx(try_from = "Text")]
-    pub body: String,
+    #[sqlx(try_from = "BodyText")]
+    pub body: Stored,
     /// 1: an operator's; 0: bulk.
     pub priority: i64,
     /// Where it stands.
@@ -102,10 +102,14 @@ pub struct OutboxFilter {
     pub limit: u32,
 }
 
-pub(super) const COLUMNS: &str = "SELECT id, key, kind, body, priority, state, reason, detail, created_at, settled_at, \
-    base_quantity, base_ours, base_ms, position, exchange_id, written, mine, theirs, released_ms, \
-    (SELECT json_array(c.quantity, c.base_quantity, c.base_ours) FROM count_word c WHERE c.wish_id = outbox.id) AS word \
-    FROM outbox";
+pub(super) const COLUMNS: &str = concat!(
+    "SELECT id, key, kind, ",
+    body_column!(),
+    ", priority, state, reason, detail, created_at, settled_at, \
+     base_quantity, base_ours, base_ms, position, exchange_id, written, mine, theirs, released_ms, \
+     (SELECT json_array(c.quantity, c.base_quantity, c.base_ours) FROM count_word c WHERE c.wish_id = outbox.id) AS word \
+     FROM outbox"
+);
 
 impl Store {
     /// The pending wishes, operators' first, then in order.

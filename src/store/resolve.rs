@@ -132,7 +132,7 @@ impl Write {
     /// What was made is followed from now on, as if its answer had come.
     async fn made(&mut self, entry: &[DoubtRow], at: Timestamp) -> Result<(), StoreError> {
         for row in entry {
-            if let Ok(Body::ProductCreate(create)) = outbox::parse(&row.kind, &row.body) {
+            if let Ok(Body::ProductCreate(create)) = outbox::read(&row.kind, &row.body) {
                 self.learnt_sku_made(ExchangeId(row.exchange_id), &create.sku, at).await?;
             }
         }

@@ -129,7 +129,7 @@ fn whose(old: &PairRow, new: &PairRow) -> String {
 }
 
 fn inserted(wish: &StoryWish) -> Step {
-    let wanted = match outbox::parse(&wish.kind, &wish.body) {
+    let wanted = match outbox::read(&wish.kind, &wish.body) {
         Ok(Body::QuantitySet(set)) => {
             let base = match (set.counted_at, wish.base_quantity, wish.base_ours) {
                 (Some(at), _, _) if set.seen.is_none() => format!(", counted at {at}"),

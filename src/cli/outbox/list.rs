@@ -73,7 +73,7 @@ fn group(rows: &[WishRow]) -> String {
     }
     let mut table = Table::new(&["key", "kind", "cell", "detail"]);
     for row in rows {
-        let body = crate::outbox::parse(&row.kind, &row.body).ok();
+        let body = crate::outbox::read(&row.kind, &row.body).ok();
         let cell = body.as_ref().and_then(crate::outbox::Body::cell);
         let cell = cell.map(|cell| format!("{} @{}", cell.sku, cell.warehouse_id));
         table.row([row.key.clone(), row.kind.clone(), dash(cell), dash(row.detail.as_ref())]);

@@ -40,7 +40,7 @@ pub(super) fn wish(row: &WishRow) -> Value {
     value!({
         "id": row.id, "key": row.key, "kind": row.kind, "priority": row.priority, "state": row.state,
         "reason": row.reason, "detail": row.detail,
-        "body": serde_json::from_str::<Value>(&row.body).unwrap_or(Value::Null),
+        "body": row.body.text().and_then(|body| serde_json::from_str(body).ok()).unwrap_or(Value::Null),
         "created_at": row.created_at, "settled_at": row.settled_at,
         "base_quantity": row.base_quantity, "written": row.written, "exchange_id": row.exchange_id,
         "mine": row.mine, "theirs": row.theirs,
@@ -51,7 +51,7 @@ impl Story {
     async fn read(place: &Place, store: &Store, wish: WishRow) -> Result<Self, Failure> {
         let id = WishId(wish.id);
         let timeout = place.config()?.service.timeout;
-        let candidates = match outbox::parse(&wish.kind, &wish.body) {
+        let candidates = match outbox::read(&wish.kind, &wish.body) {
             Ok(Body::ShipmentCreate(ship)) if wish.state == State::InDoubt.as_str() => {
                 store.story_candidates(ship.order_id).await?
             }

@@ -370,7 +370,7 @@ impl<'a> Deliver<'a> {
 impl Wish {
     /// The wish, unless it is a quantity's or makes no sense (which the quantities' round rejects).
     fn of(row: &WishRow) -> Option<Self> {
-        let body = outbox::parse(&row.kind, &row.body).ok()?;
+        let body = outbox::read(&row.kind, &row.body).ok()?;
         let (is_urgent, is_released) = (row.priority > 0, row.released_ms.is_some());
         body.cell().is_none().then_some(Self { id: WishId(row.id), is_urgent, is_released, body })
     }

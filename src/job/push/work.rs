@@ -172,7 +172,7 @@ impl Gathered {
         for wish in wishes {
             let id = WishId(wish.id);
             self.newest = self.newest.max(id);
-            match outbox::parse(&wish.kind, &wish.body) {
+            match outbox::read(&wish.kind, &wish.body) {
                 Ok(body) => order.extend(body.cell().filter(|cell| seen.insert((*cell).clone())).cloned()),
                 Err(why) => {
                     self.rejected.push(Verdict::new(
@@ -191,7 +191,7 @@ impl Gathered {
 /// SKUs (folded) that a wish is about to make: their quantities wait for the product instead of being rejected.
 async fn awaited(store: &Store) -> Result<BTreeSet<String>, StoreError> {
     let creates = store.outbox_products_to_come().await?;
-    let body = |wish: &WishRow| outbox::parse(&wish.kind, &wish.body).ok();
+    let body = |wish: &WishRow| outbox::read(&wish.kind, &wish.body).ok();
     Ok(creates.iter().filter_map(body).filter_map(|body| body.sku().map(Sku::fold)).collect())
 }
 
@@ -199,7 +199,7 @@ async fn open_wishes(store: &Store, cells: &[Cell]) -> Result<BTreeMap<Cell, Vec
     let names: Vec<(&str, i64)> = cells.iter().map(|c| (c.sku.as_str(), c.warehouse_id.0)).collect();
     let mut open: BTreeMap<Cell, Vec<WishRow>> = BTreeMap::new();
     for wish in store.outbox_open_of(&names).await? {
-        let body = outbox::parse(&wish.kind, &wish.body).ok();
+        let body = outbox::read(&wish.kind, &wish.body).ok();
         if let Some(cell) = body.as_ref().and_then(Body::cell) {
             open.entry(cell.clone()).or_default().push(wish);
         }
@@ -304,7 +304,7 @@ impl<'a> Look<'a> {
 
     fn wish(&self, wish: &WishRow, row: &CellRow) -> Option<CellWish> {
         let created_at = created_at(wish, self.now);
-        let change = match outbox::parse(&wish.kind, &wish.body).ok()? {
+        let change = match outbox::read(&wish.kind, &wish.body).ok()? {
             Body::QuantitySet(set) => {
                 let mark = CountMark { id: WishId(wish.id), created_at, counted_at: set.counted_at };
                 let base = match set.counted_at {

@@ -204,7 +204,7 @@ fn lost() -> Settlement<Option<i64>> {
 
 fn what(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Option<What> {
     let claimed = row.claimed.as_deref().unwrap_or("null");
-    Some(match outbox::parse(&row.kind, &row.body).ok()? {
+    Some(match outbox::read(&row.kind, &row.body).ok()? {
         Body::QuantitySet(_) | Body::QuantityAdjust(_) => cell(row, entries)?,
         Body::ShipmentCreate(wish) => {
             What::Shipment { order: wish.order_id, claimed: serde_json::from_str(claimed).ok()? }

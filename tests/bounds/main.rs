@@ -1,0 +1,74 @@
+//! Bounds of the program as it is installed: memory, files beside the database, what reaches a terminal.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
+
+mod memory;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use support::World;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
+
+/// The program with this configuration.
+pub fn program(config: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+    command.arg("--config").arg(config).stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+/// Runs a command of the program to its end.
+pub async fn tallyd(config: &Path, args: &[&str]) -> Output {
+    program(config).args(args).output().await.unwrap()
+}
+
+/// Writes the world's configuration beside its database.
+pub fn configured(world: &World, more: &str) -> PathBuf {
+    let config = world.path.with_file_name("tallyd.toml");
+    std::fs::write(&config, world.toml(more)).unwrap();
+    config
+}
+
+/// The program at work as its own process, with its log.
+pub struct Running {
+    child: Child,
+    log: Lines<BufReader<ChildStderr>>,
+}
+
+impl Running {
+    pub fn start(config: &Path) -> Self {
+        let mut child = program(config).arg("run").stderr(Stdio::piped()).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap()).lines();
+        Self { child, log }
+    }
+
+    /// The next line of the log with this event; the end of the log before it is a failure.
+    pub async fn until(&mut self, event: &str) -> String {
+        let mut before = Vec::new();
+        while let Some(line) = self.log.next_line().await.unwrap() {
+            if line.contains(&format!("\"event\":\"{event}\"")) {
+                return line;
+            }
+            before.push(line);
+        }
+        panic!("the log ended before {event}: {before:#?}")
+    }
+
+    /// The most memory the process ever had, in MiB.
+    pub fn peak_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    }
+
+    /// Stops it in good order; its exit code.
+    pub async fn stop(mut self) -> Option<i32> {
+        let pid = self.child.id().unwrap().to_string();
+        assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        // A full pipe would hold up the end.
+        while self.log.next_line().await.unwrap().is_some() {}
+        self.child.wait().await.unwrap().code()
+    }
+}
