@@ -11,8 +11,10 @@
 //! Rooms below `daemon` use the names and the macros of tracing; only `cli` calls [`init`], and keeps what it
 //! returns, for reloads. It also says what stderr is: nothing here reads the environment or a clock.
 
+mod plain;
 mod repeats;
 
+pub use plain::{plain, plain_json, plain_lines};
 pub use repeats::Elapsed;
 
 use repeats::Repeats;
@@ -179,7 +181,8 @@ where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let layer = fmt::layer().with_writer(writer);
-    let layer = layer.with_ansi(stderr == Stderr::Terminal && format == Format::Text);
+    let has_colours = stderr == Stderr::Terminal && format == Format::Text;
+    let layer = layer.with_ansi(has_colours);
     let repeats = Repeats::new(elapsed);
     match format {
         Format::Json => {
@@ -187,7 +190,7 @@ where
             layer.json().event_format(Line { shape, format, stderr, repeats }).boxed()
         }
         Format::Text => {
-            let shape = format::format().with_target(false);
+            let shape = format::format().with_target(false).with_ansi(has_colours);
             layer.event_format(Line { shape, format, stderr, repeats }).boxed()
         }
     }
@@ -217,14 +220,18 @@ where
         if self.stderr == Stderr::Journal {
             write!(writer, "<{}>", priority(*event.metadata().level()))?;
         }
-        if left_out == 0 {
-            return self.shape.format_event(context, writer, event);
-        }
         let mut line = String::new();
         self.shape.format_event(context, Writer::new(&mut line), event)?;
-        match (self.format, line.trim_end().strip_suffix('}')) {
+        // Text of others must not act on the terminal of whoever reads the log, nor begin a line of its own.
+        let line = match (self.format, writer.has_ansi_escapes()) {
+            (Format::Json, _) => plain::plain_json(line.trim_end()),
+            (Format::Text, true) => plain::plain_coloured(line.trim_end()).into(),
+            (Format::Text, false) => plain::plain(line.trim_end()),
+        };
+        match (self.format, line.strip_suffix('}')) {
+            (_, _) if left_out == 0 => writeln!(writer, "{line}"),
             (Format::Json, Some(open)) => writeln!(writer, "{open},\"left_out\":{left_out}}}"),
-            (_, _) => writeln!(writer, "{} ({left_out} more like it were left out)", line.trim_end()),
+            (_, _) => writeln!(writer, "{line} ({left_out} more like it were left out)"),
         }
     }
 }
@@ -327,6 +334,34 @@ mod tests {
             let heads: Vec<&str> = text.lines().map(|line| &line[..3]).collect();
             assert_eq!(heads, ["<3>", "<4>", "<6>", "<7>"], "{text}");
             assert!(!written(format, "debug", log).contains("<3>"));
+        }
+    }
+
+    #[test]
+    fn text_of_others_cannot_act_on_the_terminal_nor_begin_a_line() {
+        let evil = "A\u{1b}[2J\u{9b}2J\u{7}\r\nFORGED \u{202e}\u{2066}\u{200b}\u{2028}B";
+        let log = || {
+            let span = tracing::info_span!("run", job = %evil, of = evil);
+            span.in_scope(|| tracing::warn!(key = %evil, text = evil, debug = ?evil, "{evil}"));
+        };
+        for stderr in [Stderr::Terminal, Stderr::Journal, Stderr::Other] {
+            for format in [Format::Text, Format::Json] {
+                let text = written_to(stderr, || std::time::Duration::ZERO, format, "info", log);
+                let text = text.trim_end();
+                assert!(!text.contains('\n'), "{stderr:?} {format:?}: {text:?}");
+                let is_coloured = stderr == Stderr::Terminal && format == Format::Text;
+                let mut rest = text.to_owned();
+                for colour in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[3m", "\u{1b}[33m"] {
+                    assert!(is_coloured || !text.contains(colour));
+                    rest = rest.replace(colour, "");
+                }
+                assert_eq!(plain(&rest), rest, "{stderr:?} {format:?}");
+                if format == Format::Json {
+                    let json = text.trim_start_matches("<4>");
+                    let value: serde_json::Value = serde_json::from_str(json).unwrap();
+                    assert_eq!((&value["message"], &value["key"]), (&evil.into(), &evil.into()));
+                }
+            }
         }
     }
 

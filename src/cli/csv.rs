@@ -6,6 +6,7 @@
 //! again changes nothing, and tomorrow's file of the same name is all new wishes, also where a line reads as yesterday's.
 
 use super::Failure;
+use super::print::plain;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::Path;
@@ -76,13 +77,17 @@ pub(super) fn import<T>(
     match take(&name, &bytes, columns, partial, read) {
         Ok(taken) => Ok(taken),
         Err(Refused::File(why)) => Err(unreadable(why)),
-        Err(Refused::Lines(problems)) => Err(Failure::failed(format!(
-            "cannot import {}:\n  {}\n{} bad line(s), so nothing was taken; mend them, or take the others with \
-             --partial and hand in the mended lines in a file of their own",
-            path.display(),
-            problems.join("\n  "),
-            problems.len(),
-        ))),
+        Err(Refused::Lines(problems)) => {
+            let lines: Vec<_> = problems.iter().map(|problem| plain(problem)).collect();
+            let message = format!(
+                "cannot import {}:\n  {}\n{} bad line(s), so nothing was taken; mend them, or take the others with \
+                 --partial and hand in the mended lines in a file of their own",
+                plain(&path.display().to_string()),
+                lines.join("\n  "),
+                lines.len(),
+            );
+            Err(Failure::lines(message, 1))
+        }
     }
 }
 
@@ -117,7 +122,7 @@ pub fn take<T>(
 /// Says below `text` what of a file was not taken.
 pub(super) fn tell(text: &mut String, notes: &[String]) {
     for note in notes {
-        text.push_str(note);
+        text.push_str(&plain(note));
         text.push('\n');
     }
 }

@@ -190,7 +190,7 @@ fn configure(folder: &Folder, sandbox: &Sandbox) -> Result<Config, Failure> {
         unbuilt_off(),
     );
     let file = folder.write("tallyd.toml", &text)?;
-    Config::load(&file, []).map_err(|error| Failure::failed(error.to_string()))
+    Config::load(&file, []).map_err(|error| Failure::lines(error.to_string(), 1))
 }
 
 /// Switches off what this version does not do yet, so that nothing warns of it.

@@ -7,7 +7,7 @@ mod story;
 
 use self::story::{Step, Story};
 use super::place::Place;
-use super::print::json;
+use super::print::{json, plain};
 use super::{Answer, Failure, Reading};
 use crate::daemon::preview;
 use crate::job::Preview;
@@ -62,7 +62,7 @@ pub(super) async fn explain(place: &Place, args: Explain) -> Result<Answer, Fail
         return Ok(json(&all).into());
     }
     let mut text: String =
-        subject.remark.iter().map(|remark| format!("{}: {remark}\n\n", subject.sku)).collect();
+        subject.remark.iter().map(|remark| format!("{}: {remark}\n\n", plain(&subject.sku))).collect();
     let cells: Vec<String> = told.iter().map(|told| told.text(&subject.sku)).collect();
     text.push_str(&cells.join("\n"));
     Ok(text.into())
@@ -154,20 +154,20 @@ impl Told {
     fn text(&self, sku: &str) -> String {
         let cell = &self.cell;
         let name = cell.warehouse_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-        let mut text = format!("{sku} in warehouse {}{name}\n", cell.warehouse_id);
+        let mut text = format!("{} in warehouse {}{}\n", plain(sku), cell.warehouse_id, plain(&name));
         if self.earlier > 0 {
             text.push_str(&format!("  {} earlier steps\n", self.earlier));
         }
         for step in &self.steps {
             let position = step.position.map(|position| format!("#{position}")).unwrap_or_default();
-            text.push_str(&format!("  {}  {position:<8}  {}\n", Timestamp(step.at_ms), step.text));
+            text.push_str(&format!("  {}  {position:<8}  {}\n", Timestamp(step.at_ms), plain(&step.text)));
         }
         text.push_str(&format!("  now: {}\n", now(cell)));
         if self.next.is_empty() {
             text.push_str("  next: nothing waits\n");
         }
         for next in &self.next {
-            text.push_str(&format!("  next: {next}\n"));
+            text.push_str(&format!("  next: {}\n", plain(next)));
         }
         text
     }

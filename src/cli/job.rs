@@ -1,7 +1,7 @@
 //! `job`: the journal of runs.
 
 use super::place::Place;
-use super::print::{Table, dash, json};
+use super::print::{Table, dash, json, plain};
 use super::{Answer, Failure, Reading};
 use crate::daemon::run_job;
 use crate::job::{Input, is_built};
@@ -103,7 +103,7 @@ async fn run_now(place: &Place, args: &Run) -> Result<Answer, Failure> {
     let input = input.map_err(|error| Failure::usage(error.to_string()))?.unwrap_or_default();
     let done = run_job(place.config()?, Arc::new(place.clock()), kind, &input).await?;
     Ok(Answer {
-        text: format!("{kind}: {}: {}\n", done.outcome, done.summary),
+        text: format!("{kind}: {}: {}\n", done.outcome, plain(&done.summary)),
         code: u8::from(!done.is_good),
     })
 }
@@ -129,8 +129,8 @@ async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
         row.outcome,
         Timestamp(row.started_ms),
         dash(row.ended_ms.map(Timestamp)),
-        row.input.as_ref().map_or_else(String::new, |input| format!("on {input}\n")),
-        row.summary.as_deref().unwrap_or("no summary"),
+        row.input.as_ref().map_or_else(String::new, |input| format!("on {}\n", plain(input))),
+        plain(row.summary.as_deref().unwrap_or("no summary")),
     );
     let mut table =
         Table::new(&["exchange", "operation", "lane", "sent", "ms", "verdict", "status", "message"]);

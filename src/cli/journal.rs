@@ -3,7 +3,7 @@
 //! No key is ever in it: headers do not enter the journal. What other people wrote at the service is shown as it came.
 
 use super::place::Place;
-use super::print::{self, Table, dash, json};
+use super::print::{self, Table, dash, json, plain};
 use super::replay::{fold, remove};
 use super::{Answer, Failure, Reading};
 use crate::job::{self, Meant, Replay, Retention};
@@ -95,8 +95,10 @@ async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
     let mut text = String::new();
     for (name, field) in all.as_object().into_iter().flatten().filter(|(_, field)| !field.is_null()) {
         match field {
-            Value::String(field) => text.push_str(&format!("{name:<12} {field}\n")),
-            Value::Array(_) | Value::Object(_) => text.push_str(&format!("{name}:\n{field:#}\n")),
+            Value::String(field) => text.push_str(&format!("{name:<12} {}\n", plain(field))),
+            Value::Array(_) | Value::Object(_) => {
+                text.push_str(&format!("{name}:\n{}\n", print::value(field)))
+            }
             other => text.push_str(&format!("{name:<12} {other}\n")),
         }
     }
@@ -142,7 +144,8 @@ async fn export(place: &Place, args: &Export) -> Result<Answer, Failure> {
     let mut at = Position(args.after);
     while at < end {
         let to = Position(at.0.saturating_add(STEP).min(end.0));
-        let lines: String = entries(&store, at, to).await?.iter().map(|entry| format!("{entry}\n")).collect();
+        let lines: String =
+            entries(&store, at, to).await?.iter().map(|entry| print::line(entry) + "\n").collect();
         print::out(&lines);
         at = to;
     }
@@ -245,7 +248,8 @@ fn text(changed: &[Compared]) -> String {
     let mut text = String::new();
     for compared in changed {
         for row in &compared.differences {
-            text.push_str(&format!("{} {}: {} → {}\n", compared.table, row.key, row.before, row.after));
+            let change = format!("{} {}: {} → {}", compared.table, row.key, row.before, row.after);
+            text.push_str(&format!("{}\n", plain(&change)));
         }
     }
     if text.is_empty() { "no fact changed\n".into() } else { text }

@@ -161,13 +161,23 @@ struct Failure {
 
 impl Failure {
     /// It failed: exit code 1.
-    fn failed(message: impl Into<String>) -> Self {
-        Self { message: message.into(), code: 1 }
+    fn failed(message: impl AsRef<str>) -> Self {
+        Self::new(message, 1)
     }
 
     /// Wrong usage or configuration: exit code 2.
-    fn usage(message: impl Into<String>) -> Self {
-        Self { message: message.into(), code: 2 }
+    fn usage(message: impl AsRef<str>) -> Self {
+        Self::new(message, 2)
+    }
+
+    /// A message of one line: text of others in it cannot begin another.
+    fn new(message: impl AsRef<str>, code: u8) -> Self {
+        Self { message: print::plain(message.as_ref()).into_owned(), code }
+    }
+
+    /// A message of several lines, in which no text of others stands but what [`print::plain`] made of it.
+    fn lines(message: impl Into<String>, code: u8) -> Self {
+        Self { message: message.into(), code }
     }
 }
 

@@ -8,6 +8,7 @@ mod show;
 mod word;
 
 use super::place::Place;
+use super::print::plain;
 use super::{Answer, Failure, Reading};
 use crate::model::Clock;
 use crate::store::Durability;
@@ -78,7 +79,7 @@ async fn release(place: &Place, keys: &[String]) -> Result<Answer, Failure> {
     write.commit().await?;
     let mut text = String::new();
     for trip in trips.iter().filter(|_| keys.is_empty()) {
-        text.push_str(&format!("trip {}: {} ({} wish(es))\n", trip.id, trip.what, trip.held));
+        text.push_str(&format!("trip {}: {} ({} wish(es))\n", trip.id, plain(&trip.what), trip.held));
     }
     text.push_str(&format!(
         "{released} wish(es) released; they are read again and merged before they are sent\n"

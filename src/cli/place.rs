@@ -35,7 +35,7 @@ impl Place {
     /// The configuration in force.
     pub(super) fn config(&self) -> Result<Config, Failure> {
         let file = self.config_file()?;
-        Config::load(&file, std::env::vars()).map_err(|error| Failure::usage(error.to_string()))
+        Config::load(&file, std::env::vars()).map_err(|error| Failure::lines(error.to_string(), 2))
     }
 
     /// The database, beside whoever holds its lock.

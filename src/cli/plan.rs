@@ -3,7 +3,7 @@
 //! In JSON a request's `body` is a text: the exact bytes, which a parsed form would not show.
 
 use super::place::Place;
-use super::print::json;
+use super::print::{json, line, plain};
 use super::{Answer, Failure, Reading};
 use crate::daemon::preview;
 use crate::job::{Planned, Preview};
@@ -58,17 +58,17 @@ fn shown(plan: &Preview) -> Value {
 fn text(plan: &Preview) -> String {
     let mut text = String::new();
     for cell in &plan.reads {
-        text.push_str(&format!("read first: {cell}\n"));
+        text.push_str(&format!("read first: {}\n", plain(&cell.to_string())));
     }
     for (id, how) in &plan.without_call {
-        text.push_str(&format!("wish {}: {how}\n", key(plan, *id)));
+        text.push_str(&format!("wish {}: {}\n", plain(key(plan, *id)), plain(how)));
     }
     for planned in &plan.requests {
         let look = if is_look(planned) { "look: " } else { "" };
         let (method, target) = (planned.request.operation.method(), planned.request.target());
-        text.push_str(&format!("{look}{method} {target}\n"));
+        text.push_str(&format!("{look}{method} {}\n", plain(&target)));
         if let Some(body) = body(planned) {
-            text.push_str(&format!("{body}\n"));
+            text.push_str(&format!("{}\n", line(&body)));
         }
     }
     if text.is_empty() {

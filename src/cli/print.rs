@@ -1,10 +1,16 @@
 //! What commands print: columns for people, JSON for programs. The only place that writes to standard output.
 
+pub(super) use crate::telemetry::plain;
+
+use crate::telemetry::{plain_json, plain_lines};
 use serde::Serialize;
+use serde_json::Value;
 use std::io::{self, Write};
 
-/// Writes lines to standard output. A reader that went away (`tallyd stock | head`) is no failure.
+/// Writes lines to standard output. A reader that went away (`tallyd stock | head`) is no failure. Text of others cannot
+/// act on the terminal; where it stands in a line of its own, [`plain`] keeps it there.
 pub(super) fn out(text: &str) {
+    let text = &*plain_lines(text);
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| {
         if text.ends_with('\n') || text.is_empty() { Ok(()) } else { stdout.write_all(b"\n") }
@@ -15,15 +21,26 @@ pub(super) fn out(text: &str) {
 
 /// Writes a line to standard error.
 pub(super) fn complain(text: &str) {
-    drop(writeln!(io::stderr().lock(), "{text}"));
+    drop(writeln!(io::stderr().lock(), "{}", plain_lines(text)));
 }
 
 /// A value as indented JSON.
 pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> String {
-    let mut text =
+    let text =
         serde_json::to_string_pretty(value).expect("our own values have text keys, which JSON can write");
+    let mut text = plain_json(&text).into_owned();
     text.push('\n');
     text
+}
+
+/// A value as JSON within other text: indented where it has an inside, for people to read.
+pub(super) fn value(value: &Value) -> String {
+    plain_json(&format!("{value:#}")).into_owned()
+}
+
+/// JSON in one line.
+pub(super) fn line(json: &impl std::fmt::Display) -> String {
+    plain_json(&json.to_string()).into_owned()
 }
 
 /// Columns of text under a heading; numbers stand to the right.
@@ -42,7 +59,7 @@ impl Table {
         I: IntoIterator<Item = S>,
         S: Into<String>,
     {
-        self.rows.push(cells.into_iter().map(|cell| plain(&cell.into())).collect());
+        self.rows.push(cells.into_iter().map(|cell| plain(&cell.into()).into_owned()).collect());
     }
 
     /// The table as text; `nothing` where it has no row.
@@ -54,7 +71,7 @@ impl Table {
         let mut text = String::new();
         let head: Vec<String> = self.head.iter().map(ToString::to_string).collect();
         for row in std::iter::once(&head).chain(&self.rows) {
-            text.push_str(line(row, &widths).trim_end());
+            text.push_str(columns(row, &widths).trim_end());
             text.push('\n');
         }
         text
@@ -66,12 +83,7 @@ impl Table {
     }
 }
 
-/// Text of others (a warehouse's name, a message of the service) must not move the cursor of whoever reads it.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-fn line(row: &[String], widths: &[usize]) -> String {
+fn columns(row: &[String], widths: &[usize]) -> String {
     let mut text = String::new();
     for (cell, width) in row.iter().zip(widths) {
         let blanks = " ".repeat(width - cell.chars().count().min(*width));

@@ -5,7 +5,7 @@
 
 use super::create::{self, FromFile};
 use super::place::Place;
-use super::print::{Table, complain, dash, json};
+use super::print::{Table, complain, dash, json, plain};
 use super::{Answer, Failure, Reading};
 use crate::client::wire::ProductKey;
 use crate::daemon::{self, AskError};
@@ -74,7 +74,7 @@ async fn find(place: &Place, args: &Find) -> Result<Answer, Failure> {
     let rows = match asked {
         Ok(found) => store.product_list(&found).await?,
         Err(error @ AskError::Silent) => {
-            complain(&format!("tallyd: {error}; this is what the mirror knows"));
+            complain(&format!("tallyd: {}; this is what the mirror knows", plain(&error.to_string())));
             match by {
                 ProductKey::Sku => store.product_list(ids).await?,
                 ProductKey::Upc => store.product_list_by_upc(ids).await?,
@@ -88,7 +88,7 @@ async fn find(place: &Place, args: &Find) -> Result<Answer, Failure> {
     let mut text = products_text(&rows);
     let is_there = |id: &String| rows.iter().any(|row| row.answers_to(id));
     for id in ids.iter().filter(|id| !is_there(id)) {
-        text.push_str(&format!("not found: {id}\n"));
+        text.push_str(&format!("not found: {}\n", plain(id)));
     }
     Ok(text.into())
 }

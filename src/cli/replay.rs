@@ -1,7 +1,7 @@
 //! `replay`: the journal folded into a fresh mirror, offline; equal to the live one row for row, or exit 3.
 
 use super::place::Place;
-use super::print::{Table, json};
+use super::print::{Table, json, plain};
 use super::progress::Progress;
 use super::{Answer, Failure, Reading};
 use crate::job::{JobError, Replay as Folding, Replayed};
@@ -96,10 +96,9 @@ fn text(file: &str, replayed: &Replayed) -> String {
     let mut text = table.render("no facts");
     for compared in replayed.tables.iter().filter(|compared| !compared.is_equal()) {
         for row in compared.differences.iter().take(SHOWN) {
-            text.push_str(&format!(
-                "{} {}: live {}, replayed {}\n",
-                compared.table, row.key, row.before, row.after
-            ));
+            let differs =
+                format!("{} {}: live {}, replayed {}", compared.table, row.key, row.before, row.after);
+            text.push_str(&format!("{}\n", plain(&differs)));
         }
         let more = compared.differences.len().saturating_sub(SHOWN);
         if more > 0 {

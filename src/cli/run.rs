@@ -31,7 +31,7 @@ impl From<StartError> for Failure {
             | StartError::Schedule(_)
             | StartError::Unproved(_) => 1,
         };
-        Self { message: error.to_string(), code }
+        Self::new(error.to_string(), code)
     }
 }
 

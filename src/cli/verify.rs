@@ -1,7 +1,7 @@
 //! `verify`: compares mirror and service within some calls and writes no fact; exit 3 on a difference nothing explains.
 
 use super::place::Place;
-use super::print::{Table, age, dash, json};
+use super::print::{Table, age, dash, json, plain};
 use super::{Answer, Failure, Reading};
 use crate::daemon;
 use crate::job::{VERIFY_CALLS, Verified};
@@ -46,7 +46,7 @@ fn text(verified: &Verified, unexplained: usize) -> String {
         ages[0], ages[1]
     ));
     if let Some(why) = &verified.trouble {
-        text.push_str(&format!("not all was compared: {why}\n"));
+        text.push_str(&format!("not all was compared: {}\n", plain(why)));
     }
     if drift.is_empty() {
         return text;

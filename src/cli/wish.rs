@@ -1,6 +1,7 @@
 //! Wishes of the command line: validated as the daemon would, then put into the outbox.
 
 use super::place::Place;
+use super::print::plain;
 use super::{Answer, Failure, csv};
 use crate::outbox;
 use crate::store::Durability;
@@ -56,7 +57,7 @@ pub(super) async fn insert(place: &Place, wishes: &[Wish], notes: &[String]) -> 
     write.commit().await?;
     let known = wishes.len() as u64 - new;
     let mut text = match wishes {
-        [only] if new == 1 => format!("wish {} stands in the outbox\n", only.key),
+        [only] if new == 1 => format!("wish {} stands in the outbox\n", plain(&only.key)),
         _ => format!("{new} wish(es) stand in the outbox, {known} were known by their keys\n"),
     };
     csv::tell(&mut text, notes);

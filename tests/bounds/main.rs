@@ -5,6 +5,7 @@
 mod memory;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -38,6 +39,7 @@ pub struct Running {
 }
 
 impl Running {
+    /// Starts it.
     pub fn start(config: &Path) -> Self {
         let mut child = program(config).arg("run").stderr(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(child.stderr.take().unwrap()).lines();

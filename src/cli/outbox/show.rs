@@ -3,7 +3,7 @@
 
 use crate::cli::job::exchange;
 use crate::cli::place::Place;
-use crate::cli::print::{Table, dash, json};
+use crate::cli::print::{Table, dash, json, line, plain};
 use crate::cli::{Answer, Failure, Reading};
 use crate::job::settle_wait;
 use crate::model::{Clock, Timestamp, WishId};
@@ -103,12 +103,12 @@ impl Story {
         for (name, field) in head.as_object().into_iter().flatten() {
             match field {
                 Value::Null => {}
-                Value::String(field) => text.push_str(&format!("{name:<14} {field}\n")),
-                other => text.push_str(&format!("{name:<14} {other}\n")),
+                Value::String(field) => text.push_str(&format!("{name:<14} {}\n", plain(field))),
+                other => text.push_str(&format!("{name:<14} {}\n", line(other))),
             }
         }
         if let Some(what) = self.what_to_do() {
-            text.push_str(&format!("{:<14} {what}\n", "what to do"));
+            text.push_str(&format!("{:<14} {}\n", "what to do", plain(&what)));
         }
         text.push_str(&self.moves_text());
         text.push_str(&self.exchanges_text());
@@ -161,19 +161,20 @@ impl Story {
         if let Some(target) = sent.written.filter(|_| sent.product.is_some()) {
             text.push_str(&format!("the cell held {}, and {target} was sent\n", dash(sent.before)));
         } else if let claimed @ (Value::Object(_) | Value::Array(_)) = &self.evidence["claimed"] {
-            text.push_str(&format!("sent with {claimed}\n"));
+            text.push_str(&format!("sent with {}\n", line(claimed)));
         }
         for look in self.evidence["looks"].as_array().into_iter().flatten() {
             let at = look["at"].as_str().unwrap_or_default();
-            text.push_str(&format!("{at}, exchange {}, showed {}\n", look["exchange_id"], look["shown"]));
+            let shown = line(&look["shown"]);
+            text.push_str(&format!("{at}, exchange {}, showed {shown}\n", look["exchange_id"]));
         }
         if let Some((what, _)) = &self.waits {
             let at = self.next_look().map_or_else(String::new, |at| format!(", at {at}"));
-            text.push_str(&format!("settle waits for {what}{at}\n"));
+            text.push_str(&format!("settle waits for {}{at}\n", plain(what)));
         }
         for row in &self.candidates {
             let fits = self.fit(row).map_or_else(|why| format!("is not it: {why}"), |()| "fits".into());
-            text.push_str(&format!("shipment {} {fits}\n", row.shipment_id));
+            text.push_str(&format!("shipment {} {}\n", row.shipment_id, plain(&fits)));
         }
         if self.wish.state == State::InDoubt.as_str() && self.is_shipment() && self.candidates.is_empty() {
             text.push_str("no shipment of the order is known here; its page at the service lists them\n");

@@ -3,6 +3,7 @@
 //! A word that makes no sense changes nothing, exits 1 and is answered with the command that makes sense.
 
 use crate::cli::place::Place;
+use crate::cli::print::plain;
 use crate::cli::{Answer, Failure};
 use crate::model::{Clock, Quantity, ShipmentId};
 use crate::outbox::Resolution;
@@ -68,7 +69,7 @@ pub(super) async fn resolve(place: &Place, args: &Resolve) -> Result<Answer, Fai
     match write.outbox_resolve(&args.key, word, max_base_age, place.clock().now()).await? {
         Ok(done) => {
             write.commit().await?;
-            let line = |key: &String| format!("{key}: {}; {}\n", done.state, done.next);
+            let line = |key: &String| format!("{}: {}; {}\n", plain(key), done.state, plain(&done.next));
             Ok(done.keys.iter().map(line).collect::<String>().into())
         }
         Err(why) => Err(Failure::failed(format!("{}: not resolved: {why}", args.key))),
@@ -110,10 +111,11 @@ struct Answers(Answer);
 
 impl Answers {
     fn add(&mut self, key: &str, done: &str, refused: &str, said: Result<(), String>) {
+        let key = plain(key);
         match said {
             Ok(()) => self.0.text.push_str(&format!("{key}: {done}\n")),
             Err(why) => {
-                self.0.text.push_str(&format!("{key}: {refused}: {why}\n"));
+                self.0.text.push_str(&format!("{key}: {refused}: {}\n", plain(&why)));
                 self.0.code = 1;
             }
         }

@@ -1,0 +1,108 @@
+//! Text of others on a terminal: what a warehouse, a key or a message of the service is called must not move the cursor,
+//! clear the screen, turn the direction of writing or be invisible.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Characters that act on a terminal or cannot be seen: controls (C0, DEL, C1), line and paragraph separators, and what
+/// steers direction, joining or annotation.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn masked(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let is_bad = |c: char| is_unsafe(c) && !is_kept(c);
+    if !text.contains(is_bad) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|c| if is_bad(c) { char::REPLACEMENT_CHARACTER } else { c }).collect())
+}
+
+/// The text as one line: every unsafe character is U+FFFD, line feeds and tabs too.
+pub fn plain(text: &str) -> Cow<'_, str> {
+    masked(text, |_| false)
+}
+
+/// The same for text with a layout of its own: line feeds and tabs stay.
+pub fn plain_lines(text: &str) -> Cow<'_, str> {
+    masked(text, |c| matches!(c, '\n' | '\t'))
+}
+
+/// The colours that the log's library writes; text of others may hold them and does no harm with them.
+const COLOURS: [&str; 9] = [
+    "\u{1b}[0m",
+    "\u{1b}[1m",
+    "\u{1b}[2m",
+    "\u{1b}[3m",
+    "\u{1b}[31m",
+    "\u{1b}[32m",
+    "\u{1b}[33m",
+    "\u{1b}[34m",
+    "\u{1b}[35m",
+];
+
+/// The same for a line of a log that has colours: they stay, and no other sequence of a terminal does.
+pub(super) fn plain_coloured(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let mut line = parts.next().map(plain).unwrap_or_default().into_owned();
+    for part in parts {
+        let is_colour = COLOURS.iter().any(|colour| part.starts_with(colour.trim_start_matches('\u{1b}')));
+        line.push(if is_colour { '\u{1b}' } else { char::REPLACEMENT_CHARACTER });
+        line.push_str(&plain(part));
+    }
+    line
+}
+
+/// JSON that means the same, with unsafe characters as escapes. Such a character stands only within a text, so that the
+/// escape may take its place; C0 controls are escaped in JSON already, and the layout keeps its line feeds.
+pub fn plain_json(json: &str) -> Cow<'_, str> {
+    let is_bad = |c: char| is_unsafe(c) && !c.is_ascii_control() || c == '\u{7f}';
+    if !json.contains(is_bad) {
+        return Cow::Borrowed(json);
+    }
+    let mut text = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if is_bad(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing into a text cannot fail.
+                let _ = write!(text, "\\u{unit:04x}");
+            }
+        } else {
+            text.push(c);
+        }
+    }
+    Cow::Owned(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A character of each range, and of its ends.
+    const UNSAFE: &str = "\0\u{1}\t\n\r\u{1b}\u{1f}\u{7f}\u{80}\u{9b}\u{9f}\u{ad}\u{61c}\u{180e}\u{200b}\u{200f}\u{2028}\u{202a}\
+                          \u{202e}\u{2060}\u{2066}\u{2069}\u{206f}\u{feff}\u{fff9}\u{e0000}\u{e007f}";
+
+    #[test]
+    fn each_unsafe_character_is_masked_and_others_stay() {
+        for c in UNSAFE.chars() {
+            assert_eq!(plain(&format!("a{c}b")), "a\u{fffd}b", "{:x}", u32::from(c));
+        }
+        let fine = "Lager „Süd“ 東京 – ½ × 3 المستودع 📦 a\u{301}\u{a0}";
+        assert_eq!((plain(fine), plain_json(fine)), (fine.into(), fine.into()));
+        assert_eq!(plain_lines("a\tb\n\u{1b}c"), "a\tb\n\u{fffd}c");
+        assert_eq!(plain_coloured("\u{1b}[2mA\u{1b}[2J\r\u{202e}"), "\u{1b}[2mA\u{fffd}[2J\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn escaped_json_means_the_same() {
+        let value = serde_json::json!({ UNSAFE: [UNSAFE, 1] });
+        for json in [value.to_string(), format!("{value:#}")] {
+            let escaped = plain_json(&json);
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), value);
+            assert_eq!(plain_lines(&escaped), escaped, "nothing is left to mask");
+        }
+    }
+}
