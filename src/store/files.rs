@@ -8,10 +8,31 @@
 use std::fs::{OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Read and written by owner and group, by nobody else.
 const MODE: u32 = 0o660;
+
+/// The file behind symbolic links, whether it is there yet or not. SQLite follows them too, and keeps its log beside the
+/// file it comes to: lock, position and watch go by the same name, so that two paths to one database are one database.
+pub(super) fn real(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    // As many links as Linux follows; a longer chain is opened by nobody.
+    for _ in 0..40 {
+        if let Ok(real) = path.canonicalize() {
+            return real;
+        }
+        match std::fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => break,
+        }
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (folder.canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        (_, _) => path,
+    }
+}
 
 /// Makes an empty file for the group, unless it is there.
 pub(super) fn create_for_group(path: &Path) -> io::Result<()> {

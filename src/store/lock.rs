@@ -41,7 +41,7 @@ pub enum LockError {
 impl Lock {
     /// Takes the lock of a database, or says at once that somebody else has it.
     pub fn take(database: &Path) -> Result<Self, LockError> {
-        let mut name = database.as_os_str().to_owned();
+        let mut name = super::files::real(database).into_os_string();
         name.push(".lock");
         let path = PathBuf::from(name);
         let file = super::files::create_for_group(&path)
@@ -67,5 +67,29 @@ mod tests {
         assert!(matches!(Lock::take(&database), Err(LockError::Held { .. })));
         drop(held);
         Lock::take(&database).unwrap();
+    }
+
+    #[test]
+    fn every_path_to_a_database_has_the_same_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::create_dir(path("real")).unwrap();
+        std::os::unix::fs::symlink("real", path("folder")).unwrap();
+        std::os::unix::fs::symlink("real/t.db", path("link")).unwrap();
+        std::os::unix::fs::symlink(path("link"), path("link-to-link")).unwrap();
+        for is_there in [false, true] {
+            if is_there {
+                std::fs::write(path("real/t.db"), "").unwrap();
+            }
+            for name in ["real/t.db", "folder/t.db", "link", "link-to-link", "real/../real/t.db"] {
+                let _held = Lock::take(&path(name)).unwrap();
+                for other in ["real/t.db", "folder/t.db", "link", "link-to-link"] {
+                    let second = Lock::take(&path(other));
+                    assert!(matches!(second, Err(LockError::Held { .. })), "{name}, {other}, {is_there}");
+                }
+            }
+        }
+        std::os::unix::fs::symlink("circle", path("circle")).unwrap();
+        assert!(Lock::take(&path("circle")).is_ok(), "a lock beside what nobody can open harms nobody");
     }
 }

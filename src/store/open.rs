@@ -57,6 +57,7 @@ impl Store {
 
     /// The same, opened otherwise.
     pub async fn open_as(path: &Path, _lock: &Lock, opening: Opening) -> Result<Self, StoreError> {
+        let path = &super::files::real(path);
         let made = super::files::create_for_group(path);
         made.map_err(|error| StoreError::Open { path: path.to_owned(), source: error.into() })?;
         let store = Self::connect(path, true, opening).await?;
@@ -69,6 +70,7 @@ impl Store {
         if !path.exists() {
             return Err(StoreError::Missing { path: path.to_owned() });
         }
+        let path = &super::files::real(path);
         let store = Self::connect(path, false, Opening::default()).await?;
         refuse_other_schema(&mut *store.read().await?, path).await?;
         Ok(store)

@@ -12,6 +12,7 @@
 use crate::model::Position;
 use crate::telemetry::event;
 use std::fs::{File, OpenOptions};
+use std::io::Read as _;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -34,7 +35,8 @@ impl PositionFile {
     /// The last position that was noted. A file that is not there or makes no sense says nothing: a power cut may
     /// leave half a line, and that must not look like lost time.
     pub(super) fn read(&self) -> Option<Position> {
-        let text = std::fs::read_to_string(&self.path).ok()?;
+        let mut text = String::new();
+        self.options().read(true).open(&self.path).ok()?.read_to_string(&mut text).ok()?;
         let (first, second) = text.trim_end().split_once(' ')?;
         let position = first.parse().ok()?;
         (first == second).then_some(Position(position))
@@ -79,9 +81,18 @@ impl PositionFile {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let options =
-            OpenOptions::new().create(true).truncate(false).write(true).mode(0o640).open(&self.path)?;
-        Ok(self.file.get_or_init(|| options))
+        if std::fs::symlink_metadata(&self.path).is_ok_and(|there| there.is_symlink()) {
+            std::fs::remove_file(&self.path)?;
+        }
+        let file = self.options().create(true).truncate(false).write(true).mode(0o640).open(&self.path)?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    /// A symbolic link in its place is not followed: what it names would be written over.
+    fn options(&self) -> OpenOptions {
+        let mut options = OpenOptions::new();
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+        options
     }
 }
 
@@ -103,5 +114,20 @@ mod tests {
             std::fs::write(&torn_file.path, &line[..cut]).unwrap();
             assert_eq!(torn_file.read(), None, "{cut} bytes");
         }
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = PositionFile::beside(&dir.path().join("t.db"));
+        let other = dir.path().join("other");
+        let line = format!("{0:020} {0:020}\n", 9);
+        std::fs::write(&other, &line).unwrap();
+        std::os::unix::fs::symlink(&other, &file.path).unwrap();
+        assert_eq!(file.read(), None, "what it names is not ours");
+        file.note(Position(4711));
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), line);
+        assert_eq!(file.read(), Some(Position(4711)));
+        assert!(!file.path.is_symlink());
     }
 }
