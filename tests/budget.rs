@@ -11,6 +11,7 @@ use tallyd::client::wire::ProductKey;
 use tallyd::daemon::{self, Question, SystemClock};
 use tallyd::job;
 use tallyd::model::{Clock, JobKind, Trigger};
+use tallyd::reconcile::proof::Key;
 use tallyd::sandbox::Options;
 use tallyd::store::{Durability, Store};
 
@@ -51,7 +52,7 @@ async fn what_is_asked_beside_a_daemon_is_asked_by_the_daemon() {
     let working = world.work().await;
     world.until("the mirror fills", async |world| world.mirror().await.len() > 10).await;
     let clock = || Arc::new(SystemClock);
-    assert!(daemon::prove_keys(world.config(), clock()).await.unwrap());
+    assert_eq!(daemon::prove_keys(world.config(), clock()).await.unwrap().key, Key::Works);
     let sku = world.shop().await[0].0.clone();
     let asked = [sku.clone(), "no such thing".to_owned()];
     let found = daemon::find_products(world.config(), clock(), ProductKey::Sku, &asked).await.unwrap();

@@ -6,8 +6,9 @@ use super::print::{Table, age};
 use super::{Answer, Failure};
 use crate::config::Config;
 use crate::daemon;
-use crate::job::is_built;
+use crate::job::{Probed, is_built};
 use crate::model::{Clock, JobKind};
+use crate::reconcile::proof::Key;
 use crate::schedule::feasible::{self, Demand};
 use crate::store::Store;
 use clap::Args;
@@ -40,12 +41,16 @@ pub(super) async fn check(place: &Place, args: Check) -> Result<Answer, Failure>
         }
     }
     if args.online && keys.is_ok() {
-        let works = daemon::prove_keys(config, Arc::new(place.clock())).await?;
-        code = u8::from(!works);
-        text.push_str(if works {
-            "keys: the service accepts them\n"
-        } else {
-            "keys: the service refuses them\n"
+        let base_url = config.service.base_url.clone();
+        let Probed { key, why } = daemon::prove_keys(config, Arc::new(place.clock())).await?;
+        code = u8::from(key != Key::Works);
+        text.push_str(&match key {
+            Key::Works => "keys: the service accepts them\n".to_owned(),
+            Key::Refused => format!("keys: the service refuses them: {why}\n"),
+            Key::NotKnown => format!(
+                "keys: nobody knows whether the service accepts them, because it did not answer as its work queue does: \
+                 {why}\n      check service.base_url ({base_url}) and the way there, then run it again\n"
+            ),
         });
     }
     Ok(Answer { text, code })

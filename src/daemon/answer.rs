@@ -22,7 +22,7 @@ const TOO_OLD: Duration = Duration::from_secs(5 * 60);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "input")]
 pub enum Question {
-    /// Whether it accepts the keys.
+    /// The state of the keys, as [`Probed`](crate::job::Probed).
     #[serde(rename = "keys")]
     Keys {},
     /// Which products it knows by these SKUs or UPCs; the SKUs found are answered.
@@ -96,7 +96,7 @@ pub(super) async fn answer(
 ) -> Result<(Value, Option<Finished>), JobError> {
     let answer = match question {
         Question::Keys {} => {
-            let ask = async |run| Ok(json!(job::key_works(context, run).await?));
+            let ask = async |run| Ok(json!(job::probe_key(context, run).await?));
             in_a_run(context, JobKind::WorkQueue, ask).await?
         }
         Question::FindProducts { by_upc, ids } => {

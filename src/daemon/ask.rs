@@ -10,7 +10,7 @@ use super::error::StartError;
 use super::start::Daemon;
 use crate::client::wire::ProductKey;
 use crate::config::Config;
-use crate::job::{Input, JobError, Verified};
+use crate::job::{Input, JobError, Probed, Verified};
 use crate::model::{Clock, JobKind, ProductId};
 use crate::store::{Durability, Lock, LockError, Store, StoreError};
 use serde::de::DeserializeOwned;
@@ -103,9 +103,9 @@ async fn beside(config: Config, clock: Arc<dyn Clock>, question: &Question) -> R
     }
 }
 
-/// Spends one call to find out whether the service accepts the keys.
-pub async fn prove_keys(config: Config, clock: Arc<dyn Clock>) -> Result<bool, AskError> {
-    Ok(ask(config, clock, &Question::Keys {}).await?.as_bool().unwrap_or(false))
+/// Spends one call to find out the state of the keys.
+pub async fn prove_keys(config: Config, clock: Arc<dyn Clock>) -> Result<Probed, AskError> {
+    read_back(ask(config, clock, &Question::Keys {}).await?)
 }
 
 /// Looks products up at the service (*Get products by SKU or UPC*) and records them; the SKUs found are returned.

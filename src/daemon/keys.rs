@@ -9,9 +9,11 @@ use super::belonging::Account;
 use super::error::StartError;
 use crate::client::{Client, HttpTransport, Keys};
 use crate::config::KeySource;
-use crate::job::{self, Context};
+use crate::job::{self, Context, Probed};
+use crate::journal::RunOutcome;
 use crate::model::{JobKind, Trigger};
 use crate::outbox::Delays;
+use crate::reconcile::proof::Key;
 use crate::store::{Durability, StoreError};
 use crate::telemetry::event;
 use std::error::Error;
@@ -174,22 +176,29 @@ impl Prober {
     }
 }
 
-/// One call in a run of its own, so that it stands in the journal.
+/// One call in a run of its own, so that it stands in the journal. True only if the answer proves that the key works.
 pub(super) async fn probe(context: Context, account: Option<Account>) -> Result<bool, StoreError> {
     let now = context.now();
     let mut write = context.store.begin(Durability::Normal).await?;
     let run = write.run_begin(context.session_id, JobKind::WorkQueue, Trigger::Retry, now).await?;
     write.commit().await?;
-    let works = job::key_works(&context, run).await;
-    let (outcome, summary) = match &works {
-        Ok(true) => (crate::journal::RunOutcome::Ok, "probe: the key works"),
-        Ok(false) => (crate::journal::RunOutcome::Failed, "probe: the key is still refused"),
-        Err(_) => (crate::journal::RunOutcome::Interrupted, "probe: not answered"),
+    let probed = job::probe_key(&context, run).await;
+    let works = matches!(&probed, Ok(Probed { key: Key::Works, .. }));
+    let (outcome, summary) = match probed {
+        Ok(Probed { key: Key::Works, .. }) => (RunOutcome::Ok, "probe: the key works".to_owned()),
+        Ok(Probed { key: Key::Refused, why }) => {
+            (RunOutcome::Failed, format!("probe: the key is still refused: {why}"))
+        }
+        Ok(Probed { key: Key::NotKnown, why }) => (
+            RunOutcome::Failed,
+            format!("probe: the platform does not tell whether it accepts the key: {why}"),
+        ),
+        Err(error) => (RunOutcome::Interrupted, format!("probe: {error}")),
     };
     let mut write = context.store.begin(Durability::Normal).await?;
-    write.run_end(run, JobKind::WorkQueue, outcome, summary, context.now()).await?;
+    write.run_end(run, JobKind::WorkQueue, outcome, &summary, context.now()).await?;
     write.commit().await?;
-    let Some(account) = account.filter(|_| works.unwrap_or(false)) else { return Ok(false) };
+    let Some(account) = account.filter(|_| works) else { return Ok(false) };
     match account.prove(&context).await {
         Ok(()) => Ok(true),
         Err(StartError::Store(error)) => Err(error),

@@ -10,6 +10,7 @@ use crate::journal::{Begun, Body, Digest, Ended, Named, Outcome};
 use crate::limiter::{self, Notice, Pace, Permit, Scope};
 use crate::model::{ExchangeId, Lane, Moment, Operation, Position, RunId, Timestamp};
 use crate::outbox::Delays;
+use crate::reconcile::proof::Key;
 use crate::store::{Durability, StoreError, Write};
 use crate::telemetry::event;
 use std::sync::OnceLock;
@@ -278,16 +279,40 @@ impl Context {
             Verdict::Rejected { status } => {
                 Some(JobError::Rejected { what: what.into(), why: words(reply), status: Some(status) })
             }
-            Verdict::Refused { may_be_id } => {
-                if may_be_id && super::key_works(self, run).await? {
-                    let why = words(reply);
-                    Some(JobError::Rejected { what: what.into(), why, status: reply.status })
-                } else {
-                    self.refuse_key(reply);
-                    Some(JobError::Refused(words(reply)))
+            Verdict::Refused { may_be_id: true } => {
+                let (what, why) = (what.to_owned(), words(reply));
+                match super::probe_key(self, run).await?.key {
+                    Key::Works => Some(JobError::Rejected { what, why, status: reply.status }),
+                    // It may be the id or the key, and nobody can tell which.
+                    Key::NotKnown => Some(JobError::GivenUp { what, why }),
+                    Key::Refused => Some(self.refused(reply)),
                 }
             }
+            Verdict::Refused { may_be_id: false } => Some(self.refused(reply)),
         })
+    }
+
+    /// The error of a refused key, which is known to be refused from now on.
+    pub(super) fn refused(&self, reply: &Reply) -> JobError {
+        self.refused_by(reply.operation, reply.status, words(reply))
+    }
+
+    /// Stops sending until a probe says that the key works again.
+    pub(super) fn refuse_key(&self, reply: &Reply) {
+        drop(self.refused(reply));
+    }
+
+    /// The same where the answer is not at hand any more.
+    pub(super) fn refused_by(&self, operation: Operation, status: Option<u16>, why: String) -> JobError {
+        // The limiter knows already where the verdict itself said so.
+        drop(self.limiter.refuse_key(&why));
+        tracing::error!(
+            event = event::AUTH_REFUSED,
+            operation = operation.as_str(),
+            status,
+            "the service refuses the key: {why}; nothing is sent until a probe succeeds; put the right key into its file"
+        );
+        JobError::Refused(why)
     }
 
     /// Fails where sending the same again cannot help.
@@ -301,19 +326,6 @@ impl Context {
             return Ok(());
         }
         self.hopeless(run, what, reply).await?.map_or(Ok(()), Err)
-    }
-
-    /// Stops sending until a probe says that the key works again.
-    pub(super) fn refuse_key(&self, reply: &Reply) {
-        let why = words(reply);
-        // The limiter knows already where the verdict itself said so.
-        drop(self.limiter.refuse_key(&why));
-        tracing::error!(
-            event = event::AUTH_REFUSED,
-            operation = reply.operation.as_str(),
-            status = reply.status,
-            "the service refuses the key: {why}; nothing is sent until a probe succeeds; put the right key into its file"
-        );
     }
 }
 
@@ -353,7 +365,7 @@ fn outcome(verdict: Verdict) -> Outcome {
     }
 }
 
-/// Logs what changed in the account's budget. A refused key is shouted about by [`Context::refuse_key`].
+/// Logs what changed in the account's budget. A refused key is shouted about by [`Context::refused_by`].
 fn tell(notice: &Notice) {
     match notice {
         Notice::HoldStarted(hold) if hold.scope == Scope::Key => {}

@@ -7,7 +7,7 @@
 use super::call::{Answer, Sent, words};
 use super::record::Told;
 use super::tell::listed;
-use super::{Context, JobError, key_works, record};
+use super::{Context, JobError, record};
 use crate::client::wire::Asked;
 use crate::client::{Request, Verdict as Answered};
 use crate::model::{Lane, RunId, WishId};
@@ -76,7 +76,6 @@ pub(super) async fn claim(context: &Context, load: &Load<'_>) -> Result<Option<S
 /// Writes down what became of a call that was not answered in the expected shape; an answer is left to its kind.
 pub(super) async fn unanswered(
     context: &Context,
-    run: RunId,
     wishes: &[WishId],
     answer: &Answer,
 ) -> Result<Went, JobError> {
@@ -99,14 +98,14 @@ pub(super) async fn unanswered(
             not_done(context, wishes, answer, &why).await?;
             Ok(Went::Refused { status, why })
         }
-        Answered::Refused { may_be_id } => {
+        // The id in the path may be meant: the key is judged by whoever sent the call.
+        Answered::Refused { may_be_id: true } => {
             not_done(context, wishes, answer, &why).await?;
-            // Rules.md 34: the id in the path may be meant; one cheap call decides.
-            if may_be_id && key_works(context, run).await? {
-                return Ok(Went::Refused { status: answer.reply.status.unwrap_or(403), why });
-            }
-            context.refuse_key(&answer.reply);
-            Err(JobError::Refused(why))
+            Ok(Went::Refused { status: answer.reply.status.unwrap_or(403), why })
+        }
+        Answered::Refused { may_be_id: false } => {
+            not_done(context, wishes, answer, &why).await?;
+            Err(context.refused(&answer.reply))
         }
     }
 }

@@ -7,13 +7,16 @@ use crate::client::wire::{self, Paging};
 use crate::model::{Lane, RunId, WarehouseId};
 use std::collections::BTreeSet;
 
-/// Whether any of these warehouses is among those the service lists now.
+/// True if any of these warehouses is among those the platform lists now.
+///
+/// # Errors
+/// Also where the list is empty or a part of it cannot be read: then it does not tell whose it is.
 pub async fn lists_any(
     context: &Context,
     run: RunId,
     known: &BTreeSet<WarehouseId>,
 ) -> Result<bool, JobError> {
-    let mut paging = Paging::FIRST;
+    let (mut paging, mut listed, mut parked) = (Paging::FIRST, 0, 0);
     loop {
         let request = wire::list_warehouses(paging);
         let answer = context.read(run, Lane::Probe, "the warehouses", &request).await?;
@@ -22,9 +25,16 @@ pub async fn lists_any(
         if page.records.iter().any(|warehouse| known.contains(&warehouse.id)) {
             return Ok(true);
         }
-        if page.records.is_empty() || !page.has_more() {
-            return Ok(false);
+        (listed, parked) = (listed + page.records.len(), parked + page.parked.len());
+        if !page.records.is_empty() && page.has_more() {
+            paging = paging.next();
+            continue;
         }
-        paging = paging.next();
+        if listed == 0 || parked > 0 || page.has_more() {
+            return Err(JobError::Implausible(format!(
+                "its list of warehouses does not tell: it holds {listed} that can be read and {parked} that cannot"
+            )));
+        }
+        return Ok(false);
     }
 }

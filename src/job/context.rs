@@ -1,6 +1,7 @@
 //! What every job works with: the rooms at the edges, and plain settings.
 
 use super::insist::Gate;
+use super::probe::Proofs;
 use crate::client::Client;
 use crate::limiter::Limiter;
 use crate::model::{Clock, JobKind, Moment, Timestamp, WarehouseId};
@@ -28,6 +29,8 @@ pub struct Context {
     pub session_id: i64,
     /// Shut while an answer cannot be written down.
     pub(super) gate: Gate,
+    /// What probes told of the key lately.
+    pub(super) proofs: Proofs,
     settings: Arc<RwLock<Arc<Settings>>>,
     stopping: CancellationToken,
     /// Rung when wishes came while a push may be at work.
@@ -99,8 +102,8 @@ impl Context {
         let settings = Arc::new(RwLock::new(Arc::new(settings)));
         let stopping = CancellationToken::new();
         let turns = Arc::new(JobKind::ALL.iter().map(|kind| (*kind, Arc::default())).collect());
-        let (gate, wishes) = (Gate::default(), watch::Sender::default());
-        Self { store, client, limiter, clock, session_id, gate, settings, stopping, wishes, turns }
+        let (gate, proofs, wishes) = (Gate::default(), Proofs::default(), watch::Sender::default());
+        Self { store, client, limiter, clock, session_id, gate, proofs, settings, stopping, wishes, turns }
     }
 
     /// Waits until no other run of the job is under way, whoever began it; the turn ends with what is returned.

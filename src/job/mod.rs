@@ -58,7 +58,7 @@ pub use input::{Input, InputError};
 pub use new_fold::{FoldChanged, go_on};
 pub use plan::preview;
 pub use preview::{Planned, Preview};
-pub use probe::key_works;
+pub use probe::{Probed, probe_key};
 pub use prune::{Meant, Pruned, Retention, prune};
 pub use replay::{Facts, Replay, Replayed};
 pub use runner::{Finished, is_built, run, run_on};

@@ -1,21 +1,198 @@
-//! The probe: one cheap call that decides whether the key works.
+//! The probe: one cheap call that tells the state of the key, and what the jobs remember of it.
 //!
-//! The work queue has no body, no id and no parameter, so that a 403 there can only mean the key (rules.md 18, 34).
+//! The work queue has no body, no id and no parameter, so that a 403 there can only mean the key. Only a well-formed 200
+//! proves that the key works; an answer that is neither that nor a refusal tells nothing, and nothing is decided on it.
 
+use super::call::words;
 use super::{Context, JobError};
 use crate::client::{Verdict, wire};
 use crate::limiter::Pace;
-use crate::model::{Lane, Operation, RunId};
+use crate::model::{Lane, Moment, Operation, RunId};
+use crate::outbox::Delays;
+use crate::reconcile::proof::{Key, LOOKS_APART};
 use crate::store::Durability;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Whether the service accepts the key now. Anything but an accepted answer or a refusal decides nothing, and then
-/// the key is not blamed.
-pub async fn key_works(context: &Context, run: RunId) -> Result<bool, JobError> {
+/// The state of the key, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probed {
+    /// The state.
+    pub key: Key,
+    /// The platform's words, or what kept them from coming; empty where the key works.
+    pub why: String,
+}
+
+/// Asks for the work queue and says what the answer proves.
+///
+/// # Errors
+/// Fails where the daemon stops or the database cannot be written; no answer of the platform is an error.
+pub async fn probe_key(context: &Context, run: RunId) -> Result<Probed, JobError> {
     let request = wire::work_queue();
     let permit = context.place(Operation::WorkQueue, Lane::Probe, Pace::Paid).await?;
     let write = context.store.begin(Durability::Normal).await?;
     let begun = context.exchange_begin_alone(write, run, Lane::Probe, &request).await?;
     let answer = context.send(permit, begun, request).await;
     context.end_alone(&answer).await?;
-    Ok(!matches!(answer.reply.verdict, Verdict::Refused { .. }))
+    let reply = &answer.reply;
+    let (key, why) = match reply.verdict {
+        Verdict::Accepted if reply.status == Some(200) => match wire::decode_work_queue(&reply.body) {
+            Ok(_) => (Key::Works, String::new()),
+            Err(why) => (Key::NotKnown, why.to_string()),
+        },
+        Verdict::Accepted => {
+            (Key::NotKnown, format!("it answered {} instead of 200", reply.status.unwrap_or_default()))
+        }
+        Verdict::Refused { .. } => (Key::Refused, words(reply)),
+        Verdict::Rejected { .. }
+        | Verdict::Throttled(_)
+        | Verdict::Transient
+        | Verdict::NotSent
+        | Verdict::InDoubt => (Key::NotKnown, words(reply)),
+    };
+    context.proofs.probed(key, context.moment());
+    Ok(Probed { key, why })
+}
+
+/// The meaning of a refusal that may be the key's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// The key worked before the call was sent and after it was answered: the refusal means the content.
+    Content,
+    /// The key works now. Nothing shows that it did when the call was sent, so only the same call again can tell.
+    Again,
+    /// The key is refused.
+    Refused,
+    /// Nobody can tell now, and why.
+    NotKnown(String),
+}
+
+/// Judges the refusal of a call that was sent at `sent`. *A key that comes back between the refusal and the probe would
+/// otherwise make the last call of the outage look wrong.*
+pub(super) async fn judge(context: &Context, run: RunId, sent: Moment) -> Result<Judged, JobError> {
+    let worked_before = context.proofs.worked_before(sent);
+    let Probed { key, why } = probe_key(context, run).await?;
+    Ok(match key {
+        Key::Works if worked_before => Judged::Content,
+        Key::Works => Judged::Again,
+        Key::Refused => Judged::Refused,
+        Key::NotKnown => Judged::NotKnown(why),
+    })
+}
+
+/// What probes told lately, for all jobs of this process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Proofs(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The last probe that was answered well, unless one was not since.
+    worked_at: Option<Moment>,
+    /// Quantity updates wait because nobody can judge a refusal.
+    unjudged: Option<Unjudged>,
+}
+
+#[derive(Debug)]
+struct Unjudged {
+    why: String,
+    delays: Delays,
+    probe_at: Moment,
+}
+
+impl Proofs {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn probed(&self, key: Key, at: Moment) {
+        self.state().worked_at = (key == Key::Works).then_some(at);
+    }
+
+    fn worked_before(&self, sent: Moment) -> bool {
+        let worked_at = self.state().worked_at.filter(|at| *at <= sent);
+        worked_at.is_some_and(|at| sent.since(at) <= LOOKS_APART)
+    }
+
+    /// Lets quantity updates wait until a probe tells the state of the key.
+    pub(super) fn put_off(&self, why: &str, now: Moment) {
+        let mut state = self.state();
+        let mut delays = state.unjudged.take().map_or_else(Delays::judging, |before| before.delays);
+        let probe_at = now.plus(delays.next().unwrap_or(LOOKS_APART));
+        state.unjudged = Some(Unjudged { why: why.to_owned(), delays, probe_at });
+    }
+
+    /// Why quantity updates wait, if they do.
+    pub(super) fn puts_off(&self) -> Option<String> {
+        self.state().unjudged.as_ref().map(|unjudged| unjudged.why.clone())
+    }
+
+    fn is_due(&self, now: Moment) -> bool {
+        self.state().unjudged.as_ref().is_some_and(|unjudged| now >= unjudged.probe_at)
+    }
+
+    fn go_on(&self) {
+        self.state().unjudged = None;
+    }
+}
+
+/// Why no quantity update may be sent now, if so. Where a refusal is not judged yet and the next probe is due, the key is
+/// asked for; between probes nothing is sent.
+pub(super) async fn put_off(context: &Context, run: RunId) -> Result<Option<String>, JobError> {
+    let Some(why) = context.proofs.puts_off() else { return Ok(None) };
+    if !context.proofs.is_due(context.moment()) {
+        return Ok(Some(why));
+    }
+    let Probed { key, why } = probe_key(context, run).await?;
+    match key {
+        Key::NotKnown => {
+            context.proofs.put_off(&why, context.moment());
+            Ok(Some(why))
+        }
+        Key::Works => {
+            context.proofs.go_on();
+            Ok(None)
+        }
+        Key::Refused => {
+            context.proofs.go_on();
+            Err(context.refused_by(Operation::WorkQueue, None, why))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_key_vouches_for_calls_sent_soon_after_it_worked_until_a_probe_says_otherwise() {
+        let (proofs, then) = (Proofs::default(), Moment(1_000_000));
+        assert!(!proofs.worked_before(then), "nothing was probed yet");
+        proofs.probed(Key::Works, then);
+        assert!(proofs.worked_before(then) && proofs.worked_before(then.plus(LOOKS_APART)));
+        assert!(!proofs.worked_before(then.minus(Duration::from_millis(1))), "sent before the probe");
+        assert!(
+            !proofs.worked_before(then.plus(LOOKS_APART + Duration::from_millis(1))),
+            "too long after it"
+        );
+        for key in [Key::NotKnown, Key::Refused] {
+            proofs.probed(Key::Works, then);
+            proofs.probed(key, then);
+            assert!(!proofs.worked_before(then), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn probes_of_an_unjudged_refusal_are_made_with_growing_delays() {
+        let (proofs, then) = (Proofs::default(), Moment(0));
+        let mut waits = Vec::new();
+        for _ in 0..4 {
+            proofs.put_off("no answer", then);
+            let wait = (0..1_000_000).find(|ms| proofs.is_due(Moment(*ms))).unwrap();
+            waits.push(wait / 1000);
+        }
+        assert_eq!(waits, [1, 2, 4, 8]);
+        proofs.go_on();
+        assert_eq!((proofs.puts_off(), proofs.is_due(Moment(i64::MAX))), (None, false));
+    }
 }

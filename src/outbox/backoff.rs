@@ -30,6 +30,12 @@ impl Delays {
         Self::doubling(Duration::from_secs(1), Duration::from_secs(30))
     }
 
+    /// Between probes while a refusal cannot be judged: 1 s, growing to 5 min. The next call that is refused costs one of
+    /// the day's bad requests, and a probe that is answered 400 costs one too.
+    pub fn judging() -> Self {
+        Self::doubling(Duration::from_secs(1), Duration::from_secs(5 * 60))
+    }
+
     /// Between attempts at an entry that fails alone: 1 min, growing to 30 min, so that it costs few calls of an hour.
     pub fn quarantine() -> Self {
         Self::doubling(Duration::from_secs(60), Duration::from_secs(30 * 60))

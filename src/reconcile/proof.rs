@@ -5,13 +5,15 @@
 //! movements after eight seconds of empty answers.
 
 use crate::model::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Two answers that lack the same record prove its absence only this far apart: a failing platform recovers in less.
 pub const LOOKS_APART: Duration = Duration::from_secs(120);
 
 /// The state of the integration key, as far as answers tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Key {
     /// A well-formed 200 of an operation that needs it.
     Works,

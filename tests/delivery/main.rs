@@ -17,5 +17,6 @@ mod people;
 mod plan;
 mod rules;
 mod shipments;
+mod sick;
 mod support;
 mod trackings;

@@ -25,6 +25,7 @@ pub(super) use look::{Looker, Seen, order, shipment};
 use super::call::Answer;
 use super::carry::{self, Load, WRITE_ANSWER, Went};
 use super::moved::Tally;
+use super::probe::{self, Judged};
 use super::tell::tell;
 use super::{Context, JobError};
 use crate::client::Request;
@@ -303,30 +304,47 @@ impl<'a> Deliver<'a> {
         let answer = self.context.send(permit, begun, request).await;
         tally.calls += 1;
         let ids: Vec<WishId> = kept.iter().map(|kept| kept.id).collect();
-        match carry::unanswered(self.context, self.run, &ids, &answer).await? {
+        match carry::unanswered(self.context, &ids, &answer).await? {
             Went::Answered => return Ok(Some(answer)),
             Went::InDoubt => tally.in_doubt += ids.len() as u64,
             Went::Throttled => {}
             Went::NotSent(why) => self.cut_off(why, tally),
-            Went::Refused { status, why } => self.refused(&ids, status, why, tally).await?,
+            Went::Refused { status, why } => self.refused(&ids, (status, why), &answer, tally).await?,
         }
         Ok(None)
     }
 
-    /// A call refused as a whole: 400 and 403 mean its content, and alone they are final. Any other status may be the
-    /// way to the service, which would refuse everything.
+    /// A call refused as a whole: 400 and 403 mean its content, and alone they are final once the key is proved. Any
+    /// other status may be the way to the service, which would refuse everything.
     async fn refused(
         &mut self,
         ids: &[WishId],
-        status: u16,
-        why: String,
+        (status, why): (u16, String),
+        answer: &Answer,
         tally: &mut Tally,
     ) -> Result<(), JobError> {
         match (status, ids) {
-            (400 | 403, [only]) => {
-                let detail = format!("the service refused it: {why}");
-                self.stop(*only, State::Rejected, Reason::ServiceRefused, detail, tally).await
-            }
+            (400 | 403, [only]) => match probe::judge(self.context, self.run, answer.sent_moment).await? {
+                Judged::Content => {
+                    let detail = format!("the service refused it: {why}");
+                    self.stop(*only, State::Rejected, Reason::ServiceRefused, detail, tally).await
+                }
+                Judged::Again => {
+                    self.alone.insert(*only);
+                    Ok(())
+                }
+                Judged::Refused => Err(self.context.refused(&answer.reply)),
+                Judged::NotKnown(unknown) => {
+                    let detail = format!(
+                        "not done: {why}; that may mean the key, and the platform does not tell whether it accepts it: \
+                         {unknown}"
+                    );
+                    self.left_alone.insert(*only);
+                    self.wait(&[(*only, Reason::OperationHeld, detail)]).await?;
+                    tally.note(unknown);
+                    Ok(())
+                }
+            },
             (400 | 403, several) => {
                 self.alone.extend(several);
                 Ok(())

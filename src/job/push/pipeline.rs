@@ -16,7 +16,7 @@ use super::backlog::Backlog;
 use super::send::{self, Sent};
 use super::work::{Arrived, Look, OWN_READ_SERVES, OwnReads, Work, arrived, gather};
 use super::{ENTRIES_MAX, Push, READS_MAX, brake, calls, read, skus_to_read};
-use crate::job::JobError;
+use crate::job::{JobError, probe};
 use crate::limiter::Pace;
 use crate::model::{Cell, Lane, Sku, WishId};
 use crate::reconcile::Step;
@@ -79,6 +79,12 @@ enum Landed {
 impl Push<'_> {
     /// Works until nothing is left to do now. Facts that cannot be read stop the quantities and nobody else.
     pub(super) async fn drain(&mut self) -> Result<Option<JobError>, JobError> {
+        if let Some(why) = probe::put_off(self.context, self.run).await? {
+            return Ok(Some(JobError::Implausible(format!(
+                "quantity updates were answered 400, and the platform does not tell whether it accepts the key: {why}; \
+                 the quantities wait until it does"
+            ))));
+        }
         let ended = self.pump().await;
         self.pipe = Pipeline::default();
         match ended {
@@ -94,7 +100,8 @@ impl Push<'_> {
     async fn pump(&mut self) -> Result<(), JobError> {
         let (mut broken, mut news) = (None, self.context.new_wishes());
         loop {
-            if broken.is_none() && self.tally.trouble.is_none() {
+            let goes_on = self.tally.trouble.is_none() && self.context.proofs.puts_off().is_none();
+            if broken.is_none() && goes_on {
                 broken = self.fill().await.err();
             }
             let landed = tokio::select! {

@@ -7,9 +7,10 @@ use crate::client::Request;
 use crate::client::wire;
 use crate::job::call::Answer;
 use crate::job::carry::{self, Ending, Load, Went};
+use crate::job::probe::{self, Judged};
 use crate::job::record::Told;
 use crate::job::settle::{self, Tally};
-use crate::job::{Context, JobError, key_works, tell};
+use crate::job::{Context, JobError, tell};
 use crate::limiter::Pace;
 use crate::model::{Cell, Lane, Operation, Quantity, RunId, Sku, WishId};
 use crate::outbox::{Reason, State};
@@ -63,7 +64,7 @@ pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError>
     let permit = context.place(Operation::UpdateQuantityOnHand, call.lane, call.pace).await?;
     let lines = lines(&context, &call).await?;
     // Another call may have been throttled meanwhile; the next batch waits its turn anew.
-    if lines.is_empty() || !permit.may_send() {
+    if lines.is_empty() || !permit.may_send() || context.proofs.puts_off().is_some() {
         permit.give_back();
         return Ok(Sent::Nothing);
     }
@@ -141,7 +142,7 @@ impl Line {
 
 async fn conclude(context: &Context, run: RunId, lines: Vec<Line>, answer: Answer) -> Result<Sent, JobError> {
     let wishes: Vec<WishId> = lines.iter().flat_map(Line::wishes).collect();
-    match carry::unanswered(context, run, &wishes, &answer).await? {
+    match carry::unanswered(context, &wishes, &answer).await? {
         Went::Answered => accepted(context, run, lines, &answer).await,
         Went::InDoubt => Ok(Sent::Concluded {
             cells: cells(&lines),
@@ -170,16 +171,21 @@ async fn refused_whole(
     drop(
         context.limiter.hold_operation(Operation::UpdateQuantityOnHand, "a quantity update was answered 400"),
     );
-    let works = key_works(context, run).await;
-    context.limiter.release_operation(Operation::UpdateQuantityOnHand);
-    if !works? {
-        context.refuse_key(&answer.reply);
-        return Err(JobError::Refused(why.into()));
+    let judged = probe::judge(context, run, answer.sent_moment).await;
+    if let Ok(Judged::NotKnown(unknown)) = &judged {
+        put_off(context, lines, why, unknown).await?;
     }
+    context.limiter.release_operation(Operation::UpdateQuantityOnHand);
     let cells = cells(lines);
-    if cells.len() > 1 {
-        let (left, right) = cells.split_at(cells.len() / 2);
-        return Ok(Sent::Halved(vec![left.to_vec(), right.to_vec()]));
+    match judged? {
+        Judged::Refused => return Err(context.refused(&answer.reply)),
+        Judged::NotKnown(unknown) => return Ok(Sent::Waits(Some(unknown))),
+        Judged::Content | Judged::Again if cells.len() > 1 => {
+            let (left, right) = cells.split_at(cells.len() / 2);
+            return Ok(Sent::Halved(vec![left.to_vec(), right.to_vec()]));
+        }
+        Judged::Again => return Ok(Sent::Halved(vec![cells])),
+        Judged::Content => {}
     }
     let detail = format!("the service refused it: {why}");
     let moves: Vec<Verdict> =
@@ -189,6 +195,20 @@ async fn refused_whole(
     write.commit().await?;
     tell::tell(context, &moves).await;
     Ok(Sent::Concluded { cells, applied: 0, rejected, held: 0, in_doubt: 0 })
+}
+
+/// Lets all quantity updates wait until a probe tells the state of the key, and says so of the wishes of this call.
+async fn put_off(context: &Context, lines: &[Line], why: &str, unknown: &str) -> Result<(), JobError> {
+    context.proofs.put_off(unknown, context.moment());
+    let detail = format!(
+        "not done: {why}; that may mean the key, and the platform does not tell whether it accepts it: {unknown}; \
+         the key is asked for again and again, and then it is sent"
+    );
+    let notes: Vec<Verdict> =
+        lines.iter().flat_map(|line| line.all(State::Pending, Reason::OperationHeld, &detail)).collect();
+    let mut write = context.store.begin(Durability::Normal).await?;
+    write.outbox_note(State::Pending, &notes, context.now()).await?;
+    Ok(write.commit().await?)
 }
 
 /// Settles each entry alone by the answer's status and messages. Where they do not say which entries they mean, the
