@@ -14,6 +14,7 @@ mod count;
 pub mod create;
 pub mod doubt;
 pub mod fact;
+pub mod isolation;
 pub mod packing;
 mod plan;
 pub mod proof;

@@ -24,6 +24,7 @@ mod faults;
 mod happen;
 mod judge;
 mod month;
+mod poison;
 mod quiet;
 mod random;
 mod rest;

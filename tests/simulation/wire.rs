@@ -4,6 +4,7 @@
 
 use super::audit::Audit;
 use super::clock::SimClock;
+use super::poison::{How, Poison};
 use super::random::Random;
 use super::storm::{Mishap, Storm};
 use axum::body::Bytes;
@@ -34,6 +35,8 @@ struct Inner {
     random: Mutex<Random>,
     weather: Mutex<Weather>,
     audit: Arc<Mutex<Audit>>,
+    /// Entries that make every call fail which names them, and when such calls arrived.
+    poisons: Mutex<(Vec<Poison>, Vec<i64>)>,
     /// Requests inside the service at this instant.
     inside: AtomicUsize,
 }
@@ -69,7 +72,8 @@ struct Journey {
 impl Wire {
     pub fn new(core: Arc<Core>, clock: SimClock, random: Random, audit: Arc<Mutex<Audit>>) -> Self {
         let (random, weather, inside) = (Mutex::new(random), Mutex::default(), AtomicUsize::new(0));
-        Self(Arc::new(Inner { core, clock, random, weather, audit, inside }))
+        let poisons = Mutex::default();
+        Self(Arc::new(Inner { core, clock, random, weather, audit, poisons, inside }))
     }
 
     /// Lets things go wrong from now on.
@@ -85,6 +89,16 @@ impl Wire {
     /// Lets the service take so much longer for each call from now on.
     pub fn slow(&self, slowness: Duration) {
         self.change(|weather| weather.slowness = slowness);
+    }
+
+    /// Every call that names one of these fails from now on.
+    pub fn poison(&self, poisons: Vec<Poison>) {
+        *self.0.poisons.lock().unwrap() = (poisons, Vec::new());
+    }
+
+    /// When the calls arrived that named a poison.
+    pub fn poisoned(&self) -> Vec<i64> {
+        self.0.poisons.lock().unwrap().1.clone()
     }
 
     /// Whether the service is not working on anything at this instant.
@@ -143,7 +157,9 @@ impl Inner {
         }
         let call = self.audit.lock().unwrap().arrived(request.operation, self.clock.now_ms());
         self.clock.elsewhere(journey.before).await;
+        let poison = self.poison_of(&request);
         let answer = match journey.mishap {
+            _ if poison.is_some() => self.fail(poison).await,
             Some(mishap @ (Mishap::NoSlot | Mishap::NoPlace)) => Ok(throttled(mishap)),
             _ => self.deed(&request, &journey).await,
         };
@@ -160,6 +176,29 @@ impl Inner {
             }
             Some(Mishap::Html) => Ok(instead(200, "text/html", "<html><body>Please wait</body></html>")),
             _ => answer,
+        }
+    }
+
+    fn poison_of(&self, request: &Request) -> Option<How> {
+        let mut poisons = self.poisons.lock().unwrap();
+        let how = poisons.0.iter().find(|poison| poison.is_in(request))?.how;
+        let now = self.clock.now_ms();
+        poisons.1.push(now);
+        Some(how)
+    }
+
+    /// The service does nothing, and fails.
+    async fn fail(&self, how: Option<How>) -> Result<Response, TransportError> {
+        match how.expect("a poison was met") {
+            How::Status(status) => Ok(instead(status, "application/json", r#"{"Message":"It went wrong."}"#)),
+            How::Html => Ok(instead(200, "text/html", "<html><body>Please wait</body></html>")),
+            How::Empty => Ok(instead(200, "application/json", "[]")),
+            How::Cut => Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, Sent::Maybe) }),
+            How::Dropped => Err(lost(FailureKind::Cut, Sent::Maybe)),
+            How::Silent => {
+                self.clock.elsewhere(TIMEOUT * 2).await;
+                Err(lost(FailureKind::Timeout, Sent::Maybe))
+            }
         }
     }
 

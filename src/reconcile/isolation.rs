@@ -1,0 +1,259 @@
+//! Isolation: a call that fails is split until the entry that makes it fail stands alone, and everything else goes on.
+//!
+//! The service may fail for one SKU, order or shipment in any way: 500, 404, HTML, a cut body, a dropped connection. A
+//! caller that sends the same entries again together fails again, for ever, and holds all of them up.
+//!
+//! # Bounds
+//!
+//! - A read, and a write that was refused as a whole, is halved ([`Groups`]). One entry that always fails is alone after
+//!   at most 1 + 2·⌈log₂ n⌉ calls for n entries, and all others have succeeded then.
+//! - A write of unknown outcome is looked at first, after its quiet time, and only what had no effect is sent again, in
+//!   calls of [`share`] entries: alone where one call was in doubt. Halving would cost each innocent entry another quiet
+//!   time at each step, and a call costs less than that. Where many entries come back at a time it was the platform, so
+//!   they share calls, of half the usual size at most.
+//!
+//! # The platform or an entry
+//!
+//! An entry is set aside only on proof ([`Failures::is_proved`]): [`PROOF`] calls in a row that held it failed, the last
+//! of them held nothing else, and since the first of them another call of the same operation succeeded. While nothing
+//! succeeds it is the platform that fails, and nobody is set aside: the callers pause with growing delays.
+
+use crate::model::{Moment, Operation};
+use crate::outbox::Delays;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// So many failing calls in a row prove an entry guilty, if others succeed meanwhile. A network that loses one answer in
+/// four accuses an innocent entry in one of 64 cases, and that one is tried again after a minute.
+pub const PROOF: u32 = 3;
+/// The calls that entries of unknown outcome may take when they are sent again: as many as one call holds entries.
+const CALLS_AGAIN: usize = 25;
+/// A call of entries that failed together is at most half as large as the one that failed.
+const SHARE_MAX: usize = 12;
+/// The delay of an entry without proof grows so many times: then it is two minutes.
+const REST_GROWS: usize = 1;
+
+/// The parts of calls that failed, each to be tried by itself.
+#[derive(Debug)]
+pub struct Groups<T>(Vec<Vec<T>>);
+
+impl<T> Default for Groups<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Groups<T> {
+    /// Takes the entries of a call that failed, in two halves. One that was alone is given back: it cannot be split.
+    pub fn split(&mut self, mut entries: Vec<T>) -> Option<T> {
+        if entries.len() < 2 {
+            return entries.pop();
+        }
+        let right = entries.split_off(entries.len() / 2);
+        self.0.push(entries);
+        self.0.push(right);
+        None
+    }
+
+    /// Takes entries that are to be tried once more together.
+    pub fn again(&mut self, entries: Vec<T>) {
+        if !entries.is_empty() {
+            self.0.push(entries);
+        }
+    }
+
+    /// The next part to be tried: the largest, because its success soonest shows that the platform is well.
+    pub fn next_part(&mut self) -> Option<Vec<T>> {
+        let largest = self.0.iter().enumerate().max_by_key(|(at, part)| (part.len(), usize::MAX - at))?.0;
+        Some(self.0.remove(largest))
+    }
+
+    /// True if nothing is left to be tried.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The entries of all parts.
+    pub fn entries(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().flatten()
+    }
+}
+
+/// The entries of one call, where `entries` of unknown outcome are to be sent again.
+pub fn share(entries: usize) -> usize {
+    entries.div_ceil(CALLS_AGAIN).clamp(1, SHARE_MAX)
+}
+
+/// The calls of each operation that failed since its entries last succeeded. Kept in memory: after a restart all begin
+/// innocent.
+#[derive(Debug, Default)]
+pub struct Failures {
+    /// Counts the calls, so that their order is known without a clock.
+    calls: u64,
+    /// The newest call of each operation that succeeded.
+    worked: BTreeMap<Operation, u64>,
+    entries: BTreeMap<(Operation, String), Failed>,
+}
+
+/// An entry whose last calls failed.
+#[derive(Clone, Copy, Debug)]
+struct Failed {
+    first: u64,
+    last: u64,
+    last_at: Moment,
+    /// In a row.
+    count: u32,
+}
+
+impl Failures {
+    /// A call succeeded, and these are its entries.
+    pub fn worked<'a>(&mut self, operation: Operation, entries: impl IntoIterator<Item = &'a str>) {
+        self.calls += 1;
+        self.worked.insert(operation, self.calls);
+        for entry in entries {
+            if self.entries.is_empty() {
+                break;
+            }
+            self.entries.remove(&(operation, entry.to_owned()));
+        }
+    }
+
+    /// A call failed, and these are its entries.
+    pub fn failed<'a>(
+        &mut self,
+        operation: Operation,
+        entries: impl IntoIterator<Item = &'a str>,
+        at: Moment,
+    ) {
+        self.calls += 1;
+        let call = self.calls;
+        for entry in entries {
+            let failed = self.entries.entry((operation, entry.to_owned()));
+            let failed = failed.or_insert(Failed { first: call, last: call, last_at: at, count: 0 });
+            *failed = Failed { last: call, last_at: at, count: failed.count.saturating_add(1), ..*failed };
+        }
+    }
+
+    /// True if the last call that held the entry failed.
+    pub fn is_suspect(&self, operation: Operation, entry: &str) -> bool {
+        self.get(operation, entry).is_some()
+    }
+
+    /// True if an entry that just failed alone is proved to be what fails: [`PROOF`] calls in a row that held it failed,
+    /// and since the first of them another call of the operation succeeded.
+    pub fn is_proved(&self, operation: Operation, entry: &str) -> bool {
+        let worked = self.worked.get(&operation).copied().unwrap_or_default();
+        self.get(operation, entry).is_some_and(|failed| failed.count >= PROOF && worked > failed.first)
+    }
+
+    /// The time until which an entry without proof rests, if it failed [`PROOF`] times or more: one minute, then two. It
+    /// ends at once when another call of the operation succeeds: then the platform works again, or the entry is guilty.
+    pub fn rests_until(&self, operation: Operation, entry: &str) -> Option<Moment> {
+        let failed = self.get(operation, entry).filter(|failed| failed.count >= PROOF)?;
+        let worked = self.worked.get(&operation).copied().unwrap_or_default();
+        let grown = usize::try_from(failed.count - PROOF).unwrap_or(usize::MAX).min(REST_GROWS);
+        let delay = Delays::quarantine().nth(grown).unwrap_or(Duration::ZERO);
+        (worked < failed.last).then(|| failed.last_at.plus(delay))
+    }
+
+    fn get(&self, operation: Operation, entry: &str) -> Option<&Failed> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        self.entries.get(&(operation, entry.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const READ: Operation = Operation::GetProductBalances;
+
+    /// Tries all entries until each succeeded or failed alone; the calls made, and the culprits.
+    fn search(entries: usize, bad: &[usize]) -> (usize, BTreeSet<usize>) {
+        let (mut groups, mut calls, mut alone) = (Groups::default(), 0, BTreeSet::new());
+        groups.again((0..entries).collect());
+        while let Some(part) = groups.next_part() {
+            calls += 1;
+            if part.iter().any(|entry| bad.contains(entry)) {
+                alone.extend(groups.split(part));
+            }
+        }
+        (calls, alone)
+    }
+
+    #[test]
+    fn a_culprit_is_found_in_two_calls_for_each_halving_wherever_it_stands() {
+        for entries in [1, 2, 3, 25, 200, 400, 1000] {
+            let bound = 1 + 2 * usize::try_from(entries.next_power_of_two().ilog2()).unwrap();
+            for bad in 0..entries {
+                let (calls, alone) = search(entries, &[bad]);
+                assert_eq!(alone, BTreeSet::from([bad]));
+                assert!(calls <= bound, "{entries} entries, {bad}: {calls} calls, not {bound}");
+            }
+        }
+    }
+
+    #[test]
+    fn several_culprits_are_found_and_the_others_go() {
+        let (calls, alone) = search(400, &[0, 1, 200, 399]);
+        assert_eq!(alone, BTreeSet::from([0, 1, 200, 399]));
+        assert!(calls <= 4 * 19, "{calls}");
+        assert_eq!(search(8, &[0, 1, 2, 3, 4, 5, 6, 7]).1.len(), 8);
+    }
+
+    #[test]
+    fn the_largest_part_goes_first_because_it_shows_soonest_whether_the_platform_is_well() {
+        let mut groups = Groups::default();
+        groups.again(vec![1]);
+        assert_eq!(groups.split(vec![2, 3, 4, 5, 6]), None);
+        assert_eq!(groups.next_part(), Some(vec![4, 5, 6]));
+        assert_eq!(groups.split(vec![7]), Some(7));
+        assert_eq!(groups.entries().copied().collect::<Vec<_>>(), [1, 2, 3]);
+        groups.again(Vec::new());
+        assert_eq!([groups.next_part(), groups.next_part(), groups.next_part()], [
+            Some(vec![2, 3]),
+            Some(vec![1]),
+            None
+        ]);
+    }
+
+    #[test]
+    fn few_entries_go_alone_and_many_share_calls_of_half_the_size_at_most() {
+        assert_eq!([1, 24, 25, 26, 50, 51, 300, 5_000].map(share), [1, 1, 1, 2, 2, 3, 12, 12]);
+    }
+
+    #[test]
+    fn an_entry_is_guilty_only_if_others_succeed_around_its_failures() {
+        let mut failures = Failures::default();
+        let at = Moment(0);
+        failures.worked(READ, ["B"]);
+        (0..10).for_each(|_| failures.failed(READ, ["A", "B"], at));
+        assert!(!failures.is_proved(READ, "A"), "nothing succeeded since: it is the platform");
+        failures.worked(READ, ["B"]);
+        assert!(failures.is_proved(READ, "A"));
+        assert!(!failures.is_suspect(READ, "B"), "who succeeds is innocent");
+        assert!(!failures.is_suspect(Operation::UpdateQuantityOnHand, "A"), "of that operation alone");
+        failures.worked(READ, ["A"]);
+        (1..PROOF).for_each(|_| failures.failed(READ, ["A"], at));
+        failures.worked(READ, ["B"]);
+        assert!(!failures.is_proved(READ, "A"), "two failures may be chance");
+    }
+
+    #[test]
+    fn an_entry_without_proof_rests_until_another_succeeds() {
+        let mut failures = Failures::default();
+        for _ in 1..PROOF {
+            failures.failed(READ, ["A"], Moment(0));
+        }
+        assert_eq!(failures.rests_until(READ, "A"), None);
+        failures.failed(READ, ["A"], Moment(1_000));
+        assert_eq!(failures.rests_until(READ, "A"), Some(Moment(61_000)));
+        (0..9).for_each(|_| failures.failed(READ, ["A"], Moment(2_000)));
+        assert_eq!(failures.rests_until(READ, "A"), Some(Moment(122_000)), "never longer than two minutes");
+        failures.worked(READ, ["B"]);
+        assert_eq!(failures.rests_until(READ, "A"), None);
+    }
+}

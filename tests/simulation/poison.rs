@@ -1,0 +1,180 @@
+//! One entry that makes every call fail which names it, each way: it stands alone after few calls, everything else goes
+//! on, and it is tried again by itself until it succeeds.
+
+use super::books::Cell;
+use super::clock::START_MS;
+use super::seed;
+use super::world::{Plan, World};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tallyd::client::Request;
+use tallyd::model::{JobKind, Operation};
+
+/// What a call is answered that names the entry; nothing is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    Status(u16),
+    /// A page for people, with 200.
+    Html,
+    /// A list without records.
+    Empty,
+    /// A head of 200 and half a body.
+    Cut,
+    /// The connection drops.
+    Dropped,
+    /// No answer ever comes.
+    Silent,
+}
+
+/// An entry, and the operation that fails for it.
+#[derive(Clone, Debug)]
+pub struct Poison {
+    pub operation: Operation,
+    /// As it stands in the body, quotes and all.
+    pub entry: String,
+    pub how: How,
+}
+
+impl Poison {
+    pub fn is_in(&self, request: &Request) -> bool {
+        let body = request.body.as_deref().unwrap_or_default();
+        let names = |text: &[u8]| text.windows(self.entry.len()).any(|part| part == self.entry.as_bytes());
+        request.operation == self.operation && (names(body) || names(request.path.as_bytes()))
+    }
+}
+
+const READ: Operation = Operation::GetProductBalances;
+const UPDATE: Operation = Operation::UpdateQuantityOnHand;
+const EACH_WAY: [How; 10] = [
+    How::Status(500),
+    How::Status(404),
+    How::Status(422),
+    How::Status(413),
+    How::Status(403),
+    How::Html,
+    How::Empty,
+    How::Cut,
+    How::Dropped,
+    How::Silent,
+];
+/// Movements of others beside it.
+const OTHERS: usize = 30;
+/// So long others may take.
+const AT_ONCE_MS: i64 = 10_000;
+const HOUR_MS: i64 = 3_600_000;
+/// Calls that may be spent on it in an hour.
+const SPENT_MAX: usize = 60;
+/// The longest delay between two attempts, the quiet time of the last and what the calls take.
+const HEALED_WITHIN_MS: i64 = 33 * 60_000;
+
+/// A mirrored shop of 400 SKUs in which one goes bad; its cell, and those of others.
+async fn shop(operation: Operation, how: How) -> (World, Cell, Vec<Cell>) {
+    let mut world = World::open(Plan {
+        seed: seed(),
+        skus: 400,
+        warehouses: 1,
+        begins_ms: START_MS,
+        config: String::new(),
+        polls: vec![(JobKind::Balances, Duration::from_secs(300))],
+        is_scheduled: false,
+    })
+    .await;
+    world.idle().await;
+    let mut cells: Vec<Cell> =
+        world.stock().await.into_iter().filter(|(_, units)| *units > 5).map(|(cell, _)| cell).collect();
+    let bad = cells.remove(137);
+    world.wire.poison(vec![Poison { operation, entry: format!("\"{}\"", bad.0), how }]);
+    (world, bad, cells)
+}
+
+/// The keys of wishes for these cells that are not applied.
+async fn open(world: &mut World, keys: &BTreeSet<String>) -> Vec<(String, (String, String))> {
+    let fates = world.fates().await.into_iter();
+    fates.filter(|(key, (state, _))| keys.contains(key) && state != "applied").collect()
+}
+
+/// Moves others and the bad one at a time; the others' keys and the bad one's.
+async fn move_all(world: &mut World, bad: &Cell, others: &[Cell]) -> (BTreeSet<String>, String) {
+    let mut keys = BTreeSet::new();
+    let mut of_bad = String::new();
+    for (n, cell) in others.iter().take(OTHERS).enumerate() {
+        if n == OTHERS / 3 {
+            of_bad = world.wish_cell("quantity.adjust", bad, "delta", 1).await;
+        }
+        keys.insert(world.wish_cell("quantity.adjust", cell, "delta", 1).await);
+    }
+    (keys, of_bad)
+}
+
+/// It is tried again by itself, seldom, and goes on when it is well.
+async fn heals(world: &mut World, how: How, from_ms: i64, of_bad: &str) {
+    let now = world.clock.now_ms();
+    world.go_on_to((from_ms + HOUR_MS).max(now)).await;
+    let spent = world.wire.poisoned().iter().filter(|at| **at < from_ms + HOUR_MS).count();
+    println!("{how:?}: {spent} calls named the bad one in an hour");
+    assert!((2..=SPENT_MAX).contains(&spent), "{how:?}: {spent} calls in an hour");
+    assert_ne!(world.fates().await[of_bad].0, "rejected", "{how:?}: its movement is not lost");
+    world.wire.poison(Vec::new());
+    let healed = world.clock.now_ms();
+    world.go_on_to(healed + HEALED_WITHIN_MS).await;
+    assert_eq!(world.fates().await[of_bad].0, "applied", "{how:?}");
+    world.run_now(JobKind::Balances).await;
+    let quarantined = world.number("SELECT count(*) FROM quarantine").await;
+    assert_eq!(quarantined, 0, "{how:?}: what succeeds is taken back");
+}
+
+async fn mirrors_the_others(how: How) {
+    let (mut world, bad, others) = shop(READ, how).await;
+    let from = world.clock.now_ms();
+    for cell in &others {
+        world.core.sale(&cell.0, cell.1, 1).await.unwrap();
+    }
+    world.run_now(JobKind::Balances).await;
+    let (mut mirror, mut stock) = (world.mirror().await, world.stock().await);
+    (mirror.remove(&bad), stock.remove(&bad));
+    let missed = stock.iter().filter(|(cell, units)| mirror.get(cell) != Some(units)).count();
+    assert_eq!(missed, 0, "{how:?}: all others are mirrored within one pass");
+    println!("{how:?}: {} calls to find the culprit", world.wire.poisoned().len());
+
+    let moved_at = world.clock.now_ms();
+    let (keys, of_bad) = move_all(&mut world, &bad, &others).await;
+    world.go_on_to(moved_at + AT_ONCE_MS).await;
+    assert_eq!(open(&mut world, &keys).await, [], "{how:?}: movements of others");
+    heals(&mut world, how, from, &of_bad).await;
+}
+
+/// The quiet time of a lost answer, as long again as the call may take, two looks that are 5 s apart, and their calls.
+const QUIET_MS: i64 = 60_000 + 5_000 + 2_000;
+
+async fn pushes_the_others(how: How) {
+    let (mut world, bad, others) = shop(UPDATE, how).await;
+    let from = world.clock.now_ms();
+    let (keys, of_bad) = move_all(&mut world, &bad, &others).await;
+    world.go_on_to(from + AT_ONCE_MS).await;
+    let left = open(&mut world, &keys).await;
+    let unknown = !matches!(how, How::Status(400..=499));
+    assert!(left.len() <= if unknown { 24 } else { 0 }, "{how:?}: {left:?}");
+    let is_silent = if how == How::Silent { 30_000 } else { 0 };
+    world.go_on_to(from + QUIET_MS.max(is_silent) + AT_ONCE_MS).await;
+    assert_eq!(open(&mut world, &keys).await, [], "{how:?}: those that shared a call of unknown outcome");
+    // Others go on, whatever the bad one does meanwhile.
+    let at = world.clock.now_ms();
+    let (keys, _) = move_all(&mut world, &bad, &others[OTHERS..]).await;
+    world.go_on_to(at + AT_ONCE_MS).await;
+    assert_eq!(open(&mut world, &keys).await, [], "{how:?}: movements that came later");
+    heals(&mut world, how, from, &of_bad).await;
+}
+
+#[tokio::test]
+async fn a_sku_that_cannot_be_read_keeps_nobody_from_being_mirrored_and_pushed() {
+    for how in EACH_WAY {
+        mirrors_the_others(how).await;
+    }
+}
+
+#[tokio::test]
+async fn a_sku_that_cannot_be_written_keeps_nobody_from_being_pushed() {
+    for how in EACH_WAY {
+        pushes_the_others(how).await;
+    }
+}
