@@ -78,6 +78,13 @@ async fn load(config: &Config, place: &Place) -> Result<String, Failure> {
         return Ok("calls     no database yet, so nothing is tracked\n".into());
     }
     let store = Store::open_beside(path).await?;
+    let mut text = String::new();
+    if store.is_locked().await? {
+        text.push_str(
+            "warning: another program holds a write transaction open on the database: a start waits until it ends, and \
+             so does all that the daemon writes\n",
+        );
+    }
     let now = place.clock().now();
     let work = Work {
         skus: usize::try_from(store.tracked_sku_count().await?).unwrap_or(0),
@@ -87,7 +94,7 @@ async fn load(config: &Config, place: &Place) -> Result<String, Failure> {
         storefronts: store.storefront_ids().await?.len(),
         kits: store.kit_ids().await?.len(),
     };
-    Ok(feasibility(config, &work))
+    Ok(text + &feasibility(config, &work))
 }
 
 /// The calls a minute of each schedule, their sum, and how old facts can get.

@@ -43,7 +43,7 @@ pub(super) async fn run(place: &Place, args: Run) -> Result<Answer, Failure> {
         LogFormat::Text => Format::Text,
     };
     let logging = logging::begin(format, config.log.level)?;
-    let start = Daemon::start(config, Arc::new(SystemClock));
+    let start = Daemon::start_patiently(config, Arc::new(SystemClock));
     if args.once {
         return on_its_thread(once(start.await?)).await;
     }

@@ -17,6 +17,7 @@ mod keys;
 mod metrics;
 mod notify;
 mod once;
+mod patience;
 mod settings;
 mod start;
 mod supervise;

@@ -10,6 +10,12 @@ pub(super) fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(&one_line(status))]);
 }
 
+/// Says what a start waits for, and asks for a minute more: it is no start that hangs.
+pub(super) fn waits(status: &str) {
+    let minute = NotifyState::ExtendTimeoutUsec(60_000_000);
+    tell(&[minute, NotifyState::Status(&one_line(status))]);
+}
+
 /// Says that a reload began; [`ready`] ends it, whether it succeeded or not.
 pub(super) fn reloading() {
     if let Ok(now) = NotifyState::monotonic_usec_now() {

@@ -5,7 +5,7 @@ use super::clock::machine_id;
 use super::error::StartError;
 use super::keys::{self, Prober};
 use super::supervise::{Reload, Supervisor};
-use super::{boot_id, notify, settings};
+use super::{boot_id, notify, patience, settings};
 use crate::client::{Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
 use crate::job::{self, Context, FoldChanged};
@@ -38,13 +38,27 @@ pub struct Daemon {
 impl Daemon {
     /// Takes the lock, opens the database, mends what a crash left and remembers the account's budget.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        Self::start_opening(config, clock, Opening::default()).await
+    }
+
+    /// The same, and a lock that another program holds on the database, or a full disk, is waited for.
+    pub async fn start_patiently(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        Self::start_opening(config, clock, Opening { is_patient: true, ..Opening::default() }).await
+    }
+
+    async fn start_opening(
+        config: Config,
+        clock: Arc<dyn Clock>,
+        opening: Opening,
+    ) -> Result<Self, StartError> {
         let keys = config.service.keys.read()?;
         for warning in &keys.warnings {
             tracing::warn!(event = event::DAEMON_WARNING, "{warning}");
         }
         let pair = crate::client::Keys { integration: keys.integration, gateway: keys.gateway };
         let transport = Arc::new(HttpTransport::new(&settings::http(&config), &pair)?);
-        Self::start_over(config, clock, Arc::<HttpTransport>::clone(&transport), Some(transport)).await
+        let keyed = Some(Arc::clone(&transport));
+        Self::start_as(config, clock, transport, keyed, opening).await
     }
 
     /// The same over any transport: in a simulation the service is in the same process.
@@ -65,26 +79,32 @@ impl Daemon {
         keyed: Option<Arc<HttpTransport>>,
         opening: Opening,
     ) -> Result<Self, StartError> {
-        let path = &config.database.path;
-        let lock = Lock::take(path)?;
-        let store = Store::open_as(path, &lock, opening).await?;
-        let host = match machine_id() {
-            Some(id) => Some(store.belonging().await?.host(&id)),
-            None => None,
+        let (lock, is_patient) = (Lock::take(&config.database.path)?, opening.is_patient);
+        let (store, limiter, session_id) = loop {
+            match open(&config, &clock, &lock, opening.clone()).await {
+                Err(StartError::Store(error)) if is_patient && error.waits_for_others() => {
+                    patience::pause(&error, "open the database", &*clock).await;
+                }
+                opened => break opened?,
+            }
         };
-        let is_sign = !config.database.moves_between_hosts;
-        let restored = store.restored(host.as_deref().filter(|_| is_sign)).await?;
-        let limiter = limiter(&store, &config, &clock, restored.is_some()).await?;
-        let session_id =
-            begin_session(&store, &config, &*clock, (restored.as_ref(), host.as_deref())).await?;
         let client = Client::new(transport, Arc::clone(&clock));
         let context = Context::new(store, client, limiter, clock, session_id, settings::jobs(&config));
-        Self { context, config, transport: keyed, _lock: lock }.proved().await
+        let daemon = Self { context, config, transport: keyed, _lock: lock };
+        loop {
+            match daemon.account()?.prove(&daemon.context).await {
+                Err(StartError::Store(error)) if is_patient && error.waits_for_others() => {
+                    let doing = "note whose account the database is of";
+                    patience::pause(&error, doing, &*daemon.context.clock).await;
+                }
+                proved => return daemon.proved(proved).await,
+            }
+        }
     }
 
     /// The daemon, unless its database is another company's. Where nobody can tell yet, nothing but probes goes out.
-    async fn proved(self) -> Result<Self, StartError> {
-        match self.account()?.prove(&self.context).await {
+    async fn proved(self, proved: Result<(), StartError>) -> Result<Self, StartError> {
+        match proved {
             Ok(()) => Ok(self),
             Err(StartError::Unproved(why)) => {
                 drop(self.context.limiter.refuse_key(&why));
@@ -157,7 +177,11 @@ impl Daemon {
             let Some(config) = changed else { break };
             self.warn_of_restart(&config);
             let config = settings::until_restart(&self.config, config);
-            let changed = self.reload(&config).await?;
+            let reloaded = tokio::select! {
+                () = stop.cancelled() => None,
+                reloaded = self.reload_patiently(&config) => Some(reloaded?),
+            };
+            let Some(changed) = reloaded else { break };
             driver.replace(changed.schedules.clone()).await?;
             supervisor.reload(changed, config.service.keys.clone()).await?;
             self.config = config;
@@ -181,6 +205,19 @@ impl Daemon {
         write.session_end(context.session_id, context.now(), context.clock.moment()).await?;
         write.commit().await?;
         context.store.close().await
+    }
+
+    /// Puts a changed configuration in force; a lock of another program is waited for.
+    async fn reload_patiently(&self, config: &Config) -> Result<Reload, StartError> {
+        loop {
+            match self.reload(config).await {
+                Err(StartError::Store(error)) if error.waits_for_others() => {
+                    let doing = "put the changed configuration in force";
+                    patience::pause(&error, doing, &*self.context.clock).await;
+                }
+                reloaded => return reloaded,
+            }
+        }
     }
 
     /// Puts a changed configuration in force, as far as it concerns the rooms; the schedules are left to the caller.
@@ -236,6 +273,25 @@ fn reload_of(config: &Config) -> Reload {
         schedules: settings::schedules(config),
         metrics: metrics.map(|file| (file, config.limits.ours_per_minute())),
     }
+}
+
+/// Opens the database and begins a session in it. Where it fails nothing of it happened, and it may be done again.
+async fn open(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    lock: &Lock,
+    opening: Opening,
+) -> Result<(Store, Limiter, i64), StartError> {
+    let store = Store::open_as(&config.database.path, lock, opening).await?;
+    let host = match machine_id() {
+        Some(id) => Some(store.belonging().await?.host(&id)),
+        None => None,
+    };
+    let is_sign = !config.database.moves_between_hosts;
+    let restored = store.restored(host.as_deref().filter(|_| is_sign)).await?;
+    let limiter = limiter(&store, config, clock, restored.is_some()).await?;
+    let session_id = begin_session(&store, config, &**clock, (restored.as_ref(), host.as_deref())).await?;
+    Ok((store, limiter, session_id))
 }
 
 /// Mends what a crash left, holds what a restore may have left behind, and notes what the configuration says.

@@ -1,5 +1,6 @@
 //! What went wrong with the database, and what an operator does about it.
 
+use sqlx::migrate::MigrateError;
 use std::path::PathBuf;
 
 /// A failure of the database.
@@ -33,7 +34,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Why.
         #[source]
-        source: sqlx::migrate::MigrateError,
+        source: MigrateError,
     },
     /// There is no database yet.
     #[error(
@@ -132,6 +133,20 @@ impl StoreError {
             | Self::OtherFold { .. }
             | Self::File { .. } => false,
         }
+    }
+}
+
+impl StoreError {
+    /// True where somebody else has to finish or to make room first: a foreign lock, a full disk. The same error at the
+    /// opening of the database counts too.
+    pub fn waits_for_others(&self) -> bool {
+        let source = match self {
+            Self::Sql { source, .. } | Self::Open { source, .. } => source,
+            Self::Migrate { source: MigrateError::Execute(source), .. }
+            | Self::Migrate { source: MigrateError::ExecuteMigration(source, _), .. } => source,
+            _ => return false,
+        };
+        matches!(primary_code(source), Some(5 | 6 | 13))
     }
 }
 

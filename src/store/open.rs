@@ -7,7 +7,7 @@ use super::{Lock, StoreError};
 use crate::model::Position;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow};
-use sqlx::{ConnectOptions as _, Row as _, Sqlite};
+use sqlx::{ConnectOptions as _, Executor as _, Row as _, Sqlite};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,6 +138,23 @@ impl Store {
         Ok(Write { tx, position_file })
     }
 
+    /// True while another program holds a write transaction open for longer than any of ours takes.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn is_locked(&self) -> Result<bool, StoreError> {
+        let mut writer = self.writer.take().await.doing("look for a lock")?;
+        writer.execute("PRAGMA busy_timeout = 2000").await.doing("look for a lock")?;
+        let begun = writer.execute("BEGIN IMMEDIATE; ROLLBACK").await.doing("look for a lock");
+        let restored = format!("PRAGMA busy_timeout = {}", BUSY.as_millis());
+        writer.execute(sqlx::AssertSqlSafe(restored)).await.doing("look for a lock")?;
+        match begun {
+            Ok(_) => Ok(false),
+            Err(error) if error.waits_for_others() => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// A connection to read with, for one statement.
     pub(super) async fn read(&self) -> Result<Taken, StoreError> {
         let [one, other] = &self.readers;
@@ -259,7 +276,6 @@ async fn refuse_other_schema(read: &mut SqliteConnection, path: &Path) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sqlx::Executor as _;
 
     async fn open(path: &Path) -> Store {
         let lock = Lock::take(path).unwrap();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
 
+mod files;
 mod memory;
 #[path = "../support/mod.rs"]
 mod support;
@@ -65,10 +66,15 @@ impl Running {
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().unwrap().to_string();
+        assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
     /// Stops it in good order; its exit code.
     pub async fn stop(mut self) -> Option<i32> {
-        let pid = self.child.id().unwrap().to_string();
-        assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.signal("-TERM");
         // A full pipe would hold up the end.
         while self.log.next_line().await.unwrap().is_some() {}
         self.child.wait().await.unwrap().code()

@@ -1,0 +1,112 @@
+//! Files: a database is one database by whatever path, and whoever holds a lock on it is waited for.
+
+use super::support::World;
+use super::{Running, configured, program, tallyd};
+use sqlx::Executor;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The configuration with another path to the database.
+fn linked(world: &World, link: &PathBuf) -> PathBuf {
+    let toml = world.toml("").replace(&format!("{:?}", world.path), &format!("{link:?}"));
+    assert!(toml.contains(link.to_str().unwrap()));
+    let config = world.path.with_file_name("linked.toml");
+    std::fs::write(&config, toml).unwrap();
+    config
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_daemon_by_a_link_is_refused_whichever_came_first() {
+    let world = World::new().await;
+    let (config, link) = (configured(&world, ""), world.path.with_file_name("link.db"));
+    // The link is there before what it names.
+    symlink(&world.path, &link).unwrap();
+    let by_link = linked(&world, &link);
+    for (first, second) in [(&by_link, &config), (&config, &by_link)] {
+        let mut running = Running::start(first);
+        running.until("daemon.ready").await;
+        let refused = tallyd(second, &["run", "--once"]).await;
+        assert_eq!(refused.status.code(), Some(1));
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains("another tallyd already works on this database"), "{said}");
+        // What a program inserts by the one path is noticed by the daemon that came by the other.
+        world.wish(&format!("by {}", first.display()), "no.kind", "{}").await;
+        running.until("outbox.settled").await;
+        assert_eq!(running.stop().await, Some(0));
+    }
+    for beside in ["link.db.lock", "link.db.position", "link.db-wal"] {
+        assert!(!world.path.with_file_name(beside).exists(), "{beside}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_waits_for_a_foreign_lock_and_says_so() {
+    let world = World::new().await;
+    let config = configured(&world, "");
+    world.track_all().await;
+    let mut other = world.outsider().await;
+    other.execute("BEGIN IMMEDIATE").await.unwrap();
+    let mut running = Running::start(&config);
+    let line = running.until("database.stuck").await;
+    assert!(
+        line.contains("cannot open the database yet") && line.contains("another program holds"),
+        "{line}"
+    );
+    other.execute("ROLLBACK").await.unwrap();
+    running.until("daemon.ready").await;
+    assert_eq!(running.stop().await, Some(0));
+}
+
+/// As a job of the night does that makes the file its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_waits_where_not_even_a_read_is_let_in_and_a_stop_ends_the_wait() {
+    let world = World::new().await;
+    let config = configured(&world, "");
+    world.make().await;
+    let mut other = world.outsider().await;
+    other.execute("PRAGMA locking_mode = EXCLUSIVE").await.unwrap();
+    other.execute("BEGIN EXCLUSIVE").await.unwrap();
+    other.execute("UPDATE counter SET position = position").await.unwrap();
+    let mut running = Running::start(&config);
+    running.until("database.stuck").await;
+    assert_eq!(running.stop().await, Some(0), "a start that is broken off is no failure");
+}
+
+/// A command has somebody who waits for its answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_gives_up_and_says_who_is_in_the_way() {
+    let world = World::new().await;
+    let config = configured(&world, "");
+    world.make().await;
+    let mut other = world.outsider().await;
+    other.execute("BEGIN IMMEDIATE").await.unwrap();
+    let online = program(&config).args(["check", "--online"]).output();
+    let output = tokio::time::timeout(Duration::from_secs(60), online).await.unwrap().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("another program holds a write transaction open"), "{said}");
+    let checked = tallyd(&config, &["check"]).await;
+    let said = String::from_utf8(checked.stdout).unwrap();
+    assert!(said.contains("another program holds a write transaction open"), "{said}");
+    other.execute("ROLLBACK").await.unwrap();
+    let checked = tallyd(&config, &["check"]).await;
+    assert!(!String::from_utf8(checked.stdout).unwrap().contains("another program"));
+}
+
+/// A reload needs the database as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_beside_a_foreign_lock_does_not_end_the_daemon() {
+    let world = World::new().await;
+    let config = configured(&world, "");
+    let mut running = Running::start(&config);
+    running.until("daemon.ready").await;
+    let mut other = world.outsider().await;
+    other.execute("BEGIN IMMEDIATE").await.unwrap();
+    running.signal("-HUP");
+    // Other work of the daemon is held up as well, and says so.
+    while !running.until("database.stuck").await.contains("put the changed configuration in force") {}
+    other.execute("ROLLBACK").await.unwrap();
+    running.until("config.reloaded").await;
+    assert_eq!(running.stop().await, Some(0));
+}
