@@ -15,6 +15,9 @@ pub(super) struct Serve {
     /// Let other hosts in: whoever reaches the port can do anything with the shop
     #[arg(long)]
     allow_remote: bool,
+    /// A name it may be called by, beside addresses, localhost and names of one word (may be repeated)
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
     /// Keep the shop in this file [default: in memory]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
@@ -55,6 +58,7 @@ impl From<Serve> for Options {
         Self {
             listen: args.listen,
             allow_remote: args.allow_remote,
+            hosts: args.hosts,
             data: args.data,
             seed: args.seed,
             skus: args.skus,
@@ -71,6 +75,12 @@ impl From<Serve> for Options {
 }
 
 pub(super) async fn serve(args: Serve) -> Result<Answer, Failure> {
+    if args.skus < sandbox::SKUS_MIN {
+        let least = sandbox::SKUS_MIN;
+        print::complain(&format!(
+            "tallyd: a generated shop has at least {least} products, so it is made with {least}"
+        ));
+    }
     let sandbox = sandbox::start(args.into()).await.map_err(|error| match error {
         sandbox::Error::Remote(_) => Failure::usage(error.to_string()),
         other => Failure::failed(other.to_string()),

@@ -17,7 +17,7 @@ use super::sales::Line;
 use super::{Error, Options, products};
 
 /// Fewer products do not make a shop with kits.
-const SKUS_MIN: u32 = 10;
+pub const SKUS_MIN: u32 = 10;
 /// Products of one statement.
 const BATCH: usize = 1_000;
 /// One product in so many is a kit, but there are always two.

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Refusal, json_response};
+use super::caller;
 use super::clock::rfc3339;
 use super::core::Core;
 use super::fault::Fault;
@@ -70,6 +71,9 @@ struct Advance {
 impl Core {
     /// Answers one request: a call of the service or of the control plane.
     pub async fn handle(&self, request: Request<Bytes>) -> Answer {
+        if let Err(refused) = caller::check(request.uri(), request.headers(), &self.hosts) {
+            return Answer::Full(refused.response());
+        }
         if !request.uri().path().starts_with(PREFIX) {
             return self.answer(request).await;
         }

@@ -34,6 +34,8 @@ pub struct Core {
     integration_key: String,
     gateway_key: String,
     latency: Duration,
+    /// Names it is reached by beside addresses and local ones.
+    pub(crate) hosts: Vec<String>,
     pub(crate) clock: Clock,
     pub(crate) accounts: Accounts,
     pub(crate) faults: Faults,
@@ -62,6 +64,7 @@ impl Core {
             integration_key: keys.integration,
             gateway_key: keys.gateway,
             latency: Duration::from_millis(options.latency_ms),
+            hosts: options.hosts.clone(),
             clock,
             accounts,
             faults: Faults::new(options.seed),

@@ -5,7 +5,7 @@
 //! wire structs, tables, quota arithmetic. A field that is misread must be misread twice, independently, to
 //! stay unseen. What the document leaves open is decided here once and written down in docs/sandbox.md.
 //!
-//! The way of a request: `server` (sockets) → `control` (whether it is the control plane's) → `core` (the gates) →
+//! The way of a request: `server` (sockets) → `caller` (no web pages) → `control` (whether it is the control plane's) → `core` (the gates) →
 //! `account`, `throttle`, `fault` → `operations` (the table) → one file per concept → `store` and wire.sql. What the
 //! control plane does is there for callers in the process too (`world`).
 //!
@@ -15,6 +15,7 @@
 mod account;
 mod answer;
 mod assortment;
+mod caller;
 mod calls;
 mod clock;
 mod contact;
@@ -59,6 +60,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use self::core::Core;
 pub use answer::Answer;
+pub use assortment::SKUS_MIN;
 pub use calls::Call;
 pub use clock::Clock;
 pub use world::StockRow;
@@ -74,6 +76,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Whether `listen` may be reachable from other hosts.
     pub allow_remote: bool,
+    /// Names it may be called by, beside addresses, `localhost` and names of one word.
+    pub hosts: Vec<String>,
     /// The file the shop is kept in; without one it is in memory and gone at the end.
     pub data: Option<PathBuf>,
     /// What the generated shop, the keys and the chance of faults follow from.
@@ -103,6 +107,7 @@ impl Default for Options {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8399)),
             allow_remote: false,
+            hosts: Vec::new(),
             data: None,
             seed: 1,
             skus: 200,

@@ -139,3 +139,58 @@ async fn the_clock_moves_the_dates_of_the_service() {
     let calls = shop.send("GET", "/_sandbox/calls", &[], b"").await.ok();
     assert!(calls[1]["StartedAt"].as_str() >= after["Now"].as_str());
 }
+
+/// A page that a developer has open must not sell the shop out.
+#[tokio::test]
+async fn a_web_page_of_another_origin_is_refused_and_nothing_is_done() {
+    let shop = Shop::open().await;
+    let product = shop.product(0).await;
+    let cell = &product["Warehouses"][0];
+    let sale =
+        json!({ "Sku": product["Sku"], "WarehouseId": cell["WarehouseId"], "Quantity": 1 }).to_string();
+    let before = shop.sandbox.stock().await.expect("stock");
+    let listed = format!("http://{}", shop.sandbox.addr());
+    for headers in [
+        [("Origin", "https://evil.example"), ("Content-Type", "text/plain")],
+        [("Sec-Fetch-Site", "cross-site"), ("Content-Type", "text/plain")],
+        [("Origin", "null"), ("Sec-Fetch-Site", "cross-site")],
+        [("Origin", "http://localhost:3000"), ("Sec-Fetch-Site", "same-site")],
+        // Another name for this machine is another origin.
+        [("Origin", listed.as_str()), ("X", "y")],
+    ] {
+        for path in ["sales", "clock", "faults", "orders", "companies", "kits"] {
+            let path = format!("/_sandbox/{path}");
+            let refused = shop.send("POST", &path, &headers, sale.as_bytes()).await.message(403);
+            assert!(refused.contains("web page"), "{refused}");
+        }
+        shop.send("GET", "/_sandbox/calls", &headers, b"").await.message(403);
+        shop.send("DELETE", "/_sandbox/faults", &headers, b"").await.message(403);
+        let key = ("svc-subscription-key", shop.sandbox.integration_key());
+        let gateway = ("gateway-subscription-key", shop.sandbox.gateway_key());
+        let with_keys = [&headers[..], &[key, gateway]].concat();
+        shop.send("GET", WAREHOUSES, &with_keys, b"").await.message(403);
+    }
+    assert_eq!(shop.sandbox.stock().await.expect("stock"), before);
+    shop.send("POST", "/_sandbox/sales", &[("Sec-Fetch-Site", "none")], sale.as_bytes()).await.ok();
+}
+
+/// As a page does whose name is made to point at this machine.
+#[tokio::test]
+async fn a_foreign_host_is_refused_and_addresses_and_local_names_are_not() {
+    let shop = Shop::open().await;
+    let port = shop.sandbox.addr().port();
+    for (host, status) in [
+        ("evil.example".to_owned(), 403),
+        (format!("evil.example:{port}"), 403),
+        (format!("127.0.0.1.evil.example:{port}"), 403),
+        (format!("127.0.0.1:{port}"), 200),
+        (format!("[::1]:{port}"), 200),
+        (format!("localhost:{port}"), 200),
+    ] {
+        for path in ["/_sandbox/clock", "/_sandbox/calls"] {
+            let answered = crate::support::exchange_as(shop.sandbox.addr(), &host, "GET", path).await;
+            assert!(answered.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {answered}");
+            assert!(status == 200 || answered.contains("--host"), "{answered}");
+        }
+    }
+}

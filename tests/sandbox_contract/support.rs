@@ -163,6 +163,16 @@ impl Shop {
     }
 }
 
+/// One request with another `Host` than ours; the whole answer.
+pub(crate) async fn exchange_as(addr: SocketAddr, host: &str, method: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(addr).await.expect("connects");
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.expect("the head is sent");
+    let mut received = String::new();
+    stream.read_to_string(&mut received).await.expect("an answer");
+    received
+}
+
 /// One request on a connection of its own; the bytes that came back until it closed.
 pub(crate) async fn exchange(
     addr: SocketAddr,
