@@ -86,10 +86,11 @@ async fn load(config: &Config, place: &Place) -> Result<String, Failure> {
         );
     }
     let now = place.clock().now();
+    let orders = store.tracked_order_due(now).await?;
     let work = Work {
         skus: usize::try_from(store.tracked_sku_count().await?).unwrap_or(0),
         skus_per_call: usize::try_from(config.jobs.skus_per_call).unwrap_or(1),
-        orders: store.tracked_order_due(now).await?.len(),
+        orders: orders.open.len() + orders.named.len(),
         shipments: store.shipment_due(now).await?.len(),
         storefronts: store.storefront_ids().await?.len(),
         kits: store.kit_ids().await?.len(),

@@ -4,7 +4,7 @@ use super::place::Place;
 use super::print::{Table, dash, json, yes};
 use super::{Answer, Failure, Reading, csv};
 use crate::model::{Clock, OrderId, Timestamp};
-use crate::store::{AllocationRow, Durability, OrderRow, QUIET_AFTER, ShipmentItemRow};
+use crate::store::{AllocationRow, Durability, OrderState, ShipmentItemRow};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json as value};
 use std::path::PathBuf;
@@ -56,14 +56,15 @@ const COLUMNS: csv::Columns = csv::Columns { required: &["order_id"], optional: 
 
 pub(super) async fn order(place: &Place, command: Command) -> Result<Answer, Failure> {
     match command {
-        Command::Track(named) => track(place, &ids(&named.ids), &[]).await,
+        Command::Track(named) => track(place, &ids(&named.ids), true, &[]).await,
         Command::Import(import) => {
             let read = |line: &csv::Line| match line.number("order_id")? {
                 id if id > 0 => Ok(OrderId(id)),
                 id => Err(format!("`order_id` is {id}; ids are above 0")),
             };
             let (orders, notes) = csv::import(&import.file, &COLUMNS, import.partial, read)?;
-            track(place, &orders, &notes).await
+            // A file may hold all orders of years: those that are known are read at their turn.
+            track(place, &orders, false, &notes).await
         }
         Command::List(reading) => list(place, reading).await,
         Command::Show(args) => show(place, &args).await,
@@ -75,13 +76,18 @@ fn ids(ids: &[i64]) -> Vec<OrderId> {
     ids.iter().copied().map(OrderId).collect()
 }
 
-async fn track(place: &Place, orders: &[OrderId], notes: &[String]) -> Result<Answer, Failure> {
+/// Tracks orders; `again`: those that are tracked already are read now, also closed ones.
+async fn track(place: &Place, orders: &[OrderId], again: bool, notes: &[String]) -> Result<Answer, Failure> {
     let store = place.store_or_new().await?;
     let mut write = store.begin(Durability::Full).await?;
     let new = write.tracked_order_add(orders).await?;
+    if again {
+        write.order_ask(orders).await?;
+    }
     write.commit().await?;
     let known = orders.len() as u64 - new;
-    let mut text = format!("{new} order(s) tracked from now on, {known} were tracked before\n");
+    let mut text = format!("{new} order(s) tracked from now on, {known} were tracked before");
+    text.push_str(if again && known > 0 { " and are read again\n" } else { "\n" });
     csv::tell(&mut text, notes);
     Ok(text.into())
 }
@@ -97,22 +103,16 @@ async fn list(place: &Place, reading: Reading) -> Result<Answer, Failure> {
                 value!({"order_id": row.order_id, "observed_at": time(row.observed_ms),
                         "closed_at": time(row.closed_ms), "lines": row.lines, "quantity_sold": row.sold,
                         "quantity_left": row.left, "changed_at": time(row.changed_ms),
-                        "stale": is_stale(row, now)})
+                        "state": row.state(now).as_str(), "stale": row.state(now) == OrderState::Stale})
             })
             .collect();
         return Ok(json(&rows).into());
     }
     let mut table = Table::new(&["order", "state", "lines", "sold", "left", "closed", "observed"]);
     for row in rows {
-        let state = match (row.observed_ms, row.closed_ms) {
-            (None, _) => "unread",
-            (_, Some(_)) => "closed",
-            _ if is_stale(&row, now) => "stale",
-            _ => "open",
-        };
         let cells = [
             row.order_id.to_string(),
-            state.to_owned(),
+            row.state(now).as_str().to_owned(),
             row.lines.to_string(),
             dash(row.sold),
             dash(row.left),
@@ -122,12 +122,6 @@ async fn list(place: &Place, reading: Reading) -> Result<Answer, Failure> {
         table.row(cells);
     }
     Ok(table.render("no order is tracked; begin with: tallyd order track ID…").into())
-}
-
-/// An order that is open and said nothing new for long: it is read daily only (rules.md 36).
-fn is_stale(row: &OrderRow, now: Timestamp) -> bool {
-    let changed = row.changed_ms.filter(|_| row.closed_ms.is_none());
-    changed.is_some_and(|changed| now.since(Timestamp(changed)) >= QUIET_AFTER)
 }
 
 async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
@@ -145,7 +139,11 @@ async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
         }
         return Ok(json(&lines).into());
     }
-    let mut text = lines_text(&lines);
+    let now = place.clock().now();
+    let mut text = match store.order_row(order).await?.map(|row| (row.state(now), row.closed_ms)) {
+        Some((OrderState::Emptied, closed)) => emptied_text(order, closed),
+        _ => lines_text(&lines),
+    };
     if !allocations.is_empty() {
         text.push_str(&allocations_text(allocations));
     }
@@ -153,6 +151,14 @@ async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
         text.push_str(&items_text(items));
     }
     Ok(text.into())
+}
+
+fn emptied_text(order: OrderId, closed_ms: Option<i64>) -> String {
+    let since = closed_ms.map_or_else(String::new, |ms| format!(" since {}", Timestamp(ms).rfc3339()));
+    format!(
+        "order {order} is cancelled or emptied: the service shows none of its lines{since}; \
+         `tallyd order track {order}` reads it again\n"
+    )
 }
 
 fn lines_text(lines: &[Value]) -> String {
@@ -178,7 +184,7 @@ fn lines_text(lines: &[Value]) -> String {
 }
 
 fn allocations_text(allocations: Vec<AllocationRow>) -> String {
-    let mut table = Table::new(&["line", "taken", "quantity", "warehouse", "name"]);
+    let mut table = Table::new(&["line", "taken", "quantity", "warehouse", "name", "observed"]);
     for row in allocations {
         let cells = [
             row.line_item_id.to_string(),
@@ -186,6 +192,7 @@ fn allocations_text(allocations: Vec<AllocationRow>) -> String {
             row.quantity.to_string(),
             row.warehouse_id.to_string(),
             dash(row.warehouse_name),
+            row.observed_at,
         ];
         table.row(cells);
     }

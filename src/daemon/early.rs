@@ -1,7 +1,8 @@
-//! The early reads as the daemon's loop has them: one at a time, a look a minute, whatever schedules are configured.
+//! The reads before their turn as the daemon's loop has them: SKUs, one look a minute whatever schedules are configured,
+//! and orders that somebody named, at once.
 //!
 //! They are no job: no schedule names them, nothing is retried, and a stop does not wait for more than the call that is
-//! on its way.
+//! on its way. An order that could not be read is left to the next pass over the orders.
 
 use crate::job::{self, Context, EARLY_LOOK, Finished};
 use crate::store::StoreError;
@@ -13,12 +14,15 @@ use tokio::time::Instant;
 pub(super) struct Early {
     at: Instant,
     reading: JoinSet<Result<Option<Finished>, StoreError>>,
+    orders: JoinSet<Result<Option<Finished>, StoreError>>,
+    /// Orders were named while others were read.
+    more_orders: bool,
 }
 
 impl Early {
     /// The first look is due at once: what moved lately may have moved while nobody looked.
     pub(super) fn new() -> Self {
-        Self { at: Instant::now(), reading: JoinSet::new() }
+        Self { at: Instant::now(), reading: JoinSet::new(), orders: JoinSet::new(), more_orders: false }
     }
 
     /// When to look next.
@@ -38,9 +42,28 @@ impl Early {
         }
     }
 
+    /// Begins to read the orders that somebody named; where that is under way, again behind it.
+    pub(super) fn read_orders(&mut self, context: &Context) {
+        self.more_orders = !self.orders.is_empty();
+        if !self.more_orders {
+            let context = context.clone();
+            self.orders.spawn(async move { job::read_asked(&context).await });
+        }
+    }
+
+    /// True once if orders were named while others were read, which are over.
+    pub(super) fn has_more_orders(&mut self) -> bool {
+        self.orders.is_empty() && std::mem::take(&mut self.more_orders)
+    }
+
     /// The look that ended, with what it read if it read anything; none while there is none.
     pub(super) async fn ended(&mut self) -> Option<Result<Option<Finished>, StoreError>> {
-        match self.reading.join_next().await? {
+        let ended = tokio::select! {
+            Some(ended) = self.reading.join_next() => ended,
+            Some(ended) = self.orders.join_next() => ended,
+            else => return None,
+        };
+        match ended {
             Ok(ended) => Some(ended),
             Err(error) if error.is_cancelled() => Some(Ok(None)),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -50,5 +73,6 @@ impl Early {
     /// Gives up what is not answered yet; nothing waits for it.
     pub(super) async fn shutdown(&mut self) {
         self.reading.shutdown().await;
+        self.orders.shutdown().await;
     }
 }

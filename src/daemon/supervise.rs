@@ -72,6 +72,8 @@ pub(super) struct Supervisor {
     push_at: Option<Instant>,
     /// When a wish in doubt may be looked at again.
     settle_at: Option<Instant>,
+    /// The turn of the order that somebody named last, as far as it was seen.
+    named: i64,
     /// The last word of a person that was heard.
     heard: Position,
     /// Answers what commands beside us ask.
@@ -103,6 +105,7 @@ impl Supervisor {
             look: None,
             push_at: None,
             settle_at: None,
+            named: 0,
             heard: Position(0),
             desk: Desk::default(),
             early: Early::new(),
@@ -262,6 +265,10 @@ impl Supervisor {
         if let Some(trigger) = again {
             self.begin(finished.kind, trigger);
         }
+        if finished.kind == JobKind::OrderLines && finished.outcome != RunOutcome::Failed {
+            // Orders that were named too late for this pass, or too many at once.
+            self.read_orders();
+        }
         self.follow(&finished).await
     }
 
@@ -282,10 +289,19 @@ impl Supervisor {
 
     /// What follows a look that read before the turn; it may have shown what must be looked at twice.
     async fn read_early(&mut self, read: Result<Option<Finished>, StoreError>) -> Result<(), StoreError> {
+        if self.early.has_more_orders() {
+            self.read_orders();
+        }
         let Some(finished) = read? else { return Ok(()) };
         finished.say_failed(None);
         if finished.refused {
             self.prober.refused();
+        }
+        if finished.kind == JobKind::OrderLines {
+            if finished.outcome == RunOutcome::Ok {
+                self.read_orders();
+            }
+            return Ok(());
         }
         self.plan_settle(Duration::ZERO).await
     }
@@ -297,6 +313,7 @@ impl Supervisor {
             self.seen = WishId(news.wish);
             self.push_at.get_or_insert_with(|| Instant::now() + GATHER);
         }
+        self.read_named(news.order);
         if Position(news.word) > self.heard {
             let before = std::mem::replace(&mut self.heard, Position(news.word));
             self.push_at.get_or_insert_with(Instant::now);
@@ -304,6 +321,21 @@ impl Supervisor {
             job::tell_released(&self.context, before).await?;
         }
         if self.desk.has_taken(news.request) { Ok(()) } else { self.desk.look(&self.context).await }
+    }
+
+    /// Has the orders read that somebody named since the last look. A pass over the orders that is under way reads them.
+    fn read_named(&mut self, newest: i64) {
+        if newest > self.named {
+            self.named = newest;
+            self.read_orders();
+        }
+    }
+
+    fn read_orders(&mut self) {
+        let kind = JobKind::OrderLines;
+        if self.schedules.contains_key(&kind) && !self.turns.is_busy(kind) {
+            self.early.read_orders(&self.context);
+        }
     }
 
     /// This loop turns, or it would not be here; it vouches for the ticking of the schedules only if that went on too.

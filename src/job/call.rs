@@ -207,30 +207,45 @@ impl Context {
         what: &str,
         request: &Request,
     ) -> Result<Answer, JobError> {
-        self.read_until(run, lane, what, request, |verdict| verdict == Verdict::Accepted).await
+        self.read_within(ATTEMPTS, run, lane, what, request).await
+    }
+
+    /// The same with so many attempts.
+    pub(super) async fn read_within(
+        &self,
+        attempts: usize,
+        run: RunId,
+        lane: Lane,
+        what: &str,
+        request: &Request,
+    ) -> Result<Answer, JobError> {
+        let is_answer = |verdict| verdict == Verdict::Accepted;
+        self.read_until(attempts, run, lane, what, request, is_answer).await
     }
 
     /// The same for an operation that documents a 404 as its answer: that one is returned too.
     pub(super) async fn read_or_not_found(
         &self,
+        attempts: usize,
         run: RunId,
         lane: Lane,
         what: &str,
         request: &Request,
     ) -> Result<Answer, JobError> {
         let is_answer = |verdict| matches!(verdict, Verdict::Accepted | Verdict::Rejected { status: 404 });
-        self.read_until(run, lane, what, request, is_answer).await
+        self.read_until(attempts, run, lane, what, request, is_answer).await
     }
 
     async fn read_until(
         &self,
+        attempts: usize,
         run: RunId,
         lane: Lane,
         what: &str,
         request: &Request,
         is_answer: impl Fn(Verdict) -> bool,
     ) -> Result<Answer, JobError> {
-        let mut delays = Delays::page_retry().take(ATTEMPTS);
+        let mut delays = Delays::page_retry().take(attempts.saturating_sub(1));
         loop {
             let answer = self.read_once(run, lane, request.clone()).await?;
             if is_answer(answer.reply.verdict) {

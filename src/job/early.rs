@@ -11,7 +11,7 @@ use super::{Context, Finished, JobError, Report, record, runner};
 use crate::client::{Verdict, wire};
 use crate::model::{JobKind, Lane, RunId, Sku, Timestamp, Trigger};
 use crate::schedule::attention::{Candidate, pick};
-use crate::store::{Durability, EarlyRow, Stalest, StoreError};
+use crate::store::{EarlyRow, Stalest, StoreError};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -30,24 +30,15 @@ pub async fn read_early(context: &Context) -> Result<Option<Finished>, StoreErro
     if pages.is_empty() {
         return Ok(None);
     }
-    let started = context.now();
-    let mut write = context.store.begin(Durability::Normal).await?;
-    let run = write.run_begin(context.session_id, kind, trigger, started).await?;
-    write.commit().await?;
-    let read = read(context, run, pages).await;
-    let (report, refused) =
-        runner::reported(read.map(|read| Report::ok(format!("{read} SKU(s) were read before their turn"))));
-    let ended = context.now();
-    let mut write = context.store.begin(Durability::Normal).await?;
-    write.run_close(run, report.outcome, &report.summary, ended).await?;
-    write.commit().await?;
-    let finished = Finished::new((kind, run, trigger), report, refused, ended.since(started));
-    finished.say();
-    Ok(Some(finished))
+    let work = async |run| {
+        let read = read(context, run, pages).await?;
+        Ok(Report::ok(format!("{read} SKU(s) were read before their turn")))
+    };
+    runner::run_beside(context, kind, trigger, None, work).await.map(Some)
 }
 
 /// Whether half of the quota is free and nobody waits for it.
-fn has_room(context: &Context) -> bool {
+pub(super) fn has_room(context: &Context) -> bool {
     let budget = context.limiter.budget();
     let is_free = budget.waiting.push + budget.waiting.poll == 0 && budget.holds.is_empty();
     is_free && budget.free_for_bulk * 2 >= budget.limit

@@ -4,7 +4,7 @@
 //! missing only if it is tracked and absent from balances.
 
 use super::kit_components::read_kit;
-use super::{Context, JobError, record};
+use super::{Context, JobError, call, record};
 use crate::client::wire::{self, ProductKey};
 use crate::model::{Lane, ProductId, RunId};
 
@@ -45,6 +45,6 @@ pub async fn read_components(context: &Context, run: RunId, sku: &str) -> Result
             "the service knows no product with the SKU `{sku}`; check its spelling"
         ))
     })?;
-    read_kit(context, run, Lane::Operator, product).await?;
+    read_kit(call::ATTEMPTS, context, run, Lane::Operator, product).await?;
     Ok(product)
 }

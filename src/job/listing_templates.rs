@@ -1,24 +1,33 @@
 //! `listing_templates`: the templates of each storefront the service lists, all pages.
 
+use super::aside::{Asks, Came};
 use super::call::Answer;
 use super::pages::{self, Listing, Recorded};
-use super::tally::Tally;
-use super::{Context, JobError, Report, record};
+use super::{Context, JobError, Report, aside, record};
 use crate::client::Request;
 use crate::client::wire::{self, Decoded, ListingTemplate, Malformed, Paging};
-use crate::model::{RunId, StorefrontId};
+use crate::model::{Operation, RunId, StorefrontId};
 use crate::store::{ListOf, StoreError, Write};
 
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
-    let mut tally = Tally::default();
-    for storefront in context.store.storefront_ids().await? {
-        let read = pages::read(context, run, &Templates { storefront }).await;
-        if let Some(oddity) = read.as_ref().ok().and_then(pages::Progress::oddity) {
-            tally.note(format!("storefront {storefront}: {oddity}"));
-        }
-        tally.count(format_args!("storefront {storefront}"), read.map(|progress| progress.changed))?;
-    }
+    let storefronts = context.store.storefront_ids().await?;
+    let tally = aside::each(context, Storefronts { context, run }, storefronts).await?;
     Ok(tally.report("storefront(s)", "template(s)"))
+}
+
+/// *List listing templates*.
+struct Storefronts<'a> {
+    context: &'a Context,
+    run: RunId,
+}
+
+impl Asks for Storefronts<'_> {
+    type Entry = StorefrontId;
+    const OPERATION: Operation = Operation::ListListingTemplates;
+
+    async fn ask(&self, storefront: StorefrontId, attempts: usize) -> Result<Came, JobError> {
+        Ok(pages::read_within(attempts, self.context, self.run, &Templates { storefront }).await?.into())
+    }
 }
 
 /// The templates of one storefront.

@@ -9,6 +9,7 @@
 //! tells the limiter what came of it. [`record`] folds an accepted answer into the mirror; the live path and a replay
 //! call the same functions.
 
+mod aside;
 mod backup;
 mod balances;
 mod brake;
@@ -56,6 +57,7 @@ pub use find::{find_products, read_components};
 pub use fold::FOLD;
 pub use input::{Input, InputError};
 pub use new_fold::{FoldChanged, go_on};
+pub use order_lines::read_asked;
 pub use plan::preview;
 pub use preview::{Planned, Preview};
 pub use probe::{Probed, probe_key};

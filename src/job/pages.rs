@@ -3,7 +3,7 @@
 //! Each page is committed as it arrives. Only a list that was read whole, with as many records as the service itself
 //! counts, marks others as missing; an empty one where something was known is a failure and changes nothing.
 
-use super::call::Answer;
+use super::call::{ATTEMPTS, Answer};
 use super::{Context, JobError, Report};
 use crate::client::Request;
 use crate::client::wire::{Decoded, Malformed, Paging};
@@ -58,11 +58,21 @@ pub(super) struct Progress {
 
 /// Reads a list to its last page.
 pub(super) async fn read<L: Listing>(context: &Context, run: RunId, of: &L) -> Result<Progress, JobError> {
+    read_within(ATTEMPTS, context, run, of).await
+}
+
+/// The same with so many attempts at each page.
+pub(super) async fn read_within<L: Listing>(
+    attempts: usize,
+    context: &Context,
+    run: RunId,
+    of: &L,
+) -> Result<Progress, JobError> {
     let known = context.store.list_known(of.list()).await?;
     let mut progress = Progress::default();
     let mut paging = Paging::FIRST;
     loop {
-        let answer = context.read(run, Lane::Poll, &of.name(), &of.request(paging)).await?;
+        let answer = context.read_within(attempts, run, Lane::Poll, &of.name(), &of.request(paging)).await?;
         let page = context.decoded(&answer, of.decode(&answer.reply.body)).await?;
         let mut write = context.store.begin(Durability::Normal).await?;
         context.exchange_end(&mut write, &answer).await?;

@@ -91,6 +91,31 @@ pub async fn run_on(
     Ok(finished)
 }
 
+/// Does what is no pass of the job in a run of its own: it says nothing about the age of the job's data.
+pub(super) async fn run_beside(
+    context: &Context,
+    kind: JobKind,
+    trigger: Trigger,
+    input: Option<&serde_json::Value>,
+    work: impl AsyncFnOnce(RunId) -> Result<Report, JobError>,
+) -> Result<Finished, StoreError> {
+    let started = context.now();
+    let mut write = context.store.begin(Durability::Normal).await?;
+    let run = write.run_begin(context.session_id, kind, trigger, started).await?;
+    if let Some(input) = input {
+        write.run_input(run, input).await?;
+    }
+    write.commit().await?;
+    let (report, refused) = reported(work(run).await);
+    let ended = context.now();
+    let mut write = context.store.begin(Durability::Normal).await?;
+    write.run_close(run, report.outcome, &report.summary, ended).await?;
+    write.commit().await?;
+    let finished = Finished::new((kind, run, trigger), report, refused, ended.since(started));
+    finished.say();
+    Ok(finished)
+}
+
 async fn begin(
     context: &Context,
     kind: JobKind,

@@ -3,25 +3,34 @@
 //! The service lists no shipments. Those that tallyd made or a person adopted are known; others are seen only in that
 //! less is left of the order's lines.
 
+use super::aside::{Asks, Came};
 use super::call::Answer;
 use super::pages::{self, Listing, Recorded};
-use super::tally::Tally;
-use super::{Context, JobError, Report, record};
+use super::{Context, JobError, Report, aside, record};
 use crate::client::Request;
 use crate::client::wire::{self, Decoded, Malformed, Paging, ShipmentItem};
-use crate::model::{RunId, ShipmentId};
+use crate::model::{Operation, RunId, ShipmentId};
 use crate::store::{ListOf, StoreError, Write};
 
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
-    let mut tally = Tally::default();
-    for shipment in context.store.shipment_due(context.now()).await? {
-        let read = pages::read(context, run, &Items { shipment }).await;
-        if let Some(oddity) = read.as_ref().ok().and_then(pages::Progress::oddity) {
-            tally.note(format!("shipment {shipment}: {oddity}"));
-        }
-        tally.count(format_args!("shipment {shipment}"), read.map(|progress| progress.changed))?;
-    }
+    let due = context.store.shipment_due(context.now()).await?;
+    let tally = aside::each(context, Shipments { context, run }, due).await?;
     Ok(tally.report("shipment(s)", "item(s)"))
+}
+
+/// *Get shipment line items*.
+struct Shipments<'a> {
+    context: &'a Context,
+    run: RunId,
+}
+
+impl Asks for Shipments<'_> {
+    type Entry = ShipmentId;
+    const OPERATION: Operation = Operation::ShipmentLineItems;
+
+    async fn ask(&self, shipment: ShipmentId, attempts: usize) -> Result<Came, JobError> {
+        Ok(pages::read_within(attempts, self.context, self.run, &Items { shipment }).await?.into())
+    }
 }
 
 /// The items of one shipment.

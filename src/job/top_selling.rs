@@ -3,20 +3,18 @@
 //! A month is read until two reads after its end agree: sales are still booked and corrected for a while. So the first
 //! run makes two dozen calls, the second as many, and from then on each new month makes two.
 
-use super::tally::Tally;
-use super::{Context, JobError, Report, record};
+use super::aside::{Asks, Came};
+use super::{Context, JobError, Report, aside, record};
 use crate::client::wire;
-use crate::model::{Lane, Month, RunId, Timestamp};
+use crate::model::{Lane, Month, Operation, RunId, Timestamp};
 use crate::store::{self, Durability};
 
 /// How far back reports are kept (design §7).
 pub(super) const MONTHS: usize = 24;
 
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
-    let mut tally = Tally::default();
-    for month in open_months(context, store::Report::TopSelling, context.now()).await? {
-        tally.count(month, one(context, run, month).await)?;
-    }
+    let months = open_months(context, store::Report::TopSelling, context.now()).await?;
+    let tally = aside::each(context, Months { context, run }, months).await?;
     Ok(tally.report("month(s)", "of them"))
 }
 
@@ -33,13 +31,25 @@ pub(super) async fn open_months(
     Ok(months)
 }
 
-async fn one(context: &Context, run: RunId, month: Month) -> Result<u64, JobError> {
-    let what = format!("the top sellers of {month}");
-    let answer = context.read(run, Lane::Poll, &what, &wire::top_selling(None, month)).await?;
-    let sellers = context.decoded(&answer, wire::decode_top_selling(&answer.reply.body)).await?;
-    let mut write = context.store.begin(Durability::Normal).await?;
-    context.exchange_end(&mut write, &answer).await?;
-    let changed = record::top_selling(&mut write, answer.id, answer.sent_at, month, &sellers).await?;
-    write.commit().await?;
-    Ok(changed)
+/// *Get top-selling products by month*.
+struct Months<'a> {
+    context: &'a Context,
+    run: RunId,
+}
+
+impl Asks for Months<'_> {
+    type Entry = Month;
+    const OPERATION: Operation = Operation::TopSelling;
+
+    async fn ask(&self, month: Month, attempts: usize) -> Result<Came, JobError> {
+        let (context, request) = (self.context, wire::top_selling(None, month));
+        let what = format!("the top sellers of {month}");
+        let answer = context.read_within(attempts, self.run, Lane::Poll, &what, &request).await?;
+        let sellers = context.decoded(&answer, wire::decode_top_selling(&answer.reply.body)).await?;
+        let mut write = context.store.begin(Durability::Normal).await?;
+        context.exchange_end(&mut write, &answer).await?;
+        let changed = record::top_selling(&mut write, answer.id, answer.sent_at, month, &sellers).await?;
+        write.commit().await?;
+        Ok(changed.into())
+    }
 }

@@ -49,26 +49,34 @@ pub struct AllocationRow {
     pub sku: Option<String>,
     /// Its product.
     pub product_id: Option<i64>,
-    /// The warehouse it is taken from.
+    /// The warehouse it was taken from.
     pub warehouse_id: i64,
     /// That warehouse's name, where it is known.
     pub warehouse_name: Option<String>,
     /// Units taken.
     pub quantity: i64,
+    /// When the service said so, RFC 3339: an allocation is read once, and the line may have been moved since.
+    pub observed_at: String,
 }
 
 impl Store {
-    /// Lines of tracked orders whose allocation was never asked for, or was not found over a day ago.
-    pub async fn allocation_unread(&self, now: Timestamp) -> Result<Vec<(OrderId, LineItemId)>, StoreError> {
+    /// Lines of tracked orders, or of `only` this one, whose allocation was never asked for, or was not found over a day
+    /// ago.
+    pub async fn allocation_unread(
+        &self,
+        now: Timestamp,
+        only: Option<OrderId>,
+    ) -> Result<Vec<(OrderId, LineItemId)>, StoreError> {
         let sql = "SELECT l.order_id, l.line_item_id FROM tracked_order t \
                    JOIN order_line_item l ON l.order_id = t.order_id \
                    LEFT JOIN allocation_reading r ON r.order_id = l.order_id AND r.line_item_id = l.line_item_id \
-                   WHERE l.missing_since_ms IS NULL \
+                   WHERE l.missing_since_ms IS NULL AND (?3 IS NULL OR t.order_id = ?3) \
                      AND (r.order_id IS NULL OR (NOT r.is_found AND ?1 - r.observed_ms >= ?2)) \
                    ORDER BY l.order_id, l.line_item_id";
         let rows: Vec<(i64, i64)> = sqlx::query_as(sql)
             .bind(now.0)
-            .bind(time::millis(super::tracked::QUIET_LOOK))
+            .bind(time::millis(super::due::QUIET_LOOK))
+            .bind(only.map(|order| order.0))
             .fetch_all(&mut *self.read().await?)
             .await
             .doing("find the lines whose allocation is not known")?;
@@ -77,8 +85,11 @@ impl Store {
 
     /// The allocations of an order's lines.
     pub async fn allocation_list(&self, order: OrderId) -> Result<Vec<AllocationRow>, StoreError> {
-        let sql = "SELECT a.line_item_id, a.sku, a.product_id, a.warehouse_id, w.name AS warehouse_name, a.quantity \
-                   FROM order_line_allocation a LEFT JOIN warehouse w ON w.id = a.warehouse_id \
+        let sql = "SELECT a.line_item_id, a.sku, a.product_id, a.warehouse_id, w.name AS warehouse_name, a.quantity, \
+                       strftime('%Y-%m-%dT%H:%M:%fZ', r.observed_ms / 1000.0, 'unixepoch') AS observed_at \
+                   FROM order_line_allocation a \
+                   JOIN allocation_reading r ON r.order_id = a.order_id AND r.line_item_id = a.line_item_id \
+                   LEFT JOIN warehouse w ON w.id = a.warehouse_id \
                    WHERE a.order_id = ?1 ORDER BY a.line_item_id, a.place";
         sqlx::query_as(sql)
             .bind(order.0)

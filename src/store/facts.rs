@@ -102,6 +102,7 @@ pub const REST: &[(&str, &str)] = &[
     ("tracked_sku", "what people want tracked, and what was learnt"),
     ("removed_sku", "what people want tracked"),
     ("tracked_order", "what people want tracked"),
+    ("order_ask", "what people want read"),
     ("quantity_policy", "the configuration"),
     ("outbox", "wishes"),
     ("wish_key", "wishes"),

@@ -3,6 +3,7 @@
 use super::error::Doing;
 use super::{Store, StoreError, Write};
 use crate::model::{ExchangeId, OrderId, OrderLine, Timestamp};
+use crate::reconcile::proof;
 use serde_json::{Value, json};
 
 /// One answer to *Get line items of a sales order*.
@@ -37,15 +38,18 @@ impl Store {
 }
 
 impl Write {
-    /// Records an order's lines; how many are new or changed is returned. The order is closed once nothing is left to
-    /// ship and its known shipments are on their way.
+    /// Records an order's lines; how many are new, changed or gone is returned. A line that the answer lacks keeps its age
+    /// and is missing once that is proved. The order is closed once nothing is left to ship and its known shipments are on
+    /// their way, or once all its lines are missing.
     pub async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64, StoreError> {
         let rows: Vec<Value> = page.lines.iter().map(line_row).collect();
         let rows = super::cells::json(&rows);
-        let changed = self.order_lines_write(page, &rows).await?;
-        self.order_lines_missing(page, &rows).await?;
-        let shipped = !page.lines.is_empty() && page.lines.iter().all(|line| line.quantity_left == Some(0));
-        let is_over = shipped && page.is_complete && !self.order_has_open_shipment(page.order_id).await?;
+        let written = self.order_lines_write(page, &rows).await?;
+        self.order_lines_came(page, &rows).await?;
+        let changed = written + self.order_lines_absent(page, &rows).await?;
+        let is_over = page.is_complete
+            && self.order_has_nothing_left(page.order_id).await?
+            && !self.order_has_open_shipment(page.order_id).await?;
         let closed = is_over.then_some(page.observed_at.0);
         let sql = "INSERT INTO sales_order (id, exchange_id, observed_ms, changed_ms, is_complete, closed_ms) \
                    VALUES (?1, ?2, ?3, ?3, ?4, ?5) \
@@ -99,15 +103,83 @@ impl Write {
         open.doing("look for open shipments of an order")
     }
 
-    async fn order_lines_missing(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<(), StoreError> {
-        if !page.is_complete || page.lines.is_empty() {
-            return Ok(());
-        }
-        let sql = "UPDATE order_line_item SET missing_since_ms = ?3 \
+    /// Lines that the answer holds are as old as the order's last answer again.
+    async fn order_lines_came(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<(), StoreError> {
+        let sql = "UPDATE order_line_item SET observed_ms = NULL, absent_ms = NULL, absent_exchange_id = NULL \
+                   WHERE order_id = ?2 AND (observed_ms IS NOT NULL OR absent_ms IS NOT NULL) \
+                     AND line_item_id IN (SELECT value->>0 FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(rows).bind(page.order_id.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("note that lines of an order came again")
+    }
+
+    /// Lines that the answer lacks keep the age they have, and those of them that are proved absent are missing from now
+    /// on; how many that are is returned. An unreadable record may be any of them, so that such an answer proves nothing.
+    async fn order_lines_absent(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64, StoreError> {
+        let sql = "SELECT line_item_id, absent_ms, absent_exchange_id FROM order_line_item \
                    WHERE order_id = ?2 AND missing_since_ms IS NULL \
                      AND line_item_id NOT IN (SELECT value->>0 FROM json_each(?1))";
-        let query = sqlx::query(sql).bind(rows).bind(page.order_id.0).bind(page.observed_at.0);
-        query.execute(&mut *self.tx).await.map(drop).doing("mark the lines an order no longer has")
+        let query = sqlx::query_as(sql).bind(rows).bind(page.order_id.0);
+        let lacking: Vec<(i64, Option<i64>, Option<i64>)> =
+            query.fetch_all(&mut *self.tx).await.doing("find the lines that an answer lacks")?;
+        if lacking.is_empty() {
+            return Ok(0);
+        }
+        let lines: Vec<i64> = lacking.iter().map(|(line, ..)| *line).collect();
+        let sql = "UPDATE order_line_item \
+                   SET observed_ms = coalesce(observed_ms, (SELECT o.observed_ms FROM sales_order o WHERE o.id = ?2)), \
+                       absent_ms = iif(?5, coalesce(absent_ms, ?3), absent_ms), \
+                       absent_exchange_id = iif(?5, coalesce(absent_exchange_id, ?4), absent_exchange_id) \
+                   WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
+        let done = sqlx::query(sql)
+            .bind(super::cells::json(&lines))
+            .bind(page.order_id.0)
+            .bind(page.observed_at.0)
+            .bind(page.exchange_id.0)
+            .bind(page.is_complete)
+            .execute(&mut *self.tx)
+            .await;
+        done.doing("keep the age of the lines that an answer lacks")?;
+        if page.is_complete { self.order_lines_missing(page, &lacking).await } else { Ok(0) }
+    }
+
+    /// Marks those of the lacking lines that are proved absent: the rest of the order came, or another order's lines did
+    /// since the first answer that lacked them.
+    async fn order_lines_missing(
+        &mut self,
+        page: &OrderPage<'_>,
+        lacking: &[(i64, Option<i64>, Option<i64>)],
+    ) -> Result<u64, StoreError> {
+        let first = lacking.iter().filter_map(|(_, _, exchange)| *exchange).min();
+        let others_came = match first {
+            Some(first) => !page.lines.is_empty() || self.orders_came_since(first, page.order_id).await?,
+            None => return Ok(0),
+        };
+        let absent = lacking
+            .iter()
+            .filter(|(_, first, _)| proof::is_absent(first.map(Timestamp), page.observed_at, others_came));
+        let absent: Vec<i64> = absent.map(|(line, ..)| *line).collect();
+        let sql = "UPDATE order_line_item SET missing_since_ms = ?3 \
+                   WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
+        let query = sqlx::query(sql).bind(super::cells::json(&absent)).bind(page.order_id.0);
+        let done = query.bind(page.observed_at.0).execute(&mut *self.tx).await;
+        Ok(done.doing("mark the lines an order no longer has")?.rows_affected())
+    }
+
+    /// True if the last answer to another order, asked for after `first`, held lines: the service is well.
+    async fn orders_came_since(&mut self, first: i64, order: OrderId) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM sales_order o WHERE o.exchange_id > ?1 AND o.id <> ?2 AND EXISTS ( \
+                       SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.observed_ms IS NULL \
+                         AND l.missing_since_ms IS NULL))";
+        let came = sqlx::query_scalar(sql).bind(first).bind(order.0).fetch_one(&mut *self.tx).await;
+        came.doing("look whether other orders were answered")
+    }
+
+    /// True if the order has lines, and none of those that are not missing has units left.
+    async fn order_has_nothing_left(&mut self, order: OrderId) -> Result<bool, StoreError> {
+        let sql = "SELECT count(*) > 0 AND total(missing_since_ms IS NULL AND quantity_left IS NOT 0) = 0 \
+                   FROM order_line_item WHERE order_id = ?1";
+        let nothing = sqlx::query_scalar(sql).bind(order.0).fetch_one(&mut *self.tx).await;
+        nothing.doing("look what is left of an order")
     }
 }
 

@@ -4,8 +4,8 @@
 //! and confirmed, or cancelled, is not read again; one that said nothing new for long is read daily.
 
 use super::cells::json;
+use super::due::{QUIET_AFTER, QUIET_LOOK};
 use super::error::Doing;
-use super::tracked::{QUIET_AFTER, QUIET_LOOK};
 use super::{Store, StoreError, Write};
 use crate::model::{
     ExchangeId, LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId, time,

@@ -1,39 +1,12 @@
-//! What is tracked: SKUs and orders. The service lists neither, so people and programs name them.
+//! Tracked SKUs. The service lists none, so people and programs name them; others are learnt on the way.
 
 use super::error::Doing;
 use super::text::Text;
 use super::{Store, StoreError, Write};
-use crate::model::{ExchangeId, OrderId, Position, Sku, Timestamp, time};
-use sqlx::FromRow;
-use std::time::Duration;
+use crate::model::{ExchangeId, Position, Sku, Timestamp};
 
 /// The kind of event by which a SKU is learnt whose create proved to be done although its answer is lost.
 pub const SKU_LEARNT: &str = "sku.learnt";
-
-/// What said nothing new for so long is read less often (rules.md 36): an order that never closes, a shipment nobody
-/// confirms. Long enough for a weekend, so that Monday's work finds Friday's orders fresh.
-pub const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
-/// How often what is quiet is still read.
-pub const QUIET_LOOK: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// A tracked order and what is known of it.
-#[derive(Clone, Debug, FromRow)]
-pub struct OrderRow {
-    /// The order.
-    pub order_id: i64,
-    /// When the service last described it.
-    pub observed_ms: Option<i64>,
-    /// When a line last said something new.
-    pub changed_ms: Option<i64>,
-    /// When nothing was left to ship and all known shipments were on their way.
-    pub closed_ms: Option<i64>,
-    /// Its lines.
-    pub lines: i64,
-    /// Units sold.
-    pub sold: Option<i64>,
-    /// Units not in a shipment yet, where the service says so.
-    pub left: Option<i64>,
-}
 
 /// Where a run over the tracked SKUs, stalest first, stands: it takes each once, while others are still being recorded.
 #[derive(Clone, Debug)]
@@ -132,32 +105,6 @@ impl Store {
         }
         Ok(found.into_iter().map(|(sku, ..)| sku).collect())
     }
-
-    /// The tracked orders to be read at `now`, stalest first: those still open, quiet ones daily.
-    pub async fn tracked_order_due(&self, now: Timestamp) -> Result<Vec<OrderId>, StoreError> {
-        let sql = "SELECT t.order_id FROM tracked_order t LEFT JOIN sales_order o ON o.id = t.order_id \
-                   WHERE o.id IS NULL OR (o.closed_ms IS NULL \
-                         AND (?1 - o.changed_ms < ?2 OR ?1 - o.observed_ms >= ?3)) \
-                   ORDER BY o.exchange_id, t.order_id";
-        let ids: Vec<i64> = sqlx::query_scalar(sql)
-            .bind(now.0)
-            .bind(time::millis(QUIET_AFTER))
-            .bind(time::millis(QUIET_LOOK))
-            .fetch_all(&mut *self.read().await?)
-            .await
-            .doing("find the open orders")?;
-        Ok(ids.into_iter().map(OrderId).collect())
-    }
-
-    /// The tracked orders with what is known of each.
-    pub async fn tracked_order_list(&self) -> Result<Vec<OrderRow>, StoreError> {
-        let sql = "SELECT t.order_id, o.observed_ms, o.changed_ms, o.closed_ms, count(l.line_item_id) AS lines, \
-                          sum(l.quantity_sold) AS sold, sum(l.quantity_left) AS left \
-                   FROM tracked_order t LEFT JOIN sales_order o ON o.id = t.order_id \
-                   LEFT JOIN order_line_item l ON l.order_id = t.order_id AND l.missing_since_ms IS NULL \
-                   GROUP BY t.order_id ORDER BY t.order_id";
-        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("list the tracked orders")
-    }
 }
 
 impl Write {
@@ -202,21 +149,5 @@ impl Write {
         let sql = "INSERT INTO learnt_sku (sku, exchange_id) SELECT ?1, ?2->>'exchange_id'";
         let done = sqlx::query(sql).bind(sku).bind(detail).execute(&mut *self.tx).await;
         done.map(drop).doing("note a SKU that was made")
-    }
-
-    /// Tracks orders; the number that were not tracked before is returned.
-    pub async fn tracked_order_add(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
-        let json = super::cells::json(orders);
-        let sql = "INSERT INTO tracked_order (order_id) SELECT value FROM json_each(?1)";
-        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("track orders")?;
-        Ok(done.rows_affected())
-    }
-
-    /// Forgets orders.
-    pub async fn tracked_order_remove(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
-        let json = super::cells::json(orders);
-        let sql = "DELETE FROM tracked_order WHERE order_id IN (SELECT value FROM json_each(?1))";
-        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("stop tracking orders")?;
-        Ok(done.rows_affected())
     }
 }

@@ -41,11 +41,15 @@ impl Store {
         Ok(Some(Vouched { orders, looked_at: Timestamp(looked_ms) }))
     }
 
-    /// The open orders that the last run before this one read, or somebody since, each with the exchange that did.
+    /// The open orders that the last run before this one read, or somebody since, each with the exchange that did. A run
+    /// that was begun for named orders is no such run. An order whose last answer lacked a line is left out: the second
+    /// look that decides on the line must not wait.
     async fn orders_read_before(&self, run: RunId) -> Result<Vec<(i64, i64)>, StoreError> {
         let sql = "SELECT o.id, o.exchange_id FROM sales_order o JOIN exchange e ON e.id = o.exchange_id \
                    WHERE o.closed_ms IS NULL AND e.run_id >= ( \
-                       SELECT max(id) FROM run WHERE job = ?2 AND id < ?1 AND outcome <> 'running')";
+                       SELECT max(id) FROM run WHERE job = ?2 AND id < ?1 AND outcome <> 'running' AND input IS NULL) \
+                     AND NOT EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.id \
+                                     AND l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
         let query = sqlx::query_as(sql).bind(run.0).bind(JobKind::OrderLines.as_str());
         query.fetch_all(&mut *self.read().await?).await.doing("find the orders the last run read")
     }

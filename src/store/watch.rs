@@ -25,7 +25,7 @@ pub struct Watch {
     descriptor: Option<AsyncFd<OwnedFd>>,
 }
 
-/// The newest of what others leave for the daemon; each number only grows, and is 0 where there is nothing.
+/// The newest of what others leave for the daemon; each number only grows while there is something, and is 0 where there is nothing.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub struct News {
     /// The newest wish.
@@ -34,6 +34,8 @@ pub struct News {
     pub word: i64,
     /// The newest request nobody answered yet.
     pub request: i64,
+    /// The turn of the order that somebody named last.
+    pub order: i64,
 }
 
 impl Store {
@@ -42,9 +44,10 @@ impl Store {
     pub async fn news(&self, heard: Position) -> Result<News, StoreError> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS wish,
                           coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3)), 0) AS word,
-                          coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request";
+                          coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,
+                          coalesce((SELECT max(id) FROM order_ask), 0) AS \"order\"";
         let query = sqlx::query_as(sql).bind(heard.0).bind(RESOLVED).bind(RELEASED);
-        query.fetch_one(&mut *self.read().await?).await.doing("look for wishes, words and requests")
+        query.fetch_one(&mut *self.read().await?).await.doing("look for wishes, words, requests and orders")
     }
 
     /// Begins to watch. Anything written after this call wakes the next [`Watch::changed`].

@@ -7,8 +7,10 @@
     reason = "a test ends at the first thing that is not as said, and takes from the support what it needs"
 )]
 
+mod closed;
 mod creates;
 mod doubts;
+mod emptied;
 mod examples;
 mod explain;
 mod gaps;
@@ -19,4 +21,5 @@ mod rules;
 mod shipments;
 mod sick;
 mod support;
+mod told;
 mod trackings;

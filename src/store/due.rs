@@ -1,0 +1,240 @@
+//! Tracked orders: which are to be read next, and what is known of each. The service lists none.
+//!
+//! Open orders are read at each run, quiet ones daily. A closed one may come back to life: a person cancels its shipment
+//! at the service, and all of it is left again. So it is looked at again with growing delays, and once where the work
+//! queue's counts of unshipped orders rose since it was read. Orders that somebody names go before all others.
+
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use crate::model::{OrderId, Timestamp, time};
+use sqlx::FromRow;
+use std::time::Duration;
+
+/// What said nothing new for so long is read less often: an order that never closes, a shipment nobody confirms. Long
+/// enough for a weekend, so that Monday's work finds Friday's orders fresh.
+pub const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+/// How often what is quiet is still read.
+pub const QUIET_LOOK: Duration = Duration::from_secs(24 * 60 * 60);
+/// A closed order is first looked at again after this time, then after twice as long each time until it is daily: a
+/// shipment that was made by mistake is mostly cancelled soon.
+const CLOSED_LOOK: Duration = Duration::from_secs(5 * 60);
+/// So long after it closed an order is looked at again. After that somebody names it (`tallyd order track`).
+const CLOSED_LOOKS: Duration = Duration::from_secs(28 * 24 * 60 * 60);
+/// So many of the newest changes of the work queue are looked through for a rise.
+const CHANGES_MAX: u32 = 2000;
+
+/// A tracked order and what is known of it.
+#[derive(Clone, Debug, FromRow)]
+pub struct OrderRow {
+    /// The order.
+    pub order_id: i64,
+    /// When the service last described its line that was described longest ago, or the order where it has no line.
+    pub observed_ms: Option<i64>,
+    /// When a line last said something new.
+    pub changed_ms: Option<i64>,
+    /// When nothing was left to ship and all known shipments were on their way, or when the last line was gone.
+    pub closed_ms: Option<i64>,
+    /// Its lines.
+    pub lines: i64,
+    /// Those of them that the last whole answer lacked.
+    pub absent: i64,
+    /// Lines it had and has no more.
+    pub missing: i64,
+    /// Units sold.
+    pub sold: Option<i64>,
+    /// Units not in a shipment yet, where the service says so.
+    pub left: Option<i64>,
+}
+
+/// Where an order stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrderState {
+    /// It was never read.
+    Unread,
+    /// The service shows no line for it and never did: perhaps it is no order.
+    NoLines,
+    /// The last answer held none of its lines; that is not believed yet.
+    Empty,
+    /// It has no line any more: cancelled or emptied.
+    Emptied,
+    /// Nothing is left to ship.
+    Closed,
+    /// It is open and said nothing new for long: it is read daily only.
+    Stale,
+    /// There is something to ship.
+    Open,
+}
+
+impl OrderState {
+    /// Its word in lists and `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unread => "unread",
+            Self::NoLines => "no lines",
+            Self::Empty => "empty",
+            Self::Emptied => "emptied",
+            Self::Closed => "closed",
+            Self::Stale => "stale",
+            Self::Open => "open",
+        }
+    }
+}
+
+impl OrderRow {
+    /// Where it stands at `now`.
+    pub fn state(&self, now: Timestamp) -> OrderState {
+        let is_quiet = self.changed_ms.is_some_and(|at| now.since(Timestamp(at)) >= QUIET_AFTER);
+        match (self.observed_ms, self.closed_ms) {
+            (None, _) => OrderState::Unread,
+            _ if self.lines == 0 && self.missing > 0 => OrderState::Emptied,
+            (_, Some(_)) => OrderState::Closed,
+            _ if self.lines == 0 => OrderState::NoLines,
+            _ if self.absent == self.lines => OrderState::Empty,
+            _ if is_quiet => OrderState::Stale,
+            _ => OrderState::Open,
+        }
+    }
+}
+
+/// The tracked orders that are to be read, stalest first.
+#[derive(Clone, Debug, Default)]
+pub struct OrdersDue {
+    /// Those that somebody named.
+    pub named: Vec<OrderId>,
+    /// Open ones.
+    pub open: Vec<OrderId>,
+    /// Closed ones that are looked at again.
+    pub closed: Vec<OrderId>,
+}
+
+/// An order that somebody named.
+#[derive(Clone, Copy, Debug, FromRow)]
+pub struct AskedOrder {
+    /// Its turn: later ones are larger.
+    pub id: i64,
+    /// The order.
+    pub order_id: i64,
+}
+
+impl Store {
+    /// The tracked orders to be read at `now`, stalest first.
+    pub async fn tracked_order_due(&self, now: Timestamp) -> Result<OrdersDue, StoreError> {
+        let sql = "WITH counts AS (SELECT exchange_id, paid_ready_to_ship_sales_orders AS ready, \
+                       unshipped_sales_orders AS unshipped, unshipped_drop_ship_orders AS dropship \
+                       FROM work_queue ORDER BY exchange_id DESC LIMIT ?6), \
+                   moves AS (SELECT exchange_id, ready > lag(ready) OVER w OR unshipped > lag(unshipped) OVER w \
+                                 OR dropship > lag(dropship) OVER w AS rose \
+                             FROM counts WINDOW w AS (ORDER BY exchange_id)), \
+                   rise AS (SELECT max(exchange_id) AS id FROM moves WHERE rose) \
+                   SELECT t.order_id, a.id IS NOT NULL, o.closed_ms IS NOT NULL FROM tracked_order t CROSS JOIN rise \
+                   LEFT JOIN sales_order o ON o.id = t.order_id LEFT JOIN order_ask a ON a.order_id = t.order_id \
+                   WHERE CASE \
+                       WHEN o.id IS NULL OR a.id IS NOT NULL THEN 1 \
+                       WHEN o.closed_ms IS NULL THEN ?1 - o.changed_ms < ?2 OR ?1 - o.observed_ms >= ?3 \
+                       ELSE ?1 - o.closed_ms < ?5 AND (o.exchange_id < rise.id \
+                           OR ?1 - o.observed_ms >= min(?3, max(?4, o.observed_ms - o.closed_ms))) END \
+                   ORDER BY o.exchange_id, t.order_id";
+        let rows: Vec<(i64, bool, bool)> = sqlx::query_as(sql)
+            .bind(now.0)
+            .bind(time::millis(QUIET_AFTER))
+            .bind(time::millis(QUIET_LOOK))
+            .bind(time::millis(CLOSED_LOOK))
+            .bind(time::millis(CLOSED_LOOKS))
+            .bind(CHANGES_MAX)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("find the orders to be read")?;
+        let mut due = OrdersDue::default();
+        for (order, is_named, is_closed) in rows {
+            let queue = match (is_named, is_closed) {
+                (true, _) => &mut due.named,
+                (false, true) => &mut due.closed,
+                (false, false) => &mut due.open,
+            };
+            queue.push(OrderId(order));
+        }
+        Ok(due)
+    }
+
+    /// A closed order to ask, where an open one was answered without lines and no other has been answered since: its
+    /// answer tells a cancelled order from a sick platform.
+    pub async fn order_to_vouch(&self) -> Result<Option<OrderId>, StoreError> {
+        let sql = "SELECT c.id FROM sales_order c JOIN tracked_order t ON t.order_id = c.id \
+                   WHERE c.closed_ms IS NOT NULL \
+                     AND EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = c.id \
+                                 AND l.missing_since_ms IS NULL AND l.absent_ms IS NULL) \
+                     AND c.exchange_id < (SELECT max(l.absent_exchange_id) FROM order_line_item l \
+                         JOIN tracked_order e ON e.order_id = l.order_id \
+                         WHERE l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL) \
+                   ORDER BY c.exchange_id DESC LIMIT 1";
+        let id: Option<i64> = sqlx::query_scalar(sql)
+            .fetch_optional(&mut *self.read().await?)
+            .await
+            .doing("find an order that vouches for the service")?;
+        Ok(id.map(OrderId))
+    }
+
+    /// The order somebody named last that is not among `without`.
+    pub async fn order_asked(&self, without: &[OrderId]) -> Result<Option<AskedOrder>, StoreError> {
+        let sql = "SELECT a.id, a.order_id FROM order_ask a \
+                   WHERE a.order_id NOT IN (SELECT value FROM json_each(?1)) ORDER BY a.id DESC LIMIT 1";
+        let query = sqlx::query_as(sql).bind(super::cells::json(without));
+        query.fetch_optional(&mut *self.read().await?).await.doing("find the order that was named last")
+    }
+
+    /// The tracked orders with what is known of each.
+    pub async fn tracked_order_list(&self) -> Result<Vec<OrderRow>, StoreError> {
+        let rows = sqlx::query_as(ORDER_ROWS).bind(None::<i64>).fetch_all(&mut *self.read().await?).await;
+        rows.doing("list the tracked orders")
+    }
+
+    /// The same of one, tracked or not; none where it was never read.
+    pub async fn order_row(&self, order: OrderId) -> Result<Option<OrderRow>, StoreError> {
+        let sql = ORDER_ROWS.replace("tracked_order t", "(SELECT id AS order_id FROM sales_order) t");
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(order.0);
+        query.fetch_optional(&mut *self.read().await?).await.doing("look how an order stands")
+    }
+}
+
+const ORDER_ROWS: &str = "SELECT t.order_id, min(coalesce(l.observed_ms, o.observed_ms)) AS observed_ms, o.changed_ms, o.closed_ms, \
+            count(l.line_item_id) AS lines, count(l.absent_ms) AS absent, \
+            (SELECT count(*) FROM order_line_item g \
+             WHERE g.order_id = t.order_id AND g.missing_since_ms IS NOT NULL) AS missing, \
+            sum(l.quantity_sold) AS sold, sum(l.quantity_left) AS left \
+     FROM tracked_order t LEFT JOIN sales_order o ON o.id = t.order_id \
+     LEFT JOIN order_line_item l ON l.order_id = t.order_id AND l.missing_since_ms IS NULL \
+     WHERE ?1 IS NULL OR t.order_id = ?1 GROUP BY t.order_id ORDER BY t.order_id";
+
+impl Write {
+    /// Tracks orders, which are read at the next free call; the number that were not tracked before is returned.
+    pub async fn tracked_order_add(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
+        let json = super::cells::json(orders);
+        let sql = "INSERT INTO tracked_order (order_id) SELECT value FROM json_each(?1)";
+        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("track orders")?;
+        Ok(done.rows_affected())
+    }
+
+    /// Has tracked orders read at the next free call, also closed ones.
+    pub async fn order_ask(&mut self, orders: &[OrderId]) -> Result<(), StoreError> {
+        let sql = "INSERT OR REPLACE INTO order_ask (order_id) \
+                   SELECT t.order_id FROM tracked_order t \
+                   WHERE t.order_id IN (SELECT value FROM json_each(?1)) ORDER BY t.order_id";
+        let done = sqlx::query(sql).bind(super::cells::json(orders)).execute(&mut *self.tx).await;
+        done.map(drop).doing("ask for orders")
+    }
+
+    /// Notes that an order was read that somebody named; one who named it again since waits for another read.
+    pub async fn order_asked_done(&mut self, asked: AskedOrder) -> Result<(), StoreError> {
+        let sql = "DELETE FROM order_ask WHERE order_id = ?1 AND id <= ?2";
+        let done = sqlx::query(sql).bind(asked.order_id).bind(asked.id).execute(&mut *self.tx).await;
+        done.map(drop).doing("note that an order was read")
+    }
+
+    /// Forgets orders.
+    pub async fn tracked_order_remove(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
+        let json = super::cells::json(orders);
+        let sql = "DELETE FROM tracked_order WHERE order_id IN (SELECT value FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("stop tracking orders")?;
+        Ok(done.rows_affected())
+    }
+}
