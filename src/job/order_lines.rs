@@ -165,6 +165,10 @@ impl<'a> Pass<'a> {
         }
         orders.closed.truncate(most);
         self.due.extend(context.store.order_to_vouch().await?);
+        for id in orders.named.into_iter().filter(|order| self.named_done.contains(order)) {
+            // It is set aside and not due, and is told so.
+            self.orders.admits(Order { id, asked: None });
+        }
         for order in orders.open.into_iter().chain(orders.closed) {
             if self.orders.admits(Order { id: order, asked: None }) {
                 self.due.push_back(order);

@@ -23,3 +23,4 @@ mod sick;
 mod support;
 mod told;
 mod trackings;
+mod turns;

@@ -280,6 +280,24 @@ impl Dock {
         sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut self.outsider().await).await.unwrap()
     }
 
+    /// Somebody else's statement.
+    pub async fn done_sql(&self, sql: &str) {
+        self.outsider().await.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
+    }
+
+    /// Waits until the database holds this number; fails after 30 s.
+    pub async fn until_number(&self, sql: &str, number: i64) {
+        let started = tokio::time::Instant::now();
+        loop {
+            let now = self.number(sql).await;
+            if now == number {
+                return;
+            }
+            assert!(started.elapsed() < Duration::from_secs(30), "{sql} stays {now}, not {number}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// The id of what a wish made.
     pub async fn made(&self, key: &str) -> i64 {
         let sql = "SELECT made_id FROM delivery JOIN outbox ON id = wish_id WHERE key = ?1";

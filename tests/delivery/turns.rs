@@ -1,0 +1,239 @@
+//! Orders and other single things that fail, and orders that are named while others are read: nobody waits for another.
+
+use crate::support::{Dock, LINES};
+use crate::told::{Rules, fail, told};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tallyd::model::{JobKind, Operation};
+use tokio::sync::Notify;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const ALLOCATION: &str = "GET /api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation";
+const ITEMS: &str = "GET /api/Shipments/{shipmentid}/LineItems";
+
+/// So many orders, all tracked, not read yet.
+async fn orders(count: usize) -> (Dock, Rules, Vec<i64>) {
+    let (dock, rules) = told().await;
+    let (sku, _) = dock.two_skus().await;
+    let mut orders = Vec::new();
+    for _ in 0..count {
+        orders.push(dock.sandbox.place_order(&[(&sku, 1)]).await.unwrap());
+    }
+    let ids = json!(orders).to_string();
+    let track = sqlx::query("INSERT INTO tracked_order SELECT value FROM json_each(?1)").bind(ids);
+    track.execute(&mut dock.outsider().await).await.unwrap();
+    (dock, rules, orders)
+}
+
+async fn quarantined(dock: &Dock) -> Vec<(String, String, i64)> {
+    let sql = "SELECT operation, subject, failures FROM quarantine ORDER BY 1, 2";
+    sqlx::query_as(sql).fetch_all(&mut dock.outsider().await).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_order_that_always_fails_goes_behind_the_others_and_is_set_aside() {
+    let (dock, rules, orders) = orders(6).await;
+    rules.fail_order(orders[2]);
+    let said = dock.run(JobKind::OrderLines).await;
+    assert!(said.contains(&format!("1 not read: order {} (", orders[2])), "{said}");
+    assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 5);
+    // The failing one has one attempt among the others; all others are read before its next.
+    let first = "SELECT count(DISTINCT request_body_id) FROM (SELECT request_body_id FROM exchange \
+                 WHERE operation = 'POST /api/orders/getOrderLineItems' ORDER BY id LIMIT 6)";
+    assert_eq!(dock.number(first).await, 6);
+    assert_eq!(dock.calls(LINES), 5 + 4, "one attempt, and three behind the others");
+    assert_eq!(quarantined(&dock).await, [(LINES.into(), orders[2].to_string(), 1)]);
+
+    let said = dock.run(JobKind::OrderLines).await;
+    assert_eq!(dock.calls(LINES), 9 + 5, "it is left alone until its delay is over");
+    assert!(said.contains(&format!("1 set aside, tried by themselves: order {} (", orders[2])), "{said}");
+    let before = dock.calls(LINES);
+    for _ in 0..60 {
+        dock.later(MINUTE);
+        dock.run(JobKind::OrderLines).await;
+    }
+    let spent = dock.calls(LINES) - before - 60 * 5;
+    assert!((4..=30).contains(&spent), "{spent} calls for it in an hour");
+    rules.clear();
+    dock.later(MINUTE * 31);
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(
+        (dock.number("SELECT count(*) FROM sales_order").await, quarantined(&dock).await.len()),
+        (6, 0)
+    );
+}
+
+/// Every way an answer can be wrong: a status, and a body that is none.
+#[tokio::test]
+async fn each_kind_of_failure_is_set_aside_where_others_are_answered() {
+    for status in [500, 503, 404, 422, 400, 200] {
+        let (dock, rules, orders) = orders(3).await;
+        let bad = orders[0];
+        rules.say(Operation::GetOrderLineItems, move |request, response| {
+            if request.body.as_deref() == Some(json!({"OrderId": bad}).to_string().as_bytes()) {
+                fail(response, status);
+                response.body = b"<html>".to_vec();
+            }
+        });
+        dock.run(JobKind::OrderLines).await;
+        assert_eq!(quarantined(&dock).await, [(LINES.into(), bad.to_string(), 1)], "{status}");
+        assert!(dock.calls(LINES) <= 2 + 4, "{status}: {} calls", dock.calls(LINES));
+    }
+}
+
+/// Where nobody is answered no order is to blame: none is set aside, and few calls are spent.
+#[tokio::test]
+async fn of_a_sick_platform_no_order_is_set_aside() {
+    let (dock, rules, _) = orders(20).await;
+    rules.say(Operation::GetOrderLineItems, |_, response| fail(response, 500));
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(quarantined(&dock).await, []);
+    assert_eq!(dock.calls(LINES), 12);
+    rules.clear();
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 20);
+}
+
+#[tokio::test]
+async fn an_allocation_that_always_fails_keeps_no_other_waiting() {
+    let (dock, rules, orders) = orders(4).await;
+    let bad = format!("/api/orders/{}/", orders[0]);
+    rules.say(Operation::WarehouseAllocation, move |request, response| {
+        if request.path.starts_with(&bad) {
+            fail(response, 500);
+        }
+    });
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(dock.number("SELECT count(*) FROM allocation_reading").await, 3);
+    assert_eq!(dock.calls(ALLOCATION), 3 + 4);
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(dock.calls(ALLOCATION), 3 + 4, "set aside");
+}
+
+#[tokio::test]
+async fn a_shipment_that_always_fails_keeps_no_other_waiting() {
+    let (dock, rules, orders) = orders(3).await;
+    for order in &orders {
+        dock.wish(&format!("ship {order}"), "shipment.create", json!({ "order_id": order })).await;
+    }
+    dock.push().await;
+    let bad = dock.made(&format!("ship {}", orders[0])).await;
+    rules.say(Operation::ShipmentLineItems, move |request, response| {
+        if request.path.starts_with(&format!("/api/Shipments/{bad}/")) {
+            fail(response, 500);
+        }
+    });
+    dock.run(JobKind::Shipments).await;
+    assert_eq!(dock.calls(ITEMS), 2 + 4);
+    assert_eq!(quarantined(&dock).await, [(ITEMS.into(), bad.to_string(), 1)]);
+    dock.run(JobKind::Shipments).await;
+    assert_eq!(dock.calls(ITEMS), 4 + 4, "set aside");
+}
+
+/// At the call of each order, counted from 1.
+async fn place(dock: &Dock, order: i64) -> i64 {
+    let sql = format!(
+        "SELECT count(*) FROM exchange WHERE operation = '{LINES}' \
+         AND id <= (SELECT exchange_id FROM sales_order WHERE id = {order})"
+    );
+    dock.number(&sql).await
+}
+
+/// An import of hundreds is under way; who tracks one more order wants to know what to pick.
+#[tokio::test]
+async fn an_order_that_is_tracked_during_a_pass_is_known_within_a_few_calls() {
+    let (dock, rules, orders) = orders(150).await;
+    let (sku, _) = dock.two_skus().await;
+    let late = dock.sandbox.place_order(&[(&sku, 3)]).await.unwrap();
+    let (under_way, seen) = (Arc::new(Notify::new()), AtomicUsize::new(0));
+    let tell = Arc::clone(&under_way);
+    rules.say(Operation::GetOrderLineItems, move |_, _| {
+        if seen.fetch_add(1, Ordering::SeqCst) == 40 {
+            tell.notify_one();
+        }
+    });
+    let track = async {
+        under_way.notified().await;
+        let track = sqlx::query("INSERT INTO tracked_order VALUES (?1)").bind(late);
+        track.execute(&mut dock.outsider().await).await.unwrap();
+        i64::try_from(dock.calls(LINES)).unwrap()
+    };
+    let (_, then) = tokio::join!(dock.run(JobKind::OrderLines), track);
+    let place = place(&dock, late).await;
+    assert!(
+        place <= then + 3 && then < 140,
+        "tracked at call {then}, it was call {place} of {}",
+        orders.len()
+    );
+    assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 151);
+}
+
+/// A pass over hundreds of new orders reads the open ones and allocations too, not behind the last of them.
+#[tokio::test]
+async fn what_is_open_and_allocations_take_turns_with_an_import() {
+    let (dock, _, orders) = orders(20).await;
+    dock.run(JobKind::OrderLines).await;
+    let (sku, _) = dock.two_skus().await;
+    for _ in 0..60 {
+        let order = dock.sandbox.place_order(&[(&sku, 1)]).await.unwrap();
+        dock.done_sql(&format!("INSERT INTO tracked_order VALUES ({order})")).await;
+    }
+    let before = i64::try_from(dock.calls(LINES)).unwrap();
+    dock.run(JobKind::OrderLines).await;
+    for order in orders {
+        let place = place(&dock, order).await - before;
+        assert!(place <= 2 * 20, "an open order was call {place} of 80");
+    }
+    let allocations = format!(
+        "SELECT count(*) FROM exchange WHERE operation = '{ALLOCATION}' AND id < \
+         (SELECT max(id) FROM exchange WHERE operation = '{LINES}')"
+    );
+    assert!(dock.number(&allocations).await >= 20 + 50);
+}
+
+/// Between the passes the daemon hears of it at once, whoever tracks it.
+#[tokio::test]
+async fn an_order_that_is_tracked_beside_an_idle_daemon_is_read_at_once() {
+    let (mut dock, _, first) = orders(2).await;
+    let (sku, _) = dock.two_skus().await;
+    let _work = dock.work();
+    dock.until_number("SELECT count(*) FROM sales_order", 2).await;
+    for (n, by_hand) in [(3, true), (4, false), (5, true)] {
+        let order = dock.sandbox.place_order(&[(&sku, 1)]).await.unwrap();
+        if by_hand {
+            dock.done(&["order", "track", &order.to_string()]).await;
+        } else {
+            dock.done_sql(&format!("INSERT INTO tracked_order VALUES ({order})")).await;
+        }
+        dock.until_number("SELECT count(*) FROM sales_order", n).await;
+    }
+    let calls = dock.calls(LINES);
+    assert!(calls <= 2 * first.len() + 3, "{calls} calls: the others are read at their turn");
+    // And so is one that is named again.
+    dock.done(&["order", "track", &first[0].to_string()]).await;
+    dock.until_number("SELECT count(*) FROM order_ask", 0).await;
+    assert!(dock.calls(LINES) > calls);
+}
+
+/// More than are read at a time between the passes, and one more behind them.
+#[tokio::test]
+async fn an_import_beside_an_idle_daemon_is_read_whole() {
+    let (mut dock, _, _) = orders(1).await;
+    let (sku, _) = dock.two_skus().await;
+    let mut orders = Vec::new();
+    for _ in 0..70 {
+        orders.push(dock.sandbox.place_order(&[(&sku, 1)]).await.unwrap());
+    }
+    let late = orders.pop().unwrap();
+    let _work = dock.work();
+    dock.until_number("SELECT count(*) FROM sales_order", 1).await;
+    dock.done_sql(&format!("INSERT INTO tracked_order SELECT value FROM json_each('{}')", json!(orders)))
+        .await;
+    dock.until_number("SELECT count(*) >= 10 FROM sales_order", 1).await;
+    dock.done_sql(&format!("INSERT INTO tracked_order VALUES ({late})")).await;
+    dock.until_number("SELECT count(*) FROM sales_order", 71).await;
+    let place = place(&dock, late).await;
+    assert!(place < 60, "the one that was tracked last was call {place} of 71");
+}
