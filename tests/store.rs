@@ -75,9 +75,11 @@ impl Shelf {
         let products: Vec<BalanceFact<'_>> = got.iter().map(|(sku, cells)| product(sku, cells)).collect();
         let mut write = self.store.begin(Durability::Normal).await.unwrap();
         write.exchange_end(id, &ended(self.now + 1)).await.unwrap();
-        let (exchange_id, observed_at) = (id, Timestamp(sent));
+        let (exchange_id, observed_at, moment) = (id, Timestamp(sent), Some(Moment(sent - T0)));
+        let (asked, products) = (&*asked, &*products);
+        let (unreadable, hides, is_whole) = (&[][..], false, true);
         let page =
-            BalancePage { exchange_id, observed_at, asked: &asked, products: &products, is_whole: true };
+            BalancePage { exchange_id, observed_at, moment, asked, products, unreadable, hides, is_whole };
         let recorded = write.mirror_balances(&page).await.unwrap();
         write.commit().await.unwrap();
         recorded
@@ -187,20 +189,71 @@ async fn another_spelling_is_an_alias_and_two_of_them_are_nobody() {
 }
 
 #[tokio::test]
-async fn a_sku_is_missing_only_when_absent_again_and_never_deleted() {
+async fn a_sku_is_missing_only_by_two_looks_minutes_apart_that_held_others_and_is_never_deleted() {
     let mut shelf = Shelf::new().await;
-    shelf.read(&["A"], &[("A", &[(1, 5)])]).await;
+    let (a, b): (&[(i64, i64)], &[(i64, i64)]) = (&[(1, 5)], &[(1, 6)]);
+    let many: Vec<String> = (0..30).map(|n| format!("M{n:02}")).collect();
+    let large: Vec<&str> = ["A", "B"].into_iter().chain(many.iter().map(String::as_str)).collect();
+    shelf.read(&["A", "B"], &[("A", a), ("B", b)]).await;
     let missing = "SELECT missing_since_ms IS NOT NULL FROM product WHERE sku = 'A'";
     let mut other = shelf.outsider().await;
-    for expected in [false, true] {
-        shelf.read(&["A"], &[]).await;
+    // (seconds since the last look, what is asked for, what comes, whether A is missing then)
+    type Got<'a> = &'a [(&'a str, &'a [(i64, i64)])];
+    let looks: [(i64, &[&str], Got<'_>, bool); 8] = [
+        (0, &["A"], &[], false),
+        (200, &large, &[("B", b)], false),
+        (200, &["A", "B"], &[("B", b)], false),
+        (100, &["A", "B"], &[("B", b)], false),
+        (100, &["A", "B"], &[], false),
+        (0, &large, &[("B", b)], false),
+        (0, &["A", "B"], &[("B", b)], true),
+        (0, &["A", "B"], &[("A", a), ("B", b)], false),
+    ];
+    for (n, (later, asked, got, expected)) in looks.into_iter().enumerate() {
+        shelf.now += later * 1000;
+        shelf.read(asked, got).await;
         let found: bool = sqlx::query_scalar(missing).fetch_one(&mut other).await.unwrap();
-        assert_eq!(found, expected);
+        assert_eq!(found, expected, "look {n}");
+        if expected {
+            let kept = "SELECT quantity FROM balance JOIN product ON id = product WHERE sku = 'A'";
+            assert_eq!(sqlx::query_scalar::<_, i64>(kept).fetch_one(&mut other).await.unwrap(), 5);
+            assert!(
+                shelf.store.stock(&["A".into()]).await.unwrap().is_empty(),
+                "what is missing is no stock"
+            );
+        }
     }
-    assert_eq!(shelf.cell("A", 1).await.0, 5);
+    assert_eq!(shelf.cell("A", 1).await.0, 5, "it came back");
+}
+
+#[tokio::test]
+async fn what_an_answer_does_not_show_keeps_its_age_and_is_younger_once_it_is_shown_again() {
+    let mut shelf = Shelf::new().await;
+    let page: &[(&str, &[(i64, i64)])] = &[("A", &[(1, 5), (2, 6)]), ("B", &[(1, 7)])];
+    shelf.read(&["A", "B"], page).await;
+    let seen = at(shelf.now);
+    for _ in 0..2 {
+        shelf.read(&["A", "B"], &page[1..]).await;
+        assert_eq!(shelf.cell("A", 2).await, (6, None, seen.clone()), "absent");
+        assert_eq!(shelf.cell("B", 1).await, (7, None, at(shelf.now)));
+        assert!(!shelf.repeats("A", b"[]").await, "an answer that lacks one makes nobody younger unread");
+    }
+    let cells = [1, 2].map(|id| Cell { sku: sku("A"), warehouse_id: WarehouseId(id) });
+    let rows = shelf.store.cell_rows(&cells).await.unwrap();
+    assert_eq!((rows[0].lack.as_deref(), rows[0].fact_moment), (Some("absent"), Some(1000)));
+    for _ in 0..2 {
+        shelf.read(&["A", "B"], page).await;
+        assert_eq!(shelf.cell("A", 2).await, (6, None, at(shelf.now)), "shown again");
+    }
+    assert_eq!(shelf.store.cell_rows(&cells).await.unwrap()[0].lack, None);
+    assert!(shelf.repeats("A", b"[]").await, "and known unread again");
+
+    let shown = at(shelf.now);
     shelf.read(&["A"], &[("A", &[(1, 5)])]).await;
-    let found: bool = sqlx::query_scalar(missing).fetch_one(&mut other).await.unwrap();
-    assert!(!found, "it came back");
+    assert_eq!(shelf.store.stock(&["A".into()]).await.unwrap().len(), 1, "a vanished cell is no stock");
+    let sql = "SELECT fact_ms FROM balance WHERE warehouse_id = 2";
+    let vanished: i64 = sqlx::query_scalar(sql).fetch_one(&mut shelf.outsider().await).await.unwrap();
+    assert_eq!(at(vanished), shown, "and was last seen before it vanished");
 }
 
 #[tokio::test]
@@ -436,6 +489,7 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "request_answered",
             "INSERT INTO request (kind, input, asked_at, answered_at) VALUES ('keys', '{}', '', '')",
         ),
+        ("product_lack", "INSERT INTO product (sku, sku_fold, lack) VALUES ('x', 'x', 'gone')"),
         ("quarantine_failures", "INSERT INTO quarantine VALUES ('o', 's', 1, 1, 0, 'w')"),
         ("page_size_single", "INSERT INTO page_size VALUES (2, 200, 200)"),
         ("page_size_configured", "INSERT INTO page_size VALUES (1, 0, 200)"),

@@ -4,7 +4,8 @@
 //! loses nothing and needs no cursor. How many SKUs a page takes is found out ([`super::page_size`]).
 //!
 //! An answer that lacks much may have been cut silently: what it lacked is asked for again at the end, in pages so small
-//! that their answers are trusted, and only then a SKU is missing (rules.md 29).
+//! that their answers are trusted, with SKUs beside it that are known to be there. Such looks alone prove that a SKU is
+//! missing, and of a SKU that was known it takes two of them, minutes apart ([`crate::reconcile::proof`]).
 //!
 //! Between the passes some are read before their turn ([`super::early`]), never instead of one: each pass reads every SKU
 //! older than its start.
@@ -15,7 +16,8 @@ use crate::client::{Verdict, wire};
 use crate::model::{Lane, Position, RunId, Sku};
 use crate::outbox::Delays;
 use crate::reconcile::brake;
-use crate::store::{BalancesRecorded, Durability, Stalest};
+use crate::reconcile::proof::TRUSTED_PAGE;
+use crate::store::{BalancesRecorded, Durability, Stalest, WITNESSES};
 use tokio::task::JoinSet;
 
 /// Failed attempts in a row after which the run ends; the next run goes on where this one stopped.
@@ -60,8 +62,8 @@ struct Reading<'a> {
     /// The pages are of `unsure` now.
     rereads: bool,
     changed: u64,
-    /// Pages that came, with how many SKUs they were asked for.
-    recording: JoinSet<Result<(usize, BalancesRecorded), JobError>>,
+    /// Pages that came, with how many SKUs they were asked for, and whether these were asked for again.
+    recording: JoinSet<Result<(usize, bool, BalancesRecorded), JobError>>,
 }
 
 impl<'a> Reading<'a> {
@@ -126,7 +128,8 @@ impl<'a> Reading<'a> {
     fn next_page(&mut self) -> Vec<Sku> {
         if self.queue.is_empty() {
             self.rereads = true;
-            let first = self.unsure.len().saturating_sub(PAGE_MIN);
+            // With the witnesses beside them, the answer is small enough to be trusted.
+            let first = self.unsure.len().saturating_sub(PAGE_MIN.min(TRUSTED_PAGE) - WITNESSES);
             return self.unsure.split_off(first);
         }
         self.queue.drain(..self.size.get().min(self.queue.len())).collect()
@@ -134,8 +137,12 @@ impl<'a> Reading<'a> {
 
     /// Reads one page; the reason is returned when it is time to give up.
     async fn read(&mut self, page: Vec<Sku>) -> Result<Option<String>, JobError> {
+        let mut asked = page.clone();
+        if self.rereads {
+            asked.extend(self.context.store.witnesses(&page).await?);
+        }
         let request =
-            wire::get_product_balances(&page).map_err(|why| JobError::Implausible(why.to_string()))?;
+            wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
         let (context, run) = (self.context, self.run);
         // The next page is looked for while this one is on its way.
         let (answer, filled) = tokio::join!(context.read_once(run, Lane::Poll, request), self.fill());
@@ -145,7 +152,7 @@ impl<'a> Reading<'a> {
             self.delays = Delays::page_retry();
             // The next page is asked for before this one is recorded, which may still show that it was cut.
             self.size.worked(page.len() >= self.size.get());
-            self.record(answer, page);
+            self.record(answer, asked);
             return filled.map(|()| None);
         }
         context.end_alone(&answer).await?;
@@ -172,14 +179,15 @@ impl<'a> Reading<'a> {
     /// Records a page while the next is read.
     fn record(&mut self, answer: call::Answer, page: Vec<Sku>) {
         let context = self.context.clone();
-        let is_first = self.tracked.as_ref().is_some_and(Stalest::is_at_never_read);
+        let is_again = self.rereads;
+        let is_first = !is_again && self.tracked.as_ref().is_some_and(Stalest::is_at_never_read);
         self.recording.spawn(async move {
             let recorded = if is_first {
                 record::first_balances_page(&context, &answer, &page).await?
             } else {
                 record::balances_page(&context, &answer, &page).await?
             };
-            Ok((page.len(), recorded))
+            Ok((page.len(), is_again, recorded))
         });
     }
 
@@ -189,17 +197,22 @@ impl<'a> Reading<'a> {
         while self.recording.len() > pages {
             let Some(done) = self.recording.join_next().await else { break };
             match done.expect("a page that is recorded neither panics nor is stopped") {
-                Ok((asked, recorded)) => self.count(asked, recorded),
+                Ok((asked, is_again, recorded)) => self.count(asked, is_again, recorded),
                 Err(error) => failed = failed.and(Err(error)),
             }
         }
         failed
     }
 
-    fn count(&mut self, asked: usize, recorded: BalancesRecorded) {
+    fn count(&mut self, asked: usize, is_again: bool, recorded: BalancesRecorded) {
+        self.changed += recorded.cells_changed;
+        if is_again {
+            // Once a run: what this does not prove takes minutes.
+            self.absent += recorded.absent.len();
+            return;
+        }
         self.asked += asked;
         self.absent += recorded.absent.len() - recorded.unsure.len();
-        self.changed += recorded.cells_changed;
         if brake::looks_cut(asked as u64, recorded.unsure.len() as u64) {
             self.size.failed();
         }

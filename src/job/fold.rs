@@ -163,7 +163,7 @@ async fn read(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Asked
     match asked {
         Asked::Balances(skus) => {
             let page = record::facts(wire::decode_balances(body)?);
-            record::balances(write, id, at, skus, &page).await?;
+            record::balances(write, id, (at, Some(asking.sent_moment)), skus, &page).await?;
         }
         Asked::Products => {
             record::products_found(write, id, at, wire::decode_products(body)?).await?;

@@ -47,6 +47,7 @@ mod tally;
 mod tell;
 mod top_selling;
 mod verify;
+mod vouch;
 mod warehouses;
 mod work_queue;
 

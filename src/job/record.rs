@@ -23,7 +23,7 @@ pub(super) use written::{Told, claimed, in_order, product_updated, quantities_an
 use super::call::Answer;
 use super::{Context, JobError};
 use crate::client::wire::{self, Decoded, ProductBalance, WorkQueue};
-use crate::model::{ExchangeId, Quantity, Sku, Timestamp, time};
+use crate::model::{ExchangeId, Moment, Quantity, Sku, Timestamp, time};
 use crate::reconcile::brake;
 use crate::store::{
     BalanceFact, BalancePage, BalancesRecorded, CellBalance, Durability, MismatchRow, StoreError, Unread,
@@ -31,17 +31,71 @@ use crate::store::{
 };
 use crate::telemetry::event;
 use serde_json::json;
+use std::collections::BTreeSet;
+
+/// What an answer that was taken in is worth.
+#[derive(Debug)]
+pub(super) enum Looked {
+    /// It is recorded.
+    Taken(BalancesRecorded),
+    /// Nothing came where so many SKUs were known: it decides nothing, and is set aside.
+    Emptied {
+        /// How many were known.
+        known: u64,
+        /// No other SKU is known that could tell more. Such an answer is recorded: as one that shows nothing and proves
+        /// nothing, so that somebody can be told how long nobody has seen this SKU.
+        is_alone: bool,
+    },
+}
+
+impl Looked {
+    /// True if the same is to be asked once more with SKUs beside it that are known to be there.
+    pub(super) fn wants_witnesses(&self) -> bool {
+        matches!(self, Looked::Emptied { is_alone: false, .. })
+    }
+
+    /// What was recorded; an answer that decides nothing is a failed read, unless no other could tell more.
+    pub(super) fn told(self) -> Result<(), JobError> {
+        match self {
+            Looked::Taken(_) | Looked::Emptied { is_alone: true, .. } => Ok(()),
+            Looked::Emptied { .. } => self.plausible().map(drop),
+        }
+    }
+
+    /// What was recorded; an answer that was emptied is a failed read.
+    fn plausible(self) -> Result<BalancesRecorded, JobError> {
+        match self {
+            Looked::Taken(recorded) => Ok(recorded),
+            Looked::Emptied { known, .. } => Err(JobError::Implausible(format!(
+                "the service returned none of {known} known SKUs; nothing was changed; \
+                 see whether the account is the right one: tallyd check --online"
+            ))),
+        }
+    }
+}
 
 /// Records a page of balances, and fixes with it the base of counts that waited for a read (rules.md 3).
+///
+/// # Errors
+/// An answer in which nothing of what was known came is a failed read.
 pub(super) async fn balances_page(
     context: &Context,
     answer: &Answer,
     asked: &[Sku],
 ) -> Result<BalancesRecorded, JobError> {
+    balances_look(context, answer, asked).await?.plausible()
+}
+
+/// The same for a look at a few SKUs, which may be made again with others beside them.
+pub(super) async fn balances_look(
+    context: &Context,
+    answer: &Answer,
+    asked: &[Sku],
+) -> Result<Looked, JobError> {
     if repeats(context, answer, asked).await? {
-        return Ok(BalancesRecorded::default());
+        return Ok(Looked::Taken(BalancesRecorded::default()));
     }
-    first_balances_page(context, answer, asked).await
+    balances_read(context, answer, asked).await
 }
 
 /// The same where it is known that the mirror does not hold the answer: these SKUs were never asked for.
@@ -50,19 +104,34 @@ pub(super) async fn first_balances_page(
     answer: &Answer,
     asked: &[Sku],
 ) -> Result<BalancesRecorded, JobError> {
+    balances_read(context, answer, asked).await?.plausible()
+}
+
+async fn balances_read(context: &Context, answer: &Answer, asked: &[Sku]) -> Result<Looked, JobError> {
     let decoded = context.decoded(answer, wire::decode_balances(&answer.reply.body)).await?;
-    if decoded.records.is_empty() && decoded.parked.is_empty() {
-        let known = context.store.product_known(asked).await?;
-        if brake::looks_emptied(known, 0) {
-            context.end_alone(answer).await?;
-            let why = format!(
-                "the service returned none of {known} known SKUs; nothing was changed; \
-                 see whether the account is the right one: tallyd check --online"
-            );
-            return Err(JobError::Implausible(why));
-        }
+    if !decoded.parked.is_empty() || !came_nothing(asked, &decoded) {
+        return Ok(Looked::Taken(balances_keep(context, answer, asked, decoded).await?));
     }
-    balances_keep(context, answer, asked, decoded).await
+    let (known, others) = context.store.product_known(asked).await?;
+    if !brake::looks_emptied(known, 0) {
+        return Ok(Looked::Taken(balances_keep(context, answer, asked, decoded).await?));
+    }
+    let is_alone = known == 1 && !others;
+    if is_alone {
+        balances_keep(context, answer, asked, decoded).await?;
+    } else {
+        context.end_alone(answer).await?;
+    }
+    Ok(Looked::Emptied { known, is_alone })
+}
+
+/// True if an answer holds no record of what was asked for, however it is spelled.
+fn came_nothing(asked: &[Sku], decoded: &Decoded<ProductBalance<'_>>) -> bool {
+    if decoded.records.is_empty() {
+        return true;
+    }
+    let asked: BTreeSet<String> = asked.iter().map(Sku::fold).collect();
+    !decoded.records.iter().any(|record| asked.contains(&record.sku.fold()))
 }
 
 /// Whether the mirror holds the answer word for word already. Then it is written down unread.
@@ -103,7 +172,8 @@ async fn balances_keep(
     answer.pack();
     let mut write = context.store.begin(Durability::Normal).await?;
     context.exchange_end(&mut write, answer).await?;
-    let recorded = balances(&mut write, answer.id, answer.sent_at, asked, &decoded).await?;
+    let when = (answer.sent_at, Some(answer.sent_moment));
+    let recorded = balances(&mut write, answer.id, when, asked, &decoded).await?;
     for row in &recorded.mismatched {
         let subject = format!("{} in warehouse {}", row.sku, row.warehouse_id);
         let told = json!({"mine": row.written, "theirs": row.shown, "exchange": answer.id});
@@ -142,17 +212,47 @@ async fn fix_bases_and_commit(context: &Context, answer: &Answer, write: Write) 
     Ok(write.outbox_fix_bases(answer.id, answer.sent_at, max_base_age).await?)
 }
 
-/// *Get product balances* and *Get products by SKU or UPC*.
+/// *Get product balances* and *Get products by SKU or UPC*. Without the moment of the request, what did not come is not
+/// counted as absent.
 pub(super) async fn balances(
     write: &mut Write,
     exchange_id: ExchangeId,
-    observed_at: Timestamp,
+    (observed_at, moment): (Timestamp, Option<Moment>),
     asked: &[Sku],
     decoded: &Decoded<BalanceFact<'_>>,
 ) -> Result<BalancesRecorded, StoreError> {
     park(write, exchange_id, decoded).await?;
     let (products, is_whole) = (&decoded.records[..], decoded.parked.is_empty());
-    write.mirror_balances(&BalancePage { exchange_id, observed_at, asked, products, is_whole }).await
+    let (unreadable, hides) = unreadable(decoded);
+    let page = BalancePage {
+        exchange_id,
+        observed_at,
+        moment,
+        asked,
+        products,
+        unreadable: &unreadable,
+        hides,
+        is_whole,
+    };
+    write.mirror_balances(&page).await
+}
+
+/// The SKUs of the records that were parked as a whole, and whether one of them does not tell its SKU.
+fn unreadable(decoded: &Decoded<BalanceFact<'_>>) -> (Vec<Sku>, bool) {
+    if decoded.parked.is_empty() {
+        return (Vec::new(), false);
+    }
+    // A record of which only a part was parked stands among the others.
+    let came: BTreeSet<&str> = decoded.records.iter().map(|record| record.sku.as_str()).collect();
+    let (mut skus, mut hides) = (Vec::new(), false);
+    for parked in &decoded.parked {
+        match parked.sku.as_ref().and_then(|sku| Sku::new(sku.as_str()).ok()) {
+            Some(sku) if came.contains(sku.as_str()) => {}
+            Some(sku) => skus.push(sku),
+            None => hides = true,
+        }
+    }
+    (skus, hides)
 }
 
 /// The records as the mirror takes them.

@@ -11,9 +11,6 @@ use std::fmt;
 /// Fewer zeroings than this are a day's work in any shop.
 const ZEROED_MIN: u64 = 10;
 
-/// An answer that is empty means nothing where fewer were known.
-const KNOWN_MIN: u64 = 10;
-
 /// One write of the flush that is to be judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -182,22 +179,15 @@ fn wishes(entries: &[&Entry]) -> BTreeSet<WishId> {
     entries.iter().flat_map(|entry| entry.wishes.iter().copied()).collect()
 }
 
-/// Whether an answer that returned so few, where so much was known, is a failure and no fact.
+/// True if an answer that returned so few, where so much was known, is a failure and no fact: in a shop of any size.
 pub fn looks_emptied(known: u64, returned: u64) -> bool {
-    returned == 0 && known >= KNOWN_MIN
+    returned == 0 && known > 0
 }
 
-/// Whether an answer was silently cut: more than a tenth of the SKUs asked for is absent. It is halved and read
-/// again (rules.md 29).
+/// True if an answer was silently cut: more than a tenth of the SKUs asked for is absent. It is halved and read
+/// again.
 pub fn looks_cut(asked: u64, absent: u64) -> bool {
     absent.saturating_mul(10) > asked
-}
-
-/// Whether a SKU absent from a call of `asked` SKUs, as it was from the one before, is missing: only a call small
-/// enough not to be cut proves it (rules.md 29).
-pub fn is_missing(asked: u64, absent_before: bool) -> bool {
-    const PROVES_MAX_SKUS: u64 = 25;
-    absent_before && asked <= PROVES_MAX_SKUS
 }
 
 #[cfg(test)]

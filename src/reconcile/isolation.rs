@@ -213,11 +213,10 @@ mod tests {
         assert_eq!(groups.split(vec![7]), Some(7));
         assert_eq!(groups.entries().copied().collect::<Vec<_>>(), [1, 2, 3]);
         groups.again(Vec::new());
-        assert_eq!([groups.next_part(), groups.next_part(), groups.next_part()], [
-            Some(vec![2, 3]),
-            Some(vec![1]),
-            None
-        ]);
+        assert_eq!(
+            [groups.next_part(), groups.next_part(), groups.next_part()],
+            [Some(vec![2, 3]), Some(vec![1]), None]
+        );
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod proof;
 mod quantity;
 pub mod shipment;
 pub mod tracking;
+pub mod unshown;
 
 pub use cell::{
     Base, CellFact, CellInput, CellPlan, CellWish, Change, Count, CountMark, Decision, Outcome, Pair, Policy,
@@ -28,3 +29,4 @@ pub use cell::{
 };
 pub use plan::Plan;
 pub use quantity::decide;
+pub use unshown::Lack;

@@ -4,12 +4,38 @@
 //! held, and goes on by itself when the platform is well again. The alternative, to believe each single answer, refused
 //! movements after eight seconds of empty answers.
 
-use crate::model::Timestamp;
+use crate::model::{Moment, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Two answers that lack the same record prove its absence only this far apart: a failing platform recovers in less.
 pub const LOOKS_APART: Duration = Duration::from_secs(120);
+
+/// An answer to a call for more SKUs than this may have been cut without a word, and proves no absence.
+pub const TRUSTED_PAGE: usize = 25;
+
+/// The time of a look: by the calendar, and since boot. Both must say that two looks lie apart, because a calendar that
+/// is set makes minutes of seconds, and the time since boot begins anew with each boot and host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// When its request was sent.
+    pub at: Timestamp,
+    /// The same since boot.
+    pub moment: Moment,
+}
+
+impl Look {
+    /// The look from which the time is measured: `earlier`, unless a clock went back behind it.
+    pub fn first(self, earlier: Option<Look>) -> Look {
+        earlier.filter(|earlier| earlier.at <= self.at && earlier.moment <= self.moment).unwrap_or(self)
+    }
+
+    /// True if this look proves a record absent that `first` lacked too; see [`is_absent`].
+    pub fn proves_absent(self, first: Option<Look>, others_came: bool) -> bool {
+        let is_late = first.is_some_and(|first| self.moment.since(first.moment) >= LOOKS_APART);
+        is_late && is_absent(first.map(|first| first.at), self.at, others_came)
+    }
+}
 
 /// The state of the integration key, as far as answers tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +72,23 @@ mod tests {
         assert!(!is_absent(Some(Timestamp(880_001)), look, true), "too soon after the first");
         assert!(is_absent(Some(Timestamp(880_000)), look, true));
         assert!(!is_absent(Some(Timestamp(0)), look, false), "an empty answer vouches for nothing");
+    }
+
+    #[test]
+    fn both_clocks_must_say_that_two_looks_lie_apart() {
+        let look = |at: i64, moment: i64| Look { at: Timestamp(at), moment: Moment(moment) };
+        let second = look(1_000_000, 500_000);
+        for (name, first, expected) in [
+            ("both", look(880_000, 380_000), true),
+            ("the calendar was set ahead", look(0, 499_000), false),
+            ("the host was booted between them", look(880_000, 900_000), false),
+            ("the calendar was set back", look(2_000_000, 380_000), false),
+        ] {
+            assert_eq!(second.proves_absent(Some(first), true), expected, "{name}");
+        }
+        assert_eq!(second.first(Some(look(880_000, 380_000))), look(880_000, 380_000));
+        assert_eq!(second.first(Some(look(2_000_000, 380_000))), second, "the calendar was set back");
+        assert_eq!(second.first(Some(look(880_000, 900_000))), second, "another boot");
     }
 
     #[test]

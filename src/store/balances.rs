@@ -14,7 +14,7 @@ use super::error::Doing;
 use super::page::{BalancePage, CellBalance, Found, Known, Members, Row, digests};
 use super::readback::Judged;
 use super::repeat::READER;
-use super::{MismatchRow, Store, StoreError, Write};
+use super::{MismatchRow, StoreError, Write};
 use crate::model::{ExchangeId, Sku};
 use serde_json::{Value, json as value};
 use sqlx::Arguments as _;
@@ -33,25 +33,10 @@ pub struct BalancesRecorded {
     pub agreed: u64,
     /// SKUs that were asked for and not returned under any spelling.
     pub absent: Vec<Sku>,
-    /// Those of them that are not sure to be missing: a large answer may have been cut.
+    /// Those of them that another look at a few SKUs may prove missing at once: a large answer may have been cut.
     pub unsure: Vec<Sku>,
-}
-
-/// From here on a SKU that is not returned counts as missing: a large answer may have been cut silently.
-const TRUSTED_PAGE: usize = 25;
-
-impl Store {
-    /// How many of these SKUs the service is known to have.
-    pub async fn product_known(&self, skus: &[Sku]) -> Result<u64, StoreError> {
-        let sql = "SELECT count(*) FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
-                   AND sku IN (SELECT value FROM json_each(?1))";
-        let count: i64 = sqlx::query_scalar(sql)
-            .bind(json(skus))
-            .fetch_one(&mut *self.read().await?)
-            .await
-            .doing("count the known SKUs of a page")?;
-        Ok(count.unsigned_abs())
-    }
+    /// Nothing came of what was asked for.
+    pub is_silent: bool,
 }
 
 /// New products come with the reading of their page; known ones move to it when their cells are written.
@@ -61,11 +46,12 @@ static PRODUCTS: Values = Values {
     tail: "ON CONFLICT (id) DO UPDATE SET \
                product_id = coalesce(excluded.product_id, product_id), \
                upc = coalesce(excluded.upc, upc), total = coalesce(excluded.total, total), \
-               alias_of = NULL, absent = 0, missing_since_ms = NULL, digest = excluded.digest \
+               alias_of = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, missing_since_ms = NULL, \
+               lack = NULL, digest = excluded.digest \
            WHERE (excluded.product_id IS NOT NULL AND product_id IS NOT excluded.product_id) \
                OR (excluded.upc IS NOT NULL AND upc IS NOT excluded.upc) \
                OR (excluded.total IS NOT NULL AND total IS NOT excluded.total) \
-               OR alias_of IS NOT NULL OR absent > 0 OR digest IS NOT excluded.digest",
+               OR alias_of IS NOT NULL OR absent > 0 OR lack IS NOT NULL OR digest IS NOT excluded.digest",
     texts: OnceLock::new(),
 };
 
@@ -98,12 +84,13 @@ impl Write {
         self.products_write(&rows, reading).await?;
         self.others_write(&members).await?;
         self.older_facts_keep(&judged.no_fact).await?;
+        self.unshown_keep(&members, &known, &rows).await?;
         // Before the reading moves on: what a cell held is kept with the time it was last seen.
         let cells_changed = self.cells_write(page, &rows, &judged.no_fact).await?;
-        self.reading_move(page, &members, &known, reading).await?;
         self.cells_vanish(page, &rows, &judged.no_fact).await?;
+        self.reading_move(page, &members, &known, reading).await?;
         let agreed = if known.is_evidence { self.mismatch_agree(page).await? } else { 0 };
-        let unsure = self.absent_mark(page, &members).await?;
+        let unsure = self.unshown_mark(page, &members, &rows).await?;
         if is_told && !known.is_nothing() {
             self.reading_told(page).await?;
         }
@@ -112,6 +99,7 @@ impl Write {
             cells_overlapped: judged.no_fact.len() as u64,
             mismatched: judged.opened,
             agreed,
+            is_silent: !members.any_came && members.unreadable.is_empty() && !page.hides,
             absent: members.absent,
             unsure,
         })
@@ -164,10 +152,11 @@ impl Write {
 
     /// Records what was asked for and did not come under that spelling.
     async fn others_write(&mut self, members: &Members<'_>) -> Result<(), StoreError> {
-        if members.aliases.is_empty() && members.absent.is_empty() {
+        if members.aliases.is_empty() && members.absent.is_empty() && members.unreadable.is_empty() {
             return Ok(());
         }
-        let others = members.aliases.iter().map(|(asked, _)| *asked).chain(&members.absent);
+        let others = members.aliases.iter().map(|(asked, _)| *asked);
+        let others = others.chain(&members.absent).chain(&members.unreadable);
         let others: Vec<Value> = others.map(|sku| value!([sku, sku.fold()])).collect();
         let sql = "INSERT INTO product (sku, sku_fold) SELECT value->>0, value->>1 FROM json_each(?1) WHERE true \
                    ON CONFLICT (sku) DO NOTHING";
@@ -276,7 +265,8 @@ impl Write {
         done.await.doing("record balances")
     }
 
-    /// Marks the cells whose product was returned without them: the link to the warehouse is gone.
+    /// Marks the cells whose product was returned without them: the link to the warehouse is gone. The answer did not
+    /// show them, so each keeps its age; hence before the reading moves on.
     async fn cells_vanish(
         &mut self,
         page: &BalancePage<'_>,
@@ -290,35 +280,12 @@ impl Write {
         let ids: Vec<i64> = whole.iter().map(|row| row.id).collect();
         let cells = rows.iter().flat_map(|row| row.fact.cells.iter().map(|c| (row.id, c.warehouse_id.0)));
         let stay: Vec<(i64, i64)> = cells.chain(no_fact.iter().copied()).collect();
-        let sql = "UPDATE balance SET vanished_ms = ?3 \
+        let sql = "UPDATE balance SET vanished_ms = ?3, (fact_exchange_id, fact_ms) = ( \
+                       SELECT coalesce(balance.fact_exchange_id, r.exchange_id), coalesce(balance.fact_ms, r.observed_ms) \
+                       FROM product p LEFT JOIN reading r ON r.id = p.reading_id WHERE p.id = balance.product) \
                    WHERE vanished_ms IS NULL AND product IN (SELECT value FROM json_each(?1)) \
                      AND (product, warehouse_id) NOT IN (SELECT value->>0, value->>1 FROM json_each(?2))";
         let query = sqlx::query(sql).bind(json(&ids)).bind(json(&stay)).bind(page.observed_at.0);
         query.execute(&mut *self.tx).await.map(drop).doing("mark vanished cells")
-    }
-
-    /// Counts the SKUs the service did not return; a small answer that lacks one again makes it missing. Those that
-    /// are not missing yet are returned.
-    async fn absent_mark(
-        &mut self,
-        page: &BalancePage<'_>,
-        members: &Members<'_>,
-    ) -> Result<Vec<Sku>, StoreError> {
-        if members.absent.is_empty() {
-            return Ok(Vec::new());
-        }
-        let sql = "UPDATE product SET absent = absent + 1, digest = NULL, \
-                       missing_since_ms = iif(?3 AND (absent > 0 OR product_id IS NULL), \
-                                              coalesce(missing_since_ms, ?2), missing_since_ms) \
-                   WHERE sku IN (SELECT value FROM json_each(?1)) RETURNING sku, missing_since_ms IS NULL";
-        let marked: Vec<(String, bool)> = sqlx::query_as(sql)
-            .bind(json(&members.absent))
-            .bind(page.observed_at.0)
-            .bind(page.asked.len() <= TRUSTED_PAGE)
-            .fetch_all(&mut *self.tx)
-            .await
-            .doing("mark the SKUs the service did not return")?;
-        let unsure = marked.into_iter().filter(|(_, is_unsure)| *is_unsure);
-        Ok(unsure.filter_map(|(sku, _)| Sku::new(sku).ok()).collect())
     }
 }

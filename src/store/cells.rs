@@ -26,6 +26,8 @@ pub struct CellRow {
     pub asked_position: Option<i64>,
     /// When it was last asked for, since the machine's boot; none where that was another boot.
     pub asked_moment: Option<i64>,
+    /// How the answer to that lacked it, a word of [`crate::reconcile::Lack`]; none: it showed all of it.
+    pub lack: Option<String>,
     /// How many products' spelling differs only in case or blanks.
     pub twins: i64,
     /// Those spellings, as a JSON array.
@@ -117,7 +119,7 @@ WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER
               WHERE s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
 SELECT k.asked, k.warehouse_id, k.product, p.sku, p.product_id,
        o.reading_id IS NOT NULL AS was_asked, asked.exchange_id AS asked_position,
-       (SELECT m.sent_moment FROM sent m WHERE m.id = asked.exchange_id) AS asked_moment,
+       (SELECT m.sent_moment FROM sent m WHERE m.id = asked.exchange_id) AS asked_moment, p.lack,
        (SELECT count(*) FROM product t WHERE t.sku_fold = k.fold AND t.product_id IS NOT NULL AND t.sku <> k.asked)
            AS twins,
        (SELECT json_group_array(t.sku) FROM product t

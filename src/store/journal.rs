@@ -7,7 +7,7 @@ use super::StoreError;
 use super::error::Doing;
 use super::open::reader;
 use crate::journal::Body;
-use crate::model::{ExchangeId, Operation, Position, Timestamp};
+use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
 use sqlx::FromRow;
 use sqlx::sqlite::SqliteConnection;
 use std::path::Path;
@@ -44,6 +44,8 @@ pub struct Asking {
     pub body: Vec<u8>,
     /// When it was sent.
     pub sent_at: Timestamp,
+    /// The same since boot.
+    pub sent_moment: Moment,
 }
 
 /// What came of it.
@@ -80,6 +82,7 @@ pub(super) struct ExchangeRow {
     operation: String,
     target: String,
     sent_ms: i64,
+    sent_moment: i64,
     request: Option<Vec<u8>>,
     request_size: Option<i64>,
     ended: Option<i64>,
@@ -89,7 +92,7 @@ pub(super) struct ExchangeRow {
     response_size: Option<i64>,
 }
 
-pub(super) const EXCHANGES: &str = "SELECT e.id, e.operation, e.target, e.sent_ms, q.packed AS request, q.size AS request_size, \
+pub(super) const EXCHANGES: &str = "SELECT e.id, e.operation, e.target, e.sent_ms, e.sent_moment, q.packed AS request, q.size AS request_size, \
     e.ended, e.verdict, e.status, a.packed AS response, a.size AS response_size FROM exchange e \
     LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id";
 
@@ -197,6 +200,7 @@ impl ExchangeRow {
             target: self.target.clone(),
             body: unpacked(self.request.as_deref(), self.request_size)?,
             sent_at: Timestamp(self.sent_ms),
+            sent_moment: Moment(self.sent_moment),
         })
     }
 

@@ -5,7 +5,7 @@
 //! of the bytes, so that a program that understands more writes it again. It is no promise between releases: where the
 //! hash of the standard library changes, each product is compared column by column once more.
 
-use crate::model::{ExchangeId, Quantity, Sku, Timestamp, WarehouseId};
+use crate::model::{ExchangeId, Moment, Quantity, Sku, Timestamp, WarehouseId};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -23,7 +23,8 @@ pub struct BalanceFact<'a> {
     pub total: Option<i64>,
     /// `Warehouses[]`.
     pub cells: Vec<CellBalance<'a>>,
-    /// False where an entry of `Warehouses[]` could not be read: then none counts as vanished.
+    /// False where an entry of `Warehouses[]` could not be read: then none counts as vanished, and a cell that the
+    /// record does not show keeps its age.
     pub is_whole: bool,
 }
 
@@ -49,10 +50,16 @@ pub struct BalancePage<'a> {
     pub exchange_id: ExchangeId,
     /// When its request was sent.
     pub observed_at: Timestamp,
+    /// The same since boot; none where what did not come is not counted.
+    pub moment: Option<Moment>,
     /// What was asked for.
     pub asked: &'a [Sku],
     /// What came.
     pub products: &'a [BalanceFact<'a>],
+    /// The SKUs of records that came and could not be read.
+    pub unreadable: &'a [Sku],
+    /// A record came whose SKU could not be read either: it may be of any SKU that seems absent.
+    pub hides: bool,
     /// All of it made sense.
     pub is_whole: bool,
 }
@@ -67,13 +74,18 @@ pub(super) struct Members<'a> {
     pub(super) aliases: Vec<(&'a Sku, &'a Sku)>,
     /// What was asked for and did not come under any spelling.
     pub(super) absent: Vec<Sku>,
+    /// What was asked for and came as a record that could not be read.
+    pub(super) unreadable: Vec<Sku>,
+    /// A record that can be read came for something that was asked for.
+    pub(super) any_came: bool,
 }
 
 impl<'a> Members<'a> {
     pub(super) fn of(page: &BalancePage<'a>) -> Self {
         if is_in_step(page) {
             let (skus, places) = (page.asked.iter().collect(), (0..page.asked.len()).collect());
-            return Self { skus, places, aliases: Vec::new(), absent: Vec::new() };
+            let (absent, unreadable) = (Vec::new(), Vec::new());
+            return Self { skus, places, aliases: Vec::new(), absent, unreadable, any_came: true };
         }
         let mut place_of: HashMap<&str, usize> = HashMap::with_capacity(page.asked.len());
         let mut skus = Vec::with_capacity(page.asked.len());
@@ -84,17 +96,19 @@ impl<'a> Members<'a> {
             });
         }
         let places: Vec<usize> = page.products.iter().map(|p| place_of[p.sku.as_str()]).collect();
-        let mut members = Self { skus, places, aliases: Vec::new(), absent: Vec::new() };
+        let (absent, unreadable) = (Vec::new(), Vec::new());
+        let mut members = Self { skus, places, aliases: Vec::new(), absent, unreadable, any_came: false };
         let came = members.came();
         let others: Vec<&Sku> = page.asked.iter().filter(|sku| !came[place_of[sku.as_str()]]).collect();
-        members.spell(page.products, &others);
+        members.any_came = others.len() < page.asked.len();
+        members.spell(page, &others);
         members
     }
 
     /// Whether each SKU that was asked for came, once and as it was spelled, and nothing else did.
     pub(super) fn are_as_asked(&self, page: &BalancePage<'_>) -> bool {
         let is_one_each = self.skus.len() == page.asked.len() && self.skus.len() == self.places.len();
-        is_one_each && self.aliases.is_empty() && self.absent.is_empty()
+        is_one_each && self.aliases.is_empty() && self.absent.is_empty() && self.unreadable.is_empty()
     }
 
     /// Which of the members a record came for.
@@ -105,17 +119,21 @@ impl<'a> Members<'a> {
     }
 
     /// How the answer spells what did not come as it was asked for: otherwise, if one spelling alone folds to it.
-    fn spell(&mut self, products: &'a [BalanceFact<'a>], others: &[&'a Sku]) {
+    fn spell(&mut self, page: &BalancePage<'a>, others: &[&'a Sku]) {
         let mut folds: HashMap<String, Vec<&Sku>> = HashMap::new();
-        for product in products.iter().filter(|_| !others.is_empty()) {
+        for product in page.products.iter().filter(|_| !others.is_empty()) {
             folds.entry(product.sku.fold()).or_default().push(&product.sku);
         }
+        let unreadable: HashSet<String> = page.unreadable.iter().map(Sku::fold).collect();
         for asked in others {
-            match folds.get(&asked.fold()).map(Vec::as_slice) {
+            let fold = asked.fold();
+            match folds.get(&fold).map(Vec::as_slice) {
                 Some([only]) => self.aliases.push((*asked, *only)),
+                _ if unreadable.contains(&fold) => self.unreadable.push((*asked).clone()),
                 _ => self.absent.push((*asked).clone()),
             }
         }
+        self.any_came |= !self.aliases.is_empty();
     }
 }
 
@@ -232,6 +250,12 @@ impl Known {
             rows.push(Row { id, is_new: known.is_none(), fact, digest });
         }
         rows
+    }
+
+    /// The products that no record came for, as far as the mirror holds them.
+    pub(super) fn not_come(&self, members: &Members<'_>) -> Vec<i64> {
+        let places = self.products.iter().zip(members.came()).filter(|(_, came)| !came);
+        places.filter_map(|(known, _)| Some(known.as_ref()?.id)).collect()
     }
 
     /// The members that do not come with the page's new reading and must be pointed to it.

@@ -2,8 +2,9 @@
 
 use super::cells::CellWrite;
 use super::error::Doing;
-use super::{Store, StoreError};
-use crate::model::{ProductId, Quantity, Sku};
+use super::{Store, StoreError, Write};
+use crate::model::{ProductId, Quantity, Sku, Timestamp};
+use crate::reconcile::Lack;
 use sqlx::FromRow;
 
 /// A product with its cells.
@@ -15,6 +16,10 @@ pub struct ProductCells {
     pub total: Option<i64>,
     /// The exchange that last asked for it.
     pub read_by: Option<i64>,
+    /// How that exchange's answer lacked it; none: it showed all of it.
+    pub lack: Option<Lack>,
+    /// It is proved that the service does not have it.
+    pub is_missing: bool,
     /// Its cells that have not vanished.
     pub cells: Vec<ProductCell>,
 }
@@ -25,6 +30,8 @@ struct Head {
     product_id: Option<i64>,
     total: Option<i64>,
     read_by: Option<i64>,
+    lack: Option<String>,
+    is_missing: bool,
 }
 
 /// One of its cells.
@@ -85,7 +92,8 @@ impl Store {
 
     /// A product with its cells.
     pub async fn product_cells(&self, sku: &Sku) -> Result<ProductCells, StoreError> {
-        let sql = "SELECT p.id, p.product_id, p.total, r.exchange_id AS read_by FROM product q \
+        let sql = "SELECT p.id, p.product_id, p.total, r.exchange_id AS read_by, p.lack, \
+                          p.missing_since_ms IS NOT NULL AS is_missing FROM product q \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
                    LEFT JOIN reading r ON r.id = p.reading_id WHERE q.sku = ?1";
         let head: Option<Head> = sqlx::query_as(sql)
@@ -93,7 +101,10 @@ impl Store {
             .fetch_optional(&mut *self.read().await?)
             .await
             .doing("read a product")?;
-        let Some(Head { id, product_id, total, read_by }) = head else { return Ok(ProductCells::default()) };
+        let Some(Head { id, product_id, total, read_by, lack, is_missing }) = head else {
+            return Ok(ProductCells::default());
+        };
+        let lack = lack.as_deref().and_then(Lack::of);
         let sql = "SELECT b.product, b.warehouse_id, b.quantity, \
                           coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
                           EXISTS (SELECT 1 FROM cell_write w WHERE w.product = b.product \
@@ -102,6 +113,23 @@ impl Store {
                    FROM balance b JOIN product p ON p.id = b.product LEFT JOIN reading r ON r.id = p.reading_id \
                    WHERE b.product = ?1 AND b.vanished_ms IS NULL ORDER BY b.warehouse_id";
         let cells = sqlx::query_as(sql).bind(id).fetch_all(&mut *self.read().await?).await;
-        Ok(ProductCells { product_id, total, read_by, cells: cells.doing("read the cells of a product")? })
+        let cells = cells.doing("read the cells of a product")?;
+        Ok(ProductCells { product_id, total, read_by, lack, is_missing, cells })
+    }
+}
+
+impl Write {
+    /// Marks as missing what the mirror holds of a product under another SKU than the one it has by its own answer: an
+    /// update renamed it, and one product has one SKU.
+    pub async fn product_renamed(
+        &mut self,
+        sku: &Sku,
+        product: ProductId,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE product SET missing_since_ms = ?3, digest = NULL \
+                   WHERE product_id = ?1 AND sku <> ?2 AND missing_since_ms IS NULL AND alias_of IS NULL";
+        let query = sqlx::query(sql).bind(product.0).bind(sku.as_str()).bind(at.0);
+        query.execute(&mut *self.tx).await.map(drop).doing("mark the SKU that a product had before")
     }
 }

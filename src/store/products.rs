@@ -23,7 +23,7 @@ pub struct ProductRow {
     pub quantity: Option<i64>,
     /// Its cells.
     pub warehouses: Vec<ProductCell>,
-    /// When the service was last asked for it, RFC 3339.
+    /// When the service last showed it, RFC 3339.
     pub observed_at: Option<String>,
 }
 
@@ -40,7 +40,8 @@ const PRODUCTS: &str = "SELECT json_object('sku', p.sku, 'product_id', p.product
     'type', p.type, 'quantity', p.total, 'warehouses', json(( \
         SELECT json_group_array(json_object('warehouse_id', b.warehouse_id, 'quantity', b.quantity)) \
         FROM balance b WHERE b.product = p.id AND b.vanished_ms IS NULL)), \
-    'observed_at', strftime('%Y-%m-%dT%H:%M:%fZ', r.observed_ms / 1000.0, 'unixepoch')) \
+    'observed_at', strftime('%Y-%m-%dT%H:%M:%fZ', iif(p.lack IS NULL, r.observed_ms, \
+        (SELECT max(b.fact_ms) FROM balance b WHERE b.product = p.id)) / 1000.0, 'unixepoch')) \
     FROM product p LEFT JOIN reading r ON r.id = p.reading_id \
     WHERE p.product_id IS NOT NULL AND (CASE ?2 WHEN 'upc' THEN p.upc ELSE p.sku END) \
         IN (SELECT value FROM json_each(?1)) ORDER BY p.sku";

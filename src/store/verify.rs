@@ -37,19 +37,18 @@ pub struct MirrorAge {
 }
 
 const CELLS: &str = "
-SELECT s.sku, s.warehouse_id,
-       iif(b.vanished_ms IS NULL AND p.missing_since_ms IS NULL, s.quantity, NULL) AS quantity,
+SELECT p.sku, b.warehouse_id,
+       iif(b.vanished_ms IS NULL AND p.missing_since_ms IS NULL, b.quantity, NULL) AS quantity,
        s.pending_quantity, iif(w.ended IS NULL, w.written, NULL) AS writing,
        coalesce(w.ended > ?2, 0) AS is_overlapped,
        (SELECT group_concat(o.key, ', ') FROM outbox o
         WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.sku IS NOT NULL
-          AND o.sku = s.sku AND o.warehouse_id = s.warehouse_id) AS wishes
-FROM stock s
-JOIN product p ON p.sku = s.sku
-JOIN balance b ON b.product = p.id AND b.warehouse_id = s.warehouse_id
-LEFT JOIN cell_write w ON w.product = p.id AND w.warehouse_id = s.warehouse_id
-WHERE s.sku IN (SELECT value FROM json_each(?1))
-ORDER BY s.sku, s.warehouse_id";
+          AND o.sku = p.sku AND o.warehouse_id = b.warehouse_id) AS wishes
+FROM balance b JOIN product p ON p.id = b.product
+LEFT JOIN stock s ON s.sku = p.sku AND s.warehouse_id = b.warehouse_id
+LEFT JOIN cell_write w ON w.product = p.id AND w.warehouse_id = b.warehouse_id
+WHERE p.sku IN (SELECT value FROM json_each(?1)) AND p.alias_of IS NULL
+ORDER BY p.sku, b.warehouse_id";
 
 impl Store {
     /// The tracked SKUs that were read longest ago.
@@ -79,7 +78,7 @@ impl Store {
     pub async fn mirror_age(&self) -> Result<MirrorAge, StoreError> {
         let sql = "WITH fact AS (SELECT coalesce(b.fact_ms, r.observed_ms) AS at FROM balance b \
                        JOIN product p ON p.id = b.product LEFT JOIN reading r ON r.id = p.reading_id \
-                       WHERE b.vanished_ms IS NULL) \
+                       WHERE b.vanished_ms IS NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL) \
                    SELECT count(*) AS cells, min(at) AS oldest_ms, \
                           (SELECT at FROM fact ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 2 FROM fact)) AS median_ms \
                    FROM fact";

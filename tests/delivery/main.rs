@@ -7,6 +7,8 @@
     reason = "a test ends at the first thing that is not as said, and takes from the support what it needs"
 )]
 
+#[path = "../readback/between.rs"]
+mod between;
 mod closed;
 mod creates;
 mod doubts;
@@ -24,3 +26,4 @@ mod support;
 mod told;
 mod trackings;
 mod turns;
+mod unshown;

@@ -8,9 +8,28 @@ use std::sync::{Arc, Mutex};
 use tallyd::client::{HttpTransport, Request, Response, Sending, Transport};
 use tallyd::model::{JobKind, Operation};
 
+/// An answer to a read of balances that does not show what is there.
+#[derive(Clone, Debug)]
+pub enum Odd {
+    /// The record of a SKU is missing.
+    Lacks(String),
+    /// The record of a SKU makes no sense.
+    Unreadable(String),
+    /// The quantity of one cell is null.
+    Null(String, i64),
+    /// Nothing at all, where at most so many SKUs were asked for.
+    Silent(usize),
+    /// The record of a SKU stands twice; in the second one each cell holds so many units more.
+    Twice(String, i64),
+    /// A cell stands twice in its record, the second time with so many units more.
+    CellTwice(String, i64, i64),
+}
+
 /// What is done to requests and answers on their way.
 #[derive(Default)]
 struct Rules {
+    /// Oddities, and in how many more answers each is to be seen.
+    odd: Vec<(Odd, usize)>,
     /// Cells that balances show otherwise: as so many units, or not at all.
     shown: BTreeMap<(String, i64), Option<i64>>,
     /// SKUs that balances leave out.
@@ -37,9 +56,14 @@ impl Transport for Between {
             self.lose_entries(&mut request);
         }
         Box::pin(async move {
+            let asked = request.body.as_deref().and_then(|body| serde_json::from_slice::<Value>(body).ok());
             let mut response = self.http.send(request).await?;
             match operation {
-                Operation::GetProductBalances => self.show(&mut response),
+                Operation::GetProductBalances => {
+                    self.show(&mut response);
+                    let asked = asked.and_then(|asked| Some(asked["skus"].as_array()?.len()));
+                    self.make_odd(asked.unwrap_or(0), &mut response);
+                }
                 Operation::UpdateQuantityOnHand => self.say(&mut response),
                 _ => {}
             }
@@ -81,6 +105,21 @@ impl Between {
         response.body = serde_json::to_vec(&products).unwrap();
     }
 
+    fn make_odd(&self, asked: usize, response: &mut Response) {
+        let mut rules = self.rules.lock().unwrap();
+        rules.odd.retain(|(_, times)| *times > 0);
+        if response.status != 200 || rules.odd.is_empty() {
+            return;
+        }
+        let mut products: Vec<Value> = serde_json::from_slice(&response.body).unwrap();
+        for (odd, times) in &mut rules.odd {
+            if odd.befalls(asked, &mut products) {
+                *times -= 1;
+            }
+        }
+        response.body = serde_json::to_vec(&products).unwrap();
+    }
+
     fn say(&self, response: &mut Response) {
         let mut rules = self.rules.lock().unwrap();
         rules.is_updated = true;
@@ -88,6 +127,55 @@ impl Between {
             let answer = json!({"status": "Partial Success", "messages": [words], "data": ""});
             response.body = serde_json::to_vec(&answer).unwrap();
         }
+    }
+}
+
+impl Odd {
+    /// Makes an answer odd; false where it is about others.
+    fn befalls(&self, asked: usize, products: &mut Vec<Value>) -> bool {
+        let before = products.len();
+        match self {
+            Odd::Lacks(sku) => products.retain(|product| product["Sku"] != json!(sku)),
+            Odd::Silent(most) if asked <= *most => products.clear(),
+            Odd::Silent(_) => {}
+            Odd::Unreadable(sku) | Odd::Null(sku, _) | Odd::Twice(sku, _) | Odd::CellTwice(sku, ..) => {
+                let Some(at) = products.iter().position(|product| product["Sku"] == json!(sku)) else {
+                    return false;
+                };
+                return self.befalls_one(at, products);
+            }
+        }
+        products.len() < before
+    }
+
+    fn befalls_one(&self, at: usize, products: &mut Vec<Value>) -> bool {
+        let product = &mut products[at];
+        let place = |product: &Value, warehouse: i64| {
+            let cells = product["Warehouses"].as_array().unwrap();
+            cells.iter().position(|cell| crate::support::whole(&cell["WarehouseId"]) == warehouse).unwrap()
+        };
+        let more = |cell: &mut Value, by: i64| {
+            cell["QuantityOnHand"] = json!(crate::support::whole(&cell["QuantityOnHand"]) + by);
+        };
+        match self {
+            Odd::Unreadable(_) => product["QuantityOnHand"] = json!("many"),
+            Odd::Null(_, warehouse) => {
+                let cell = place(product, *warehouse);
+                product["Warehouses"][cell]["QuantityOnHand"] = Value::Null;
+            }
+            Odd::Twice(_, by) => {
+                let mut twin = product.clone();
+                twin["Warehouses"].as_array_mut().unwrap().iter_mut().for_each(|cell| more(cell, *by));
+                products.push(twin);
+            }
+            Odd::CellTwice(_, warehouse, by) => {
+                let mut twin = product["Warehouses"][place(product, *warehouse)].clone();
+                more(&mut twin, *by);
+                product["Warehouses"].as_array_mut().unwrap().push(twin);
+            }
+            Odd::Lacks(_) | Odd::Silent(_) => return false,
+        }
+        true
     }
 }
 
@@ -124,8 +212,36 @@ impl Scene {
         Self { dock, between: between.unwrap() }
     }
 
+    /// From now on the next `times` answers that it befalls are odd.
+    pub fn odd(&self, odd: Odd, times: usize) {
+        self.between.rules.lock().unwrap().odd.push((odd, times));
+    }
+
+    /// Answers show what is there.
+    pub fn even(&self) {
+        self.between.rules.lock().unwrap().odd.clear();
+    }
+
+    /// The dock, to be let run by itself.
+    pub fn dock_mut(&mut self) -> &mut Dock {
+        &mut self.dock
+    }
+
+    /// The first `most` of the cells, their SKUs tracked and read; no other SKU is known.
+    pub async fn some_cells(&self, most: usize) -> Vec<Cell> {
+        let mut cells = self.stocked().await;
+        cells.truncate(most);
+        self.track(&cells).await;
+        self.run(JobKind::Balances).await;
+        cells
+    }
+
     /// Cells of different products that hold at least 20, all tracked and read.
     pub async fn cells(&self) -> Vec<Cell> {
+        self.some_cells(usize::MAX).await
+    }
+
+    async fn stocked(&self) -> Vec<Cell> {
         let stock = self.sandbox.stock().await.unwrap();
         let mut cells: Vec<Cell> = stock
             .into_iter()
@@ -133,12 +249,14 @@ impl Scene {
             .map(|row| Cell { sku: row.sku, warehouse: row.warehouse_id, quantity: row.quantity })
             .collect();
         cells.dedup_by(|a, b| a.sku == b.sku);
-        for cell in &cells {
+        cells
+    }
+
+    async fn track(&self, cells: &[Cell]) {
+        for cell in cells {
             let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&cell.sku);
             insert.execute(&mut self.outsider().await).await.unwrap();
         }
-        self.run(JobKind::Balances).await;
-        cells
     }
 
     pub async fn set(&self, key: &str, cell: &Cell, quantity: i64) {

@@ -3,7 +3,7 @@
 //! This is the one list where speed counts, so texts are borrowed from the body. Only `Warehouses[]` is a cell's fact
 //! (rules.md 11); `QuantityOnHand` of the product is their sum as the service sees it.
 
-use super::envelope::{Decoded, Malformed, Parked, decode_array, decode_list_with};
+use super::envelope::{Decoded, Envelope, Malformed, Parked, decode_array, decode_list_with};
 use super::lenient::Object;
 use super::{Invalid, lenient};
 use crate::client::Request;
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A product's stock (*ProductBalance*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -102,12 +103,87 @@ pub fn get_products(by: ProductKey, ids: &[String]) -> Result<Request, Invalid> 
 pub fn decode_balances(body: &[u8]) -> Result<Decoded<ProductBalance<'_>>, Malformed> {
     let what = "the product balances";
     let list = std::str::from_utf8(body).map_err(|error| Malformed::new(what, error))?;
-    decode_array(what, list, read_one)
+    let decoded = decode_array(what, list, read_one)?;
+    if is_odd(&decoded) { one_by_one(what, list, decoded) } else { Ok(decoded) }
 }
 
 /// Reads the answer of *Get products by SKU or UPC*, an envelope.
 pub fn decode_products(body: &[u8]) -> Result<Decoded<ProductBalance<'_>>, Malformed> {
-    decode_list_with("the product lookup", body, read_one)
+    let what = "the product lookup";
+    let decoded = decode_list_with(what, body, read_one)?;
+    if !is_odd(&decoded) {
+        return Ok(decoded);
+    }
+    let envelope = Envelope::read(body).map_err(|error| Malformed::new(what, error))?;
+    one_by_one(what, envelope.data.map_or("null", RawValue::get), decoded)
+}
+
+/// True if an answer is to be read record by record: a part of it is parked, a SKU stands twice in it, or a warehouse
+/// twice in a record.
+fn is_odd(decoded: &Decoded<ProductBalance<'_>>) -> bool {
+    let records = &decoded.records;
+    let holds_twice = |record: &ProductBalance<'_>| {
+        let cells = &record.warehouses;
+        let is_twin = |(at, cell): (usize, &WarehouseBalance<'_>)| {
+            cells[..at].iter().any(|other| other.warehouse_id == cell.warehouse_id)
+        };
+        cells.iter().enumerate().any(is_twin)
+    };
+    // An ordinary answer comes in the order in which it was asked for.
+    let are_in_step = || records.is_sorted_by(|one, next| one.sku.as_str() < next.sku.as_str());
+    let mut seen = BTreeSet::new();
+    let mut is_twice = || !records.iter().all(|record| seen.insert(record.sku.as_str()));
+    !decoded.parked.is_empty() || records.iter().any(holds_twice) || (!are_in_step() && is_twice())
+}
+
+/// Reads an odd answer record by record. Records of one SKU that say the same are one, the others are parked.
+fn one_by_one<'a>(
+    what: &'static str,
+    list: &'a str,
+    decoded: Decoded<ProductBalance<'a>>,
+) -> Result<Decoded<ProductBalance<'a>>, Malformed> {
+    let raws: Vec<&'a RawValue> = serde_json::from_str(list).map_err(|error| Malformed::new(what, error))?;
+    let mut read = Decoded { records: Vec::new(), parked: Vec::new(), ..decoded };
+    let mut of_sku: BTreeMap<String, Vec<(usize, Option<ProductBalance<'a>>)>> = BTreeMap::new();
+    for (index, raw) in raws.iter().enumerate() {
+        let before = (read.records.len(), read.parked.len());
+        read_one(index, raw, &mut read);
+        let record = if read.records.len() > before.0 { read.records.pop() } else { None };
+        let named = read.parked.get(before.1).and_then(|parked| parked.sku.clone());
+        let name = record.as_ref().map(|record| record.sku.to_string()).or(named);
+        if let Some(name) = name {
+            of_sku.entry(name).or_default().push((index, record));
+        }
+    }
+    let mut records: Vec<(usize, ProductBalance<'a>)> = Vec::new();
+    for twins in of_sku.into_values() {
+        if twins
+            .iter()
+            .all(|(_, twin)| twins_agree(twins.first().and_then(|(_, first)| first.as_ref()), twin))
+        {
+            records.extend(twins.into_iter().filter_map(|(index, record)| Some((index, record?))).take(1));
+            continue;
+        }
+        for (index, record) in twins {
+            let why = "the answer holds this SKU twice, and the records differ";
+            if let Some((raw, record)) = raws.get(index).zip(record) {
+                let sku = Some(record.sku.to_string());
+                read.parked.push(Parked { sku, ..Parked::new(index, why, raw) });
+            }
+        }
+    }
+    records.sort_by_key(|(index, _)| *index);
+    read.records = records.into_iter().map(|(_, record)| record).collect();
+    Ok(read)
+}
+
+/// True if two records of one SKU say the same of it: its id and its quantities.
+fn twins_agree(one: Option<&ProductBalance<'_>>, other: &Option<ProductBalance<'_>>) -> bool {
+    let said = |record: &ProductBalance<'_>| {
+        let cells = record.warehouses.iter().map(|cell| (cell.warehouse_id, cell.quantity_on_hand));
+        (record.id, cells.collect::<BTreeMap<_, _>>(), record.warehouses_parked)
+    };
+    one.map(said) == other.as_ref().map(said)
 }
 
 /// A balance whose warehouses are not read yet.
@@ -131,18 +207,21 @@ fn read_one<'a>(index: usize, raw: &'a RawValue, into: &mut Decoded<ProductBalan
         Ok(Object(product)) => product,
         Err(error) => return into.parked.push(Parked::new(index, error, raw)),
     };
-    let mut warehouses = Vec::with_capacity(product.warehouses.len());
-    let mut parked = 0;
+    let mut warehouses: Vec<WarehouseBalance<'a>> = Vec::with_capacity(product.warehouses.len());
+    let (mut parked, mut differing) = (0, BTreeSet::new());
     for (place, entry) in product.warehouses.into_iter().enumerate() {
-        match serde_json::from_str(entry.get()) {
-            Ok(Object(warehouse)) => warehouses.push(warehouse),
-            Err(error) => {
-                parked += 1;
-                let why = format!("Warehouses[{place}]: {error}");
-                let sku = Some(product.sku.to_string());
-                into.parked.push(Parked { sku, ..Parked::new(index, why, entry) });
-            }
-        }
+        let why = match serde_json::from_str(entry.get()) {
+            Ok(Object(warehouse)) => match take_in(&mut warehouses, &mut differing, warehouse) {
+                Ok(()) => continue,
+                Err(id) => {
+                    format!("Warehouses[{place}]: warehouse {id} stands twice with different quantities")
+                }
+            },
+            Err(error) => format!("Warehouses[{place}]: {error}"),
+        };
+        parked += 1;
+        let sku = Some(product.sku.to_string());
+        into.parked.push(Parked { sku, ..Parked::new(index, why, entry) });
     }
     into.records.push(ProductBalance {
         id: product.id,
@@ -152,6 +231,28 @@ fn read_one<'a>(index: usize, raw: &'a RawValue, into: &mut Decoded<ProductBalan
         warehouses,
         warehouses_parked: parked,
     });
+}
+
+/// Takes an entry in, unless the record holds its warehouse with another quantity: then neither is believed.
+fn take_in<'a>(
+    warehouses: &mut Vec<WarehouseBalance<'a>>,
+    differing: &mut BTreeSet<WarehouseId>,
+    entry: WarehouseBalance<'a>,
+) -> Result<(), WarehouseId> {
+    let id = entry.warehouse_id;
+    match warehouses.iter().position(|taken| taken.warehouse_id == id) {
+        Some(at) if warehouses[at].quantity_on_hand == entry.quantity_on_hand => Ok(()),
+        Some(at) => {
+            warehouses.remove(at);
+            differing.insert(id);
+            Err(id)
+        }
+        None if differing.contains(&id) => Err(id),
+        None => {
+            warehouses.push(entry);
+            Ok(())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -232,6 +333,47 @@ mod tests {
             assert_eq!(decoded.parked.len(), parked, "{record}");
             assert!(decoded.parked.iter().all(|parked| parked.index == 1));
             assert_eq!(decoded.records.len(), 2 + usize::from(warehouses.is_some()));
+        }
+    }
+
+    /// One row: the records, which SKUs are read with how many cells, and how many parts are parked.
+    #[test]
+    fn what_stands_twice_and_differs_is_parked_and_what_agrees_is_one() {
+        let cell = |id: i64, quantity: i64| format!(r#"{{"WarehouseId":{id},"QuantityOnHand":{quantity}}}"#);
+        let product =
+            |sku: &str, cells: &[String]| format!(r#"{{"Sku":"{sku}","Warehouses":[{}]}}"#, cells.join(","));
+        let a = product("A", &[cell(7, 1), cell(8, 2)]);
+        let other = product("A", &[cell(7, 1), cell(8, 3)]);
+        let turned = product("A", &[cell(8, 2), cell(7, 1)]);
+        let senseless = r#"{"Sku":"A","Warehouses":"many"}"#.to_owned();
+        let b = product("B", &[cell(7, 1)]);
+        type Read<'a> = &'a [(&'a str, usize)];
+        let cases: &[(&[&String], Read<'_>, usize)] = &[
+            (&[&a, &b], &[("A", 2), ("B", 1)], 0),
+            (&[&b, &a], &[("B", 1), ("A", 2)], 0),
+            (&[&a, &b, &a], &[("A", 2), ("B", 1)], 0),
+            (&[&a, &turned], &[("A", 2)], 0),
+            (&[&a, &b, &other], &[("B", 1)], 2),
+            (&[&a, &a, &other], &[], 3),
+            (&[&a, &senseless, &b], &[("B", 1)], 2),
+            (&[&senseless, &b], &[("B", 1)], 1),
+            (&[&product("A", &[cell(7, 1), cell(8, 2), cell(7, 1)])], &[("A", 2)], 0),
+            (&[&product("A", &[cell(7, 1), cell(8, 2), cell(7, 9)])], &[("A", 1)], 1),
+            (&[&product("A", &[cell(7, 1), cell(7, 2), cell(7, 1)])], &[("A", 0)], 2),
+        ];
+        for (records, read, parked) in cases {
+            let records: Vec<&str> = records.iter().map(|record| record.as_str()).collect();
+            let list = format!("[{}]", records.join(","));
+            let enveloped = format!(r#"{{"status":"Success","data":{list}}}"#);
+            let both = [decode_balances(list.as_bytes()), decode_products(enveloped.as_bytes())];
+            for decoded in both.map(Result::unwrap) {
+                let found: Vec<(&str, usize)> =
+                    decoded.records.iter().map(|r| (r.sku.as_str(), r.warehouses.len())).collect();
+                assert_eq!((found.as_slice(), decoded.parked.len()), (*read, *parked), "{list}");
+                let partly = decoded.records.iter().filter(|r| r.warehouses_parked > 0).count();
+                assert_eq!(partly, usize::from(*parked > 0 && read.len() == 1 && read[0].0 == "A"), "{list}");
+                assert!(decoded.parked.iter().all(|parked| parked.sku.as_deref() == Some("A")), "{list}");
+            }
         }
     }
 

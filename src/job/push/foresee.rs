@@ -6,11 +6,11 @@
 use super::backlog::Backlog;
 use super::pipeline::named;
 use super::work::{Gathered, Look, OwnReads, Work, gather};
-use super::{brake, calls, send, skus_to_read};
+use super::{brake, calls, page_to_read, send, skus_to_read};
 use crate::client::wire;
 use crate::job::preview::{Planned, Preview};
 use crate::job::{JobError, Settings};
-use crate::model::{Cell, Moment, Sku, Timestamp, WishId};
+use crate::model::{Cell, Moment, Timestamp, WishId};
 use crate::reconcile::{Outcome, Step};
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,7 @@ pub(in crate::job) async fn foresee(
         }
         without_call(work, &held, preview);
     }
-    batches(&works, settings.skus_per_call, preview)
+    batches(store, &works, settings.skus_per_call, preview).await
 }
 
 /// The cell as the fact at hand makes it; one whose fact is too old is named.
@@ -77,7 +77,12 @@ fn without_call(work: &Work, held: &BTreeSet<WishId>, preview: &mut Preview) {
 
 /// The batches of the push, one after the other, by its own backlog: what each reads first, and its calls. A slow
 /// service may be read in smaller pages than these.
-fn batches(works: &[Work], skus_per_call: usize, preview: &mut Preview) -> Result<(), JobError> {
+async fn batches(
+    store: &Store,
+    works: &[Work],
+    skus_per_call: usize,
+    preview: &mut Preview,
+) -> Result<(), JobError> {
     let by_cell: BTreeMap<&Cell, &Work> = works.iter().map(|work| (&work.cell, work)).collect();
     let (mut backlog, mut unread, mut waiting) = (Backlog::default(), BTreeSet::new(), Vec::new());
     for work in works {
@@ -92,7 +97,7 @@ fn batches(works: &[Work], skus_per_call: usize, preview: &mut Preview) -> Resul
         let (stale, known): (Vec<&Work>, Vec<&Work>) =
             batch.into_iter().partition(|work| unread.contains(&work.cell));
         if !stale.is_empty() {
-            let skus: Vec<Sku> = skus_to_read(&stale).into_iter().collect();
+            let skus = page_to_read(store, &stale, skus_to_read(&stale)).await?;
             let request =
                 wire::get_product_balances(&skus).map_err(|why| JobError::Implausible(why.to_string()))?;
             let wishes = stale.iter().flat_map(|work| work.pending.iter().copied()).collect();

@@ -25,18 +25,21 @@ use super::{Context, JobError, Report};
 use crate::model::{Cell, ExchangeId, RunId, Sku, WishId};
 use crate::outbox::{Reason, State};
 use crate::reconcile::packing::{Entry, pack};
-use crate::reconcile::{Outcome, Step};
-use crate::store::{Claim, Durability, Verdict};
+use crate::reconcile::proof::TRUSTED_PAGE;
+use crate::reconcile::{Lack, Outcome, Step};
+use crate::store::{Claim, Durability, Store, StoreError, Verdict, WITNESSES};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio_util::sync::CancellationToken;
 
-/// Reads of one cell in a run that brought no decision, after which its wishes are held. Two are normal where the
-/// service does not return the SKU: only a small answer that lacks it again makes it missing.
+/// Reads of one cell in a run that brought no decision, after which its wishes are held: `settle` looks at it again, ever
+/// more rarely. Two are normal where the service does not return the SKU: the second holds others too, and so can prove
+/// that nobody ever saw it.
 const READS_MAX: u8 = 4;
 /// The service's limit of entries in an update call (*Limits*).
 const ENTRIES_MAX: usize = 25;
-/// So few SKUs are asked for at a time where an earlier answer lacked them.
-const SMALL_PAGE: usize = 25;
+/// So few SKUs are asked for at a time where an earlier answer lacked them: with the witnesses beside them, the answer is
+/// small enough to be trusted.
+const SMALL_PAGE: usize = TRUSTED_PAGE - WITNESSES;
 
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
     let (reads, pipe, tally) = (BTreeMap::new(), Pipeline::default(), Tally::default());
@@ -98,11 +101,17 @@ impl Push<'_> {
     }
 
     async fn hold_unread(&mut self, works: &[&Work]) -> Result<(), JobError> {
-        let held = |id: &WishId| {
-            let detail = "the service was asked for this cell several times and no answer decided it";
-            Verdict::new(*id, State::Held, Some(Reason::NoFact.as_str()), detail)
+        let held = |work: &&Work| {
+            let detail = match work.lack {
+                Some(lack) => lack.sentence(&work.cell),
+                None => "the service was asked for this cell several times and no answer decided it; it is looked at \
+                         again by itself"
+                    .into(),
+            };
+            let held = |id: &WishId| Verdict::new(*id, State::Held, Some(Reason::NoFact.as_str()), &*detail);
+            work.pending.iter().map(held).collect::<Vec<_>>()
         };
-        let moves: Vec<Verdict> = works.iter().flat_map(|work| work.pending.iter().map(held)).collect();
+        let moves: Vec<Verdict> = works.iter().flat_map(held).collect();
         let mut write = self.context.store.begin(Durability::Full).await?;
         self.tally.held += write.outbox_move(State::Pending, &moves, self.context.now()).await?;
         write.commit().await?;
@@ -156,13 +165,37 @@ fn calls<'w>(writes: &[&'w Work], has_more: bool, cannot_wait: impl Fn(&Work) ->
     calls
 }
 
-/// The SKUs of the next read before a push: all that are stale, or first a few of those an answer lacked.
+/// The SKUs of the next read before a push: all that are stale, or first a few of those an answer lacked, with as many of
+/// the others as a small page takes.
 fn skus_to_read(stale: &[&Work]) -> BTreeSet<Sku> {
-    let absent: BTreeSet<&Sku> = stale.iter().filter(|work| work.was_absent).map(|work| &work.ask).collect();
-    if absent.is_empty() {
+    if !stale.iter().any(lacked) {
         return stale.iter().map(|work| work.ask.clone()).collect();
     }
-    absent.into_iter().take(SMALL_PAGE).cloned().collect()
+    let mut skus: BTreeSet<Sku> = BTreeSet::new();
+    let first = stale.iter().filter(|work| lacked(work)).chain(stale.iter().filter(|work| !lacked(work)));
+    for work in first {
+        if skus.len() >= SMALL_PAGE {
+            break;
+        }
+        skus.insert(work.ask.clone());
+    }
+    skus
+}
+
+/// True if an answer lacked the SKU as if it were gone.
+fn lacked(work: &&Work) -> bool {
+    work.lack.is_some_and(Lack::wants_witnesses)
+}
+
+/// The page as it is asked for: where an earlier answer lacked one of its SKUs, with a few others beside them that are
+/// known to be there.
+async fn page_to_read(store: &Store, stale: &[&Work], skus: BTreeSet<Sku>) -> Result<Vec<Sku>, StoreError> {
+    let wants_witnesses = stale.iter().any(|work| lacked(work) && skus.contains(&work.ask));
+    let mut page: Vec<Sku> = skus.into_iter().collect();
+    if wants_witnesses {
+        page.extend(store.witnesses(&page).await?);
+    }
+    Ok(page)
 }
 
 /// The moves of a batch that need no call.

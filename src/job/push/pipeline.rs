@@ -15,7 +15,7 @@
 use super::backlog::Backlog;
 use super::send::{self, Sent};
 use super::work::{Arrived, Look, OWN_READ_SERVES, OwnReads, Work, arrived, gather};
-use super::{ENTRIES_MAX, Push, READS_MAX, brake, calls, read, skus_to_read};
+use super::{ENTRIES_MAX, Push, READS_MAX, brake, calls, lacked, page_to_read, read, skus_to_read};
 use crate::job::{JobError, probe};
 use crate::limiter::Pace;
 use crate::model::{Cell, Lane, Sku, WishId};
@@ -209,11 +209,12 @@ impl Push<'_> {
     /// Begins to read the cells of a batch whose facts are missing or too old for a write.
     async fn read(&mut self, batch: &[&Work]) -> Result<(), JobError> {
         let stale: Vec<&Work> = batch.iter().copied().filter(|work| work.plan.step == Step::Read).collect();
-        let tired: Vec<&Work> = stale.iter().copied().filter(|work| self.reads(work) >= READS_MAX).collect();
+        // What others wait for already is looked at for them: a stream of wishes for a SKU that is not shown costs no call.
+        let (tired, stale): (Vec<&Work>, Vec<&Work>) =
+            stale.into_iter().partition(|work| work.is_awaited || self.reads(work) >= READS_MAX);
         if !tired.is_empty() {
             self.hold_unread(&tired).await?;
         }
-        let stale: Vec<&Work> = stale.into_iter().filter(|work| self.reads(work) < READS_MAX).collect();
         let urgent = stale.iter().any(|work| work.urgent);
         // A small page is answered and recorded sooner, and a person waits for it.
         let stale: Vec<&Work> = stale.into_iter().filter(|work| work.urgent || !urgent).collect();
@@ -232,8 +233,9 @@ impl Push<'_> {
         self.pipe.urgent_reads += usize::from(urgent);
         let lane = if urgent { Lane::Operator } else { Lane::Push };
         let (context, run) = (self.context.clone(), self.run);
+        let skus = page_to_read(&context.store, &stale, skus).await?;
         self.pipe.flying.spawn(async move {
-            let page = read::page(&context, run, lane, skus.into_iter().collect()).await?;
+            let page = read::page(&context, run, lane, skus).await?;
             Ok(Landed::Read { cells, page })
         });
         Ok(())
@@ -242,7 +244,7 @@ impl Push<'_> {
     /// The SKUs of the next page: those an earlier answer lacked by themselves, and no more than can be written while
     /// the facts are fresh.
     fn page(&self, stale: &[&Work]) -> BTreeSet<Sku> {
-        if stale.iter().any(|work| work.was_absent) {
+        if stale.iter().any(lacked) {
             return skus_to_read(stale);
         }
         // A call or two of the last page is still before them.

@@ -25,13 +25,23 @@ pub(super) async fn page(
     mut skus: Vec<Sku>,
 ) -> Result<Page, JobError> {
     let mut delays = Delays::page_retry().take(call::ATTEMPTS);
+    let mut has_witnesses = false;
     loop {
         let request =
             wire::get_product_balances(&skus).map_err(|why| JobError::Implausible(why.to_string()))?;
         let answer = context.read_once(run, lane, request).await?;
         match answer.reply.verdict {
             Answered::Accepted => {
-                record::balances_page(context, &answer, &skus).await?;
+                let looked = record::balances_look(context, &answer, &skus).await?;
+                if !has_witnesses && looked.wants_witnesses() {
+                    has_witnesses = true;
+                    let witnesses = context.store.witnesses(&skus).await?;
+                    if !witnesses.is_empty() {
+                        skus.extend(witnesses);
+                        continue;
+                    }
+                }
+                looked.told()?;
                 let took = context.moment().since(answer.sent_moment);
                 return Ok(Page { exchange: answer.id, took, skus });
             }

@@ -5,11 +5,11 @@
 use crate::client::wire::QuantityUpdate;
 use crate::job::{Context, QuantitySettings};
 use crate::model::{Cell, ExchangeId, Moment, Quantity, Sku, Timestamp, WarehouseId, WishId};
-use crate::outbox::{self, Body, State};
+use crate::outbox::{self, Body, Reason, State};
 use crate::reconcile::base::{PastFact, at_count};
 use crate::reconcile::packing::Entry;
 use crate::reconcile::{
-    Base, CellFact, CellInput, CellPlan, CellWish, Change, Count, CountMark, Decision, Outcome, Pair,
+    Base, CellFact, CellInput, CellPlan, CellWish, Change, Count, CountMark, Decision, Lack, Outcome, Pair,
     Standing, Word, decide,
 };
 use crate::store::{CellRow, Store, StoreError, Verdict, WishRow};
@@ -58,8 +58,10 @@ pub(in crate::job) struct Work {
     pub(super) pending: Vec<WishId>,
     /// Whether an operator's wish is among them.
     pub(super) urgent: bool,
-    /// An earlier answer lacked the SKU.
-    pub(super) was_absent: bool,
+    /// How the last answer lacked the SKU, or a part of it.
+    pub(super) lack: Option<Lack>,
+    /// Held wishes of the cell wait for an answer that shows it, and it is looked at for them.
+    pub(super) is_awaited: bool,
     /// The plan is made from a fact that would be read again first; only a preview shows such a plan.
     pub(super) is_stale: bool,
     /// Where the fact is from.
@@ -241,6 +243,7 @@ impl<'a> Look<'a> {
         let pending = open.iter().filter(|wish| wish.state == State::Pending.as_str());
         let known = row.sku.as_deref().and_then(|sku| Sku::new(sku).ok());
         let sku = known.unwrap_or_else(|| cell.sku.clone());
+        let lack = lack(row);
         Some(Work {
             ask: if row.was_asked { sku.clone() } else { cell.sku.clone() },
             sku,
@@ -251,7 +254,8 @@ impl<'a> Look<'a> {
             released: pending.clone().all(|wish| wish.released_ms.is_some()),
             urgent: pending.clone().any(|wish| wish.priority > 0),
             pending: pending.map(|wish| WishId(wish.id)).collect(),
-            was_absent: row.was_asked && row.product_id.is_none(),
+            lack: lack.or((row.was_asked && row.product_id.is_none()).then_some(Lack::Silent)),
+            is_awaited: lack.is_some() && !row.is_missing && open.iter().any(waits_to_be_shown),
             is_stale: false,
             fact_exchange: ExchangeId(row.fact_exchange_id.unwrap_or(0)),
             fact_at: row.fact_moment.map(Moment),
@@ -269,7 +273,10 @@ impl<'a> Look<'a> {
             return CellFact::AmbiguousSku(twins(row));
         }
         if row.is_missing {
-            return CellFact::UnknownSku;
+            // It may be back: nothing is refused on an old look either.
+            let is_absent = lack(row) == Some(Lack::Absent);
+            let is_gone = is_absent && self.is_fresh(row.asked_moment, row.asked_position, own);
+            return if is_gone { CellFact::UnknownSku } else { CellFact::Unread };
         }
         if row.product_id.is_none() {
             return CellFact::Unread;
@@ -282,7 +289,7 @@ impl<'a> Look<'a> {
                 let pair = Pair { quantity: Quantity(quantity), ours };
                 if row.is_disputed { CellFact::Disputed(pair) } else { CellFact::Known(pair) }
             }
-            (None, _) if self.is_fresh(row.asked_moment, row.asked_position, own) => {
+            (None, _) if row.lack.is_none() && self.is_fresh(row.asked_moment, row.asked_position, own) => {
                 if is_listed {
                     CellFact::Unlinked
                 } else {
@@ -341,6 +348,15 @@ impl<'a> Look<'a> {
         let was_read_since = row.fact_exchange_id.zip(wish.position).is_some_and(|(fact, then)| fact > then);
         if was_read_since { Base::Missed } else { Base::Awaited }
     }
+}
+
+/// How the last answer lacked a cell's SKU. A word that nobody knows says that the answer does not show it.
+fn lack(row: &CellRow) -> Option<Lack> {
+    row.lack.as_deref().map(|word| Lack::of(word).unwrap_or(Lack::Unreadable))
+}
+
+fn waits_to_be_shown(wish: &WishRow) -> bool {
+    wish.state == State::Held.as_str() && wish.reason.as_deref() == Some(Reason::NoFact.as_str())
 }
 
 /// A person's word on the count, which stands above the policy.

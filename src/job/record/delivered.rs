@@ -80,8 +80,18 @@ pub(in crate::job) async fn product_made(
         is_whole: false,
     };
     let (asked, products) = ([made.sku.clone()], [fact]);
-    let page = BalancePage { exchange_id, observed_at, asked: &asked, products: &products, is_whole: false };
+    let page = BalancePage {
+        exchange_id,
+        observed_at,
+        moment: None,
+        asked: &asked,
+        products: &products,
+        unreadable: &[],
+        hides: false,
+        is_whole: false,
+    };
     write.mirror_balances(&page).await?;
+    write.product_renamed(&made.sku, made.id, observed_at).await?;
     write.mirror_product_kind(&made.sku, made.name.as_deref(), made.kind.as_deref()).await?;
     write.learnt_sku_add(exchange_id, &asked).await.map(drop)
 }
@@ -95,7 +105,7 @@ pub(in crate::job) async fn products_found(
     decoded: Decoded<wire::ProductBalance<'_>>,
 ) -> Result<Vec<Sku>, StoreError> {
     let found: Vec<Sku> = decoded.records.iter().map(|product| product.sku.clone()).collect();
-    balances(write, exchange_id, observed_at, &found, &super::facts(decoded)).await?;
+    balances(write, exchange_id, (observed_at, None), &found, &super::facts(decoded)).await?;
     Ok(found)
 }
 

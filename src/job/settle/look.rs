@@ -5,7 +5,7 @@ use super::case::{Case, NOT_RETURNED, TrackingClaim, What};
 use super::tally::Tally;
 use crate::client::wire::{self, Decoded, ProductBalance};
 use crate::job::deliver::{self, Create, Looker, Seen};
-use crate::job::{Context, JobError, record};
+use crate::job::{Context, JobError, vouch};
 use crate::model::{ExchangeId, Lane, LineItemId, OrderId, RunId, ShipmentItemId, Sku, Timestamp, WishId};
 use crate::reconcile::create::fold;
 use crate::store::{Durability, StoreError};
@@ -49,9 +49,7 @@ async fn at_cells(looker: Looker<'_>, cases: &[&Case]) -> Result<u64, JobError> 
     let implausible = |why: &dyn std::fmt::Display| JobError::Implausible(why.to_string());
     let skus: BTreeSet<&Sku> = cases.iter().filter_map(|case| sku(case)).collect();
     let skus: Vec<Sku> = skus.into_iter().cloned().collect();
-    let request = wire::get_product_balances(&skus).map_err(|why| implausible(&why))?;
-    let answer = context.read(run, lane, "the cells in doubt", &request).await?;
-    record::balances_page(context, &answer, &skus).await?;
+    let answer = vouch::balances(context, run, lane, "the cells in doubt", &skus).await?;
     let decoded = wire::decode_balances(&answer.reply.body).map_err(|why| implausible(&why))?;
     let mut looks = Vec::new();
     for case in cases {

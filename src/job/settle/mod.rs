@@ -6,7 +6,8 @@
 //! evidence and left to a person.
 //!
 //! An answer that came, but does not say which entries it means, leaves nothing on its way: the push has its cells looked
-//! at at once ([`look_back`]), without a quiet time. Writes that were accepted are looked for here too ([`readback`]).
+//! at at once ([`look_back`]), without a quiet time. Writes that were accepted are looked for here too ([`readback`]), and
+//! so are cells that no answer showed, for the changes that wait for them ([`unshown`]).
 
 mod adopt;
 mod case;
@@ -14,6 +15,7 @@ mod decide;
 mod look;
 mod readback;
 mod tally;
+mod unshown;
 
 use self::case::{Calendar, Case};
 pub(super) use self::tally::Tally;
@@ -35,6 +37,7 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
         decide::decide(context, &case, &mut tally).await?;
     }
     readback::run(context, run, &mut tally).await?;
+    unshown::run(context, run, &mut tally).await?;
     Ok(tally.report())
 }
 
@@ -55,15 +58,16 @@ pub(super) async fn look_back(
     Ok(tally)
 }
 
-/// When the next look is due, at a wish in doubt or for an accepted write; none where nothing is open, or only a person
-/// can say.
+/// When the next look is due, at a wish in doubt, for an accepted write, or at a cell that no answer showed; none where
+/// nothing is open, or only a person can say.
 pub async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
     if !context.store.adoption_list().await?.is_empty() {
         return Ok(Some(context.now()));
     }
     let cases = gather(context).await?;
     let looks = cases.iter().filter_map(|case| next_look(case, context));
-    Ok(looks.chain(context.store.readback_due().await?).min())
+    let others = [context.store.readback_due().await?, unshown::due(context).await?];
+    Ok(looks.chain(others.into_iter().flatten()).min())
 }
 
 /// What settle waits for with a wish in doubt, and when it looks next; none where the wish is not in doubt. For people;

@@ -6,8 +6,7 @@
 
 use super::look::noted;
 use super::tally::Tally;
-use crate::client::wire;
-use crate::job::{Context, JobError, record};
+use crate::job::{Context, JobError, vouch};
 use crate::model::{Lane, RunId, Sku};
 
 /// Looks at every cell that is due, many in one read.
@@ -24,8 +23,6 @@ pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Res
 async fn at(context: &Context, run: RunId, page: &[(Sku, bool)]) -> Result<u64, JobError> {
     let lane = if page.iter().any(|(_, is_doubted)| *is_doubted) { Lane::Push } else { Lane::Poll };
     let skus: Vec<Sku> = page.iter().map(|(sku, _)| sku.clone()).collect();
-    let request = wire::get_product_balances(&skus).map_err(|why| JobError::Implausible(why.to_string()))?;
-    let answer = context.read(run, lane, "the cells that were written", &request).await?;
-    record::balances_page(context, &answer, &skus).await?;
+    vouch::balances(context, run, lane, "the cells that were written", &skus).await?;
     Ok(1)
 }

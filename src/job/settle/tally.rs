@@ -9,6 +9,8 @@ pub(in crate::job) struct Tally {
     pub(super) looks: u64,
     pub(in crate::job) landed: u64,
     pub(super) not_landed: u64,
+    /// Held wishes that go on, since an answer tells of their cells again.
+    pub(super) shown: u64,
     pub(in crate::job) held: u64,
     /// Whether a wish may have waited for a look at its cell.
     pub(super) is_waited_for: bool,
@@ -22,8 +24,11 @@ impl Tally {
     }
 
     pub(super) fn report(self) -> Report {
-        let Self { looks, landed, not_landed, held, is_waited_for, trouble } = self;
+        let Self { looks, landed, not_landed, shown, held, is_waited_for, trouble } = self;
         let mut summary = format!("{looks} look(s): {landed} wish(es) had landed, {not_landed} had not");
+        if shown > 0 {
+            summary.push_str(&format!(", {shown} go on"));
+        }
         if held > 0 {
             summary.push_str(&format!(", {held} wait for a person"));
         }
@@ -32,7 +37,7 @@ impl Tally {
             Some(why) => Report::partial(format!("{summary}; then: {why}")),
         };
         // What did not land is planned anew, and what landed may be what another wish waits for.
-        let wakes = (is_waited_for || landed + not_landed > 0).then_some(JobKind::Push);
+        let wakes = (is_waited_for || landed + not_landed + shown > 0).then_some(JobKind::Push);
         Report { wakes, ..report }
     }
 }

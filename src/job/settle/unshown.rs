@@ -1,0 +1,68 @@
+//! Changes that are held because no answer showed what they depend on: looked at again, ever more rarely, and planned anew
+//! once an answer shows it, whoever asked, or proves that the SKU is missing.
+
+use super::look::noted;
+use super::tally::Tally;
+use crate::job::{Context, JobError, tell, vouch};
+use crate::model::{Lane, RunId, Sku, Timestamp, WishId};
+use crate::outbox::State;
+use crate::reconcile::proof::TRUSTED_PAGE;
+use crate::reconcile::unshown::next_look;
+use crate::store::{Durability, StoreError, UnshownRow, Verdict, WITNESSES};
+use std::collections::BTreeMap;
+
+/// Looks at what is due, and lets go on what can be decided.
+pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
+    let rows = context.store.unshown_list().await?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let now = context.now();
+    let due = looks(&rows, now).into_iter().filter(|(_, at)| *at <= now);
+    let due: Vec<Sku> = due.filter_map(|(sku, _)| Sku::new(sku).ok()).collect();
+    for page in due.chunks(TRUSTED_PAGE - WITNESSES) {
+        noted(at(context, run, page).await, tally)?;
+    }
+    go_on(context, tally).await
+}
+
+/// When something can be done for such a change; none where there is none.
+pub(super) async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
+    let (rows, now) = (context.store.unshown_list().await?, context.now());
+    let is_told = rows.iter().any(|row| row.is_told).then_some(now);
+    Ok(is_told.into_iter().chain(looks(&rows, now).into_values()).min())
+}
+
+/// When each SKU is looked at next: its longest waiting change sets the pace.
+fn looks(rows: &[UnshownRow], now: Timestamp) -> BTreeMap<&str, Timestamp> {
+    let mut held: BTreeMap<&str, (i64, Option<i64>)> = BTreeMap::new();
+    for row in rows.iter().filter(|row| !row.is_told) {
+        let (first, _) = held.entry(&row.sku).or_insert((row.held_ms, row.asked_ms));
+        *first = (*first).min(row.held_ms);
+    }
+    let look = |(first, asked): (i64, Option<i64>)| next_look(Timestamp(first), asked.map(Timestamp), now);
+    held.into_iter().map(|(sku, since)| (sku, look(since))).collect()
+}
+
+/// Others are asked for beside them in any case: the answer is to prove what it lacks.
+async fn at(context: &Context, run: RunId, page: &[Sku]) -> Result<u64, JobError> {
+    let mut skus = page.to_vec();
+    skus.extend(context.store.witnesses(page).await?);
+    vouch::balances(context, run, Lane::Push, "the cells no answer showed", &skus).await?;
+    Ok(1)
+}
+
+async fn go_on(context: &Context, tally: &mut Tally) -> Result<(), JobError> {
+    let told = context.store.unshown_list().await?.into_iter().filter(|row| row.is_told);
+    let detail = "an answer tells of the cell again, so it is planned anew";
+    let moves: Vec<Verdict> =
+        told.map(|row| Verdict::new(WishId(row.id), State::Pending, None, detail)).collect();
+    if moves.is_empty() {
+        return Ok(());
+    }
+    let mut write = context.store.begin(Durability::Full).await?;
+    tally.shown += write.outbox_move(State::Held, &moves, context.now()).await?;
+    write.commit().await?;
+    tell::tell(context, &moves).await;
+    Ok(())
+}

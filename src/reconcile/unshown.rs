@@ -1,0 +1,109 @@
+//! Answers that do not show what was asked for: how they lack it, what that means to an operator, and when to look again.
+
+use crate::model::{Cell, Timestamp};
+use std::time::Duration;
+
+/// The shortest time from one look to the next.
+const SOONEST: Duration = Duration::from_secs(5);
+/// The longest one.
+const LATEST: Duration = Duration::from_secs(30 * 60);
+
+/// The way in which the last answer lacked a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// It holds others that were asked for, and not this one.
+    Absent,
+    /// It holds nothing that was asked for, so it proves nothing.
+    Silent,
+    /// The record is there and makes no sense, or may be one that makes no sense.
+    Unreadable,
+    /// A part of the record makes no sense.
+    Partial,
+}
+
+impl Lack {
+    /// All of them.
+    pub const ALL: [Lack; 4] = [Lack::Absent, Lack::Silent, Lack::Unreadable, Lack::Partial];
+
+    /// The word in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Lack::Absent => "absent",
+            Lack::Silent => "silent",
+            Lack::Unreadable => "unreadable",
+            Lack::Partial => "partial",
+        }
+    }
+
+    /// The lack of a word in the database.
+    pub fn of(word: &str) -> Option<Self> {
+        Lack::ALL.into_iter().find(|lack| lack.as_str() == word)
+    }
+
+    /// True if the answer may have held nothing at all: other SKUs asked for beside it tell.
+    pub fn wants_witnesses(self) -> bool {
+        matches!(self, Lack::Absent | Lack::Silent)
+    }
+
+    /// The sentence of a change that is held for it.
+    pub fn sentence(self, cell: &Cell) -> String {
+        let Cell { sku, warehouse_id } = cell;
+        let shows = match self {
+            Lack::Absent => format!(
+                "the service returns other SKUs and no record of `{sku}`; if the product is gone, cancel the change"
+            ),
+            Lack::Silent => format!(
+                "the service returns nothing where `{sku}` is asked for, and no other SKU is known that could tell \
+                 a failing service from a product that is gone; look there, and cancel the change if it is gone"
+            ),
+            Lack::Unreadable => format!("the service's record of `{sku}` cannot be read; correct it there"),
+            Lack::Partial => format!(
+                "the service's record of `{sku}` cannot be read in full and shows no quantity in warehouse \
+                 {warehouse_id}; correct it there"
+            ),
+        };
+        format!(
+            "{shows}. It is looked at again, and the change goes on by itself when an answer shows the quantity"
+        )
+    }
+}
+
+/// When to look again for a change that was held at `held`, the service having been asked last at `asked`. The delay is
+/// as long as the change has waited, so that it doubles with each look: some ten looks in the first hour.
+pub fn next_look(held: Timestamp, asked: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    match asked.unwrap_or(held) {
+        // The calendar was set back.
+        last if last > now => now,
+        last => last.plus(last.since(held).clamp(SOONEST, LATEST)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_grow_rarer_and_never_stop() {
+        let held = Timestamp(1_000_000);
+        let (mut asked, mut looks) = (held, Vec::new());
+        while asked.since(held) < Duration::from_secs(3600) {
+            asked = next_look(held, Some(asked), asked);
+            looks.push(asked.since(held).as_secs());
+        }
+        assert_eq!(looks, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 4360]);
+        assert_eq!(next_look(held, None, held), held.plus(SOONEST), "never asked");
+        assert_eq!(next_look(held, Some(Timestamp(9_000_000)), held), held, "the calendar was set back");
+    }
+
+    #[test]
+    fn every_lack_is_found_by_its_word_and_says_what_the_service_does_not_show() {
+        let cell =
+            Cell { sku: crate::model::Sku::new("A-1").unwrap(), warehouse_id: crate::model::WarehouseId(7) };
+        for lack in Lack::ALL {
+            assert_eq!(Lack::of(lack.as_str()), Some(lack));
+            let sentence = lack.sentence(&cell);
+            assert!(sentence.contains("`A-1`") && sentence.contains("by itself"), "{sentence}");
+        }
+        assert_eq!(Lack::of("gone"), None);
+    }
+}

@@ -1,0 +1,228 @@
+//! Products that an answer was asked for and does not show: what becomes of their ages, and when one is missing.
+//!
+//! A number is as old as the last answer that held it. So the cells of a product that does not come, and those that a
+//! record which cannot be read in full does not show, keep their age while the reading moves on. A reading says no more
+//! than when a product was asked for; `product.lack` says how the answer lacked it.
+//!
+//! A SKU is missing only on proof ([`crate::reconcile::proof`]). A look counts where the answer is small enough not to be
+//! cut, no record in it hides its SKU, and others that were asked for came. A SKU that nobody ever saw takes two
+//! answers, one that is known takes two looks minutes apart. A record that is there and cannot be read is no absence.
+
+use super::cells::json;
+use super::error::Doing;
+use super::page::{BalancePage, Known, Members, Row};
+use super::{Store, StoreError, Write};
+use crate::model::{Moment, Operation, Sku, Timestamp};
+use crate::reconcile::Lack;
+use crate::reconcile::proof::{Look, TRUSTED_PAGE};
+use serde_json::{Value, json as value};
+use sqlx::FromRow;
+
+/// So many SKUs known to be there are asked for beside some that may be gone.
+pub const WITNESSES: usize = 3;
+
+/// A wish held as `no_fact`, and what is known of its cell since.
+#[derive(Clone, Debug, FromRow)]
+pub struct UnshownRow {
+    /// The wish.
+    pub id: i64,
+    /// The SKU to look by.
+    pub sku: String,
+    /// When the wish was held.
+    pub held_ms: i64,
+    /// When the service was last asked for the SKU; none: never.
+    pub asked_ms: Option<i64>,
+    /// An answer since shows the cell, or proves that the SKU is missing: the wish can be decided.
+    pub is_told: bool,
+}
+
+/// What is known of a SKU that an answer lacks.
+#[derive(FromRow)]
+struct Absent {
+    id: i64,
+    sku: String,
+    is_known: bool,
+    absent: i64,
+    absent_ms: Option<i64>,
+    absent_moment: Option<i64>,
+    missing_since_ms: Option<i64>,
+}
+
+impl Store {
+    /// How many of these SKUs the service is known to have, and whether it is known to have any other.
+    pub async fn product_known(&self, skus: &[Sku]) -> Result<(u64, bool), StoreError> {
+        let sql = "SELECT count(*), EXISTS ( \
+                       SELECT 1 FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
+                         AND sku NOT IN (SELECT value FROM json_each(?1))) \
+                   FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
+                     AND sku IN (SELECT value FROM json_each(?1))";
+        let (count, others): (i64, bool) = sqlx::query_as(sql)
+            .bind(json(skus))
+            .fetch_one(&mut *self.read().await?)
+            .await
+            .doing("count the known SKUs of a page")?;
+        Ok((count.unsigned_abs(), others))
+    }
+
+    /// A few SKUs, none of `beside`, that the service showed most lately; where it showed none yet, tracked ones. Asked
+    /// for beside SKUs that may be gone, they tell whether the answer holds anything at all.
+    pub async fn witnesses(&self, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
+        let sql = "SELECT p.sku FROM reading r JOIN product p ON p.reading_id = r.id \
+                   WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
+                     AND p.lack IS NULL AND p.sku NOT IN (SELECT value FROM json_each(?1)) \
+                     AND p.sku NOT IN (SELECT subject FROM quarantine WHERE operation = ?2) \
+                   ORDER BY r.exchange_id DESC, r.id DESC, p.sku LIMIT ?3";
+        let shown = self.some_skus(sql, beside).await?;
+        if !shown.is_empty() {
+            return Ok(shown);
+        }
+        let sql = "SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
+                   WHERE p.reading_id IS NULL AND t.sku NOT IN (SELECT value FROM json_each(?1)) \
+                     AND t.sku NOT IN (SELECT subject FROM quarantine WHERE operation = ?2) \
+                   ORDER BY t.sku LIMIT ?3";
+        self.some_skus(sql, beside).await
+    }
+
+    async fn some_skus(&self, sql: &'static str, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
+        let query = sqlx::query_scalar(sql).bind(json(beside));
+        let query = query.bind(Operation::GetProductBalances.as_str());
+        let query = query.bind(i64::try_from(WITNESSES).unwrap_or(i64::MAX));
+        let skus: Vec<String> =
+            query.fetch_all(&mut *self.read().await?).await.doing("find SKUs that are there")?;
+        Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
+    }
+
+    /// The wishes held because no answer showed what they depend on. What was asked for since is told by positions, not
+    /// by a calendar that may be set.
+    pub async fn unshown_list(&self) -> Result<Vec<UnshownRow>, StoreError> {
+        let sql = "SELECT h.id, coalesce(p.sku, h.asked) AS sku, h.held_ms, r.observed_ms AS asked_ms, \
+                          p.missing_since_ms IS NOT NULL OR (coalesce(r.exchange_id > h.held, 0) AND ( \
+                              p.lack IS NULL OR (p.lack = 'partial' AND EXISTS ( \
+                                  SELECT 1 FROM balance b WHERE b.product = p.id \
+                                    AND b.warehouse_id = h.warehouse_id AND b.fact_exchange_id IS NULL)))) AS is_told \
+                   FROM (SELECT o.id, o.warehouse_id, coalesce(o.sku, o.body->>'Sku') AS asked, \
+                                coalesce(o.moved_ms, 0) AS held_ms, \
+                                coalesce((SELECT max(m.position) FROM wish_move m WHERE m.wish_id = o.id), 0) AS held \
+                         FROM outbox o WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' \
+                           AND o.reason = 'no_fact') h \
+                   LEFT JOIN product q ON q.sku = h.asked \
+                   LEFT JOIN product p ON p.id = coalesce(q.alias_of, CASE WHEN q.product_id IS NULL THEN ( \
+                       SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t WHERE t.sku_fold = q.sku_fold \
+                         AND t.product_id IS NOT NULL AND t.missing_since_ms IS NULL) END, q.id) \
+                   LEFT JOIN reading r ON r.id = p.reading_id WHERE h.asked IS NOT NULL ORDER BY h.id";
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read which wishes lack a fact")
+    }
+}
+
+impl Write {
+    /// Pins the age of what a page does not show, before its reading moves on.
+    pub(super) async fn unshown_keep(
+        &mut self,
+        members: &Members<'_>,
+        known: &Known,
+        rows: &[Row<'_>],
+    ) -> Result<(), StoreError> {
+        let partial: Vec<&Row<'_>> = rows.iter().filter(|row| !row.is_new && !row.fact.is_whole).collect();
+        if partial.is_empty()
+            && members.absent.is_empty()
+            && members.unreadable.is_empty()
+            && members.aliases.is_empty()
+        {
+            return Ok(());
+        }
+        let mut products = known.not_come(members);
+        products.extend(partial.iter().map(|row| row.id));
+        let shown = partial.iter().flat_map(|row| row.fact.cells.iter().map(|c| (row.id, c.warehouse_id.0)));
+        let shown: Vec<(i64, i64)> = shown.collect();
+        let sql = "UPDATE balance SET fact_exchange_id = reading.exchange_id, fact_ms = reading.observed_ms \
+                   FROM product JOIN reading ON reading.id = product.reading_id \
+                   WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
+                     AND balance.product IN (SELECT value FROM json_each(?1)) \
+                     AND (balance.product, balance.warehouse_id) NOT IN ( \
+                         SELECT value->>0, value->>1 FROM json_each(?2))";
+        let done = sqlx::query(sql).bind(json(&products)).bind(json(&shown)).execute(&mut *self.tx).await;
+        done.doing("keep the age of what an answer does not show")?;
+        self.digests_clear(&products).await
+    }
+
+    /// Notes how a page lacks what was asked for, and which SKUs that proves missing; those of which another look at a few
+    /// SKUs may say more are returned.
+    pub(super) async fn unshown_mark(
+        &mut self,
+        page: &BalancePage<'_>,
+        members: &Members<'_>,
+        rows: &[Row<'_>],
+    ) -> Result<Vec<Sku>, StoreError> {
+        let partial: Vec<&Sku> =
+            rows.iter().filter(|row| !row.fact.is_whole).map(|row| &row.fact.sku).collect();
+        if !partial.is_empty() {
+            self.lack_note(&partial, Lack::Partial).await?;
+        }
+        if !members.unreadable.is_empty() {
+            self.lack_note(&members.unreadable.iter().collect::<Vec<_>>(), Lack::Unreadable).await?;
+        }
+        if members.absent.is_empty() { Ok(Vec::new()) } else { self.absent_mark(page, members).await }
+    }
+
+    /// A record that came is no absence, however little of it can be read.
+    async fn lack_note(&mut self, skus: &[&Sku], lack: Lack) -> Result<(), StoreError> {
+        let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, \
+                       missing_since_ms = NULL WHERE sku IN (SELECT value FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(json(skus)).bind(lack.as_str()).execute(&mut *self.tx).await;
+        done.map(drop).doing("note what an answer does not show")
+    }
+
+    /// Counts the SKUs that an answer lacks, and marks as missing what it proves to be.
+    async fn absent_mark(
+        &mut self,
+        page: &BalancePage<'_>,
+        members: &Members<'_>,
+    ) -> Result<Vec<Sku>, StoreError> {
+        let sql = "SELECT id, sku, product_id IS NOT NULL AS is_known, absent, absent_ms, absent_moment, \
+                          missing_since_ms FROM product WHERE sku IN (SELECT value FROM json_each(?1)) ORDER BY id";
+        let query = sqlx::query_as(sql).bind(json(&members.absent)).fetch_all(&mut *self.tx);
+        let found: Vec<Absent> = query.await.doing("read what is known of absent SKUs")?;
+        let lack = match (page.hides, members.any_came) {
+            (true, _) => Lack::Unreadable,
+            (false, true) => Lack::Absent,
+            (false, false) => Lack::Silent,
+        };
+        let is_small = page.asked.len() <= TRUSTED_PAGE;
+        let look = page.moment.filter(|_| is_small && lack == Lack::Absent);
+        let look = look.map(|moment| Look { at: page.observed_at, moment });
+        let counted = i64::from(lack != Lack::Unreadable);
+        let mut unsure = Vec::new();
+        let mut marked: Vec<Value> = Vec::new();
+        for mut row in found {
+            row.absent += counted;
+            if let Some(look) = look {
+                row.look(look);
+            }
+            let first = (row.absent_ms, row.absent_moment);
+            marked.push(value!([row.id, row.absent, first.0, first.1, row.missing_since_ms]));
+            if row.missing_since_ms.is_none() && counted > 0 && (!is_small || !row.is_known) {
+                unsure.extend(Sku::new(row.sku).ok());
+            }
+        }
+        let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = m.value->>1, absent_ms = m.value->>2, \
+                       absent_moment = m.value->>3, missing_since_ms = m.value->>4 \
+                   FROM json_each(?1) m WHERE product.id = m.value->>0";
+        let query = sqlx::query(sql).bind(json(&marked)).bind(lack.as_str());
+        query.execute(&mut *self.tx).await.doing("mark the SKUs the service did not return")?;
+        Ok(unsure)
+    }
+}
+
+impl Absent {
+    /// Takes in a look that counts.
+    fn look(&mut self, look: Look) {
+        let first = self.absent_ms.zip(self.absent_moment);
+        let first = first.map(|(at, moment)| Look { at: Timestamp(at), moment: Moment(moment) });
+        let is_missing = if self.is_known { look.proves_absent(first, true) } else { self.absent > 1 };
+        let first = look.first(first);
+        (self.absent_ms, self.absent_moment) = (Some(first.at.0), Some(first.moment.0));
+        if is_missing {
+            self.missing_since_ms.get_or_insert(look.at.0);
+        }
+    }
+}
