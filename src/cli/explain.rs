@@ -12,7 +12,8 @@ use super::{Answer, Failure, Reading};
 use crate::daemon::preview;
 use crate::job::Preview;
 use crate::model::{Sku, Timestamp, WishId};
-use crate::store::{CellNow, KnownSku, Store};
+use crate::outbox::Reason;
+use crate::store::{CellNow, KnownSku, Store, StoryWish};
 use clap::Args;
 use serde_json::{Value, json as value};
 
@@ -133,7 +134,7 @@ impl Told {
         let mut steps = story.steps();
         let earlier = steps.len().saturating_sub(last);
         let steps = steps.split_off(earlier);
-        let next = story.open().map(|wish| format!("`{}` {}", wish.key, next(wish.id, &wish.state, plan)));
+        let next = story.open().map(|wish| format!("`{}` {}", wish.key, next(wish, plan)));
         Self { earlier, steps, next: next.collect(), cell }
     }
 
@@ -194,8 +195,12 @@ fn now(cell: &CellNow) -> String {
 }
 
 /// What happens next to an open wish.
-fn next(id: i64, state: &str, plan: &Preview) -> String {
-    match state {
+fn next(wish: &StoryWish, plan: &Preview) -> String {
+    let id = wish.id;
+    match wish.state.as_str() {
+        "held" if wish.reason.as_deref() == Some(Reason::NoFact.as_str()) => {
+            "is looked at again by `settle`, and goes on once an answer shows the cell".into()
+        }
         "held" => "waits for a person".into(),
         "in_doubt" => "is looked for at the service by `settle`".into(),
         "sending" => "is in a call".into(),

@@ -6,12 +6,12 @@
 
 use super::{Context, JobError, call};
 use crate::client::Verdict;
-use crate::client::wire::{self, ProductBalance};
+use crate::client::wire::{self, Decoded, ProductBalance};
 use crate::model::{Lane, RunId, Sku, Timestamp};
 use crate::store::{Durability, MirrorAge, VerifyRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls where nobody says how many: with the packaged page size, 2,000 SKUs and a tenth of a minute's quota.
 pub const VERIFY_CALLS: usize = 10;
@@ -118,7 +118,7 @@ impl Verified {
             Ok(decoded) => {
                 // Looked at after the answer: what was written meanwhile is seen to overlap.
                 let mirror = context.store.verify_cells(asked, answer.id).await?;
-                self.take(&mirror, &decoded.records);
+                self.take(&mirror, &decoded);
                 self.skus += asked.len();
                 Ok(true)
             }
@@ -129,18 +129,35 @@ impl Verified {
         }
     }
 
-    /// Takes a page in: the cells both know, and those the service alone shows.
-    fn take(&mut self, mirror: &[VerifyRow], shown: &[ProductBalance<'_>]) {
+    /// Takes a page in: the cells both know, and those the service alone shows. What the answer does not show is no
+    /// difference: a record that cannot be read, or not in full, and all of an answer that holds nothing.
+    fn take(&mut self, mirror: &[VerifyRow], decoded: &Decoded<ProductBalance<'_>>) {
+        let is_empty = decoded.records.is_empty() && decoded.parked.is_empty();
+        let unread: BTreeSet<&str> = decoded.parked.iter().filter_map(|p| p.sku.as_deref()).collect();
+        let hides = is_empty || decoded.parked.iter().any(|parked| parked.sku.is_none());
         let mut service: BTreeMap<(String, i64), i64> = BTreeMap::new();
-        for product in shown {
+        for product in &decoded.records {
             for cell in &product.warehouses {
                 let name = (product.sku.as_str().to_owned(), cell.warehouse_id.0);
                 service.insert(name, cell.quantity_on_hand);
             }
         }
+        let mut unshown = BTreeSet::new();
         for row in mirror {
+            let shown = service.remove(&(row.sku.clone(), row.warehouse_id));
+            if shown.is_none() && (hides || unread.contains(row.sku.as_str())) {
+                unshown.insert(row.sku.as_str());
+                continue;
+            }
             self.cells_compared += 1;
-            self.drift.extend(drift(row, service.remove(&(row.sku.clone(), row.warehouse_id))));
+            self.drift.extend(drift(row, shown));
+        }
+        if let Some(first) = unshown.first() {
+            let skus = unshown.len();
+            let why = format!(
+                "the answer does not show {skus} SKU(s) so that they can be read, `{first}` among them"
+            );
+            self.trouble.get_or_insert(why);
         }
         let unknown = service.into_iter().map(|((sku, warehouse_id), quantity)| Drift {
             sku,

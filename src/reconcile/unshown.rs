@@ -1,6 +1,6 @@
 //! Answers that do not show what was asked for: how they lack it, what that means to an operator, and when to look again.
 
-use crate::model::{Cell, Timestamp};
+use crate::model::{Sku, Timestamp, WarehouseId};
 use std::time::Duration;
 
 /// The shortest time from one look to the next.
@@ -45,9 +45,8 @@ impl Lack {
         matches!(self, Lack::Absent | Lack::Silent)
     }
 
-    /// The sentence of a change that is held for it.
-    pub fn sentence(self, cell: &Cell) -> String {
-        let Cell { sku, warehouse_id } = cell;
+    /// The sentence of a change that is held for it: of one cell, or of the whole product.
+    pub fn sentence(self, sku: &Sku, warehouse: Option<WarehouseId>) -> String {
         let shows = match self {
             Lack::Absent => format!(
                 "the service returns other SKUs and no record of `{sku}`; if the product is gone, cancel the change"
@@ -57,14 +56,13 @@ impl Lack {
                  a failing service from a product that is gone; look there, and cancel the change if it is gone"
             ),
             Lack::Unreadable => format!("the service's record of `{sku}` cannot be read; correct it there"),
-            Lack::Partial => format!(
-                "the service's record of `{sku}` cannot be read in full and shows no quantity in warehouse \
-                 {warehouse_id}; correct it there"
-            ),
+            Lack::Partial => {
+                let cell = warehouse.map(|id| format!(" and shows no quantity in warehouse {id}"));
+                let cell = cell.unwrap_or_default();
+                format!("the service's record of `{sku}` cannot be read in full{cell}; correct it there")
+            }
         };
-        format!(
-            "{shows}. It is looked at again, and the change goes on by itself when an answer shows the quantity"
-        )
+        format!("{shows}. It is looked at again, and the change goes on by itself when an answer shows it")
     }
 }
 
@@ -97,12 +95,13 @@ mod tests {
 
     #[test]
     fn every_lack_is_found_by_its_word_and_says_what_the_service_does_not_show() {
-        let cell =
-            Cell { sku: crate::model::Sku::new("A-1").unwrap(), warehouse_id: crate::model::WarehouseId(7) };
+        let sku = Sku::new("A-1").unwrap();
         for lack in Lack::ALL {
             assert_eq!(Lack::of(lack.as_str()), Some(lack));
-            let sentence = lack.sentence(&cell);
-            assert!(sentence.contains("`A-1`") && sentence.contains("by itself"), "{sentence}");
+            for warehouse in [None, Some(WarehouseId(7))] {
+                let sentence = lack.sentence(&sku, warehouse);
+                assert!(sentence.contains("`A-1`") && sentence.contains("by itself"), "{sentence}");
+            }
         }
         assert_eq!(Lack::of("gone"), None);
     }

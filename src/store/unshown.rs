@@ -100,7 +100,9 @@ impl Store {
                               p.lack IS NULL OR (p.lack = 'partial' AND EXISTS ( \
                                   SELECT 1 FROM balance b WHERE b.product = p.id \
                                     AND b.warehouse_id = h.warehouse_id AND b.fact_exchange_id IS NULL)))) AS is_told \
-                   FROM (SELECT o.id, o.warehouse_id, coalesce(o.sku, o.body->>'Sku') AS asked, \
+                   FROM (SELECT o.id, o.warehouse_id, coalesce(o.sku, ( \
+                                    SELECT u.sku FROM product u WHERE u.product_id = o.body->>'Id' \
+                                      AND u.missing_since_ms IS NULL ORDER BY u.id LIMIT 1), o.body->>'Sku') AS asked, \
                                 coalesce(o.moved_ms, 0) AS held_ms, \
                                 coalesce((SELECT max(m.position) FROM wish_move m WHERE m.wish_id = o.id), 0) AS held \
                          FROM outbox o WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' \

@@ -17,6 +17,7 @@ mod examples;
 mod explain;
 mod gaps;
 mod gate;
+mod gone;
 mod people;
 mod plan;
 mod rules;

@@ -1,10 +1,12 @@
 //! `verify`: what differs is reported, what is on its way explains it, and no fact changes.
 
-use crate::between::Cell;
+use crate::between::{Cell, Odd, Scene};
 use crate::support::{BALANCES, Dock, UPDATE};
 use serde_json::json;
 use tallyd::daemon;
-use tallyd::job::Verified;
+use tallyd::job::{self, Verified};
+use tallyd::model::{JobKind, RunId, Trigger};
+use tallyd::store::Durability;
 
 /// A dock that was read once, and its daemon gone.
 async fn read_once() -> (Dock, Vec<Cell>) {
@@ -87,4 +89,32 @@ async fn beside_a_daemon_the_daemon_compares() {
     assert_eq!((verified.cells_known, verified.unexplained()), (cells, 0), "{verified:?}");
     let sessions = dock.number("SELECT count(*) FROM session WHERE ended_ms IS NULL").await;
     assert_eq!(sessions, 1, "by the one that holds the lock");
+}
+
+/// A run of a question, as the daemon begins one.
+async fn begun(scene: &Scene) -> RunId {
+    let context = scene.daemon().context();
+    let mut write = context.store.begin(Durability::Normal).await.unwrap();
+    let run = write.run_begin(context.session_id, JobKind::Balances, Trigger::Operator, context.now()).await;
+    write.commit().await.unwrap();
+    run.unwrap()
+}
+
+/// An answer that does not show a SKU says nothing of its cells, so there is no difference to tell; what it lacks is said.
+#[tokio::test]
+async fn what_an_answer_does_not_show_is_no_difference() {
+    let scene = Scene::open().await;
+    let cells = scene.cells().await;
+    for (odd, expected) in [
+        (Odd::Unreadable(cells[0].sku.clone()), cells[0].sku.as_str()),
+        (Odd::Null(cells[1].sku.clone(), cells[1].warehouse), cells[1].sku.as_str()),
+        (Odd::Silent(usize::MAX), "does not show"),
+    ] {
+        scene.odd(odd, usize::MAX);
+        let verified = job::verify(scene.daemon().context(), begun(&scene).await, 3).await.unwrap();
+        assert!(verified.drift.is_empty(), "{:?}", verified.drift);
+        let trouble = verified.trouble.unwrap();
+        assert!(trouble.contains(expected), "{trouble}");
+        scene.even();
+    }
 }

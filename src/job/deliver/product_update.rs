@@ -11,10 +11,10 @@ use crate::client::wire::{self, Invalid, Malformed, Outcome, WriteAnswer};
 use crate::job::brake::judge_update;
 use crate::job::call::Answer;
 use crate::job::moved::Tally;
-use crate::job::{JobError, record};
+use crate::job::{JobError, record, vouch};
 use crate::model::{ExchangeId, Lane, Moment, Position, Quantity, Sku, WarehouseId, WishId};
 use crate::outbox::{Body, Kind, ProductUpdate, Reason, Rejection, State};
-use crate::reconcile::Plan;
+use crate::reconcile::{Lack, Plan};
 use crate::store::{CellWrite, Kept, ProductCells, Store, StoreError, Verdict, Write};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub(super) async fn deliver(
     }
     let Some((id, subject, wish, is_released, sku)) = free else { return Ok(false) };
     let looker = Looker { context: deliver.context, run: deliver.run, lane };
-    let look = read(looker, &sku).await;
+    let look = look(looker, &sku).await;
     let Some((exchange, seen_at)) = deliver.seen(id, look, tally).await? else { return Ok(true) };
     let cells = deliver.context.store.product_cells(&sku).await?;
     let Some(fields) = deliver.planned(id, plan(wish, &cells, Some(exchange)), tally).await? else {
@@ -74,13 +74,23 @@ pub(super) fn request(fields: Map<String, Value>) -> Result<Request, Invalid> {
     wire::update_product(&Value::Object(fields))
 }
 
-/// The balances of the product, read for this very write.
+/// The balances of the product, read for this very write. One that nobody ever saw is looked for twice, which proves that
+/// the service does not have it.
+async fn look(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Moment), JobError> {
+    let seen = read(looker, sku).await?;
+    let cells = looker.context.store.product_cells(sku).await?;
+    if cells.product_id.is_none() && !cells.is_missing { read(looker, sku).await } else { Ok(seen) }
+}
+
 async fn read(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Moment), JobError> {
-    let page = std::slice::from_ref(sku);
-    let request = wire::get_product_balances(page).map_err(|why| JobError::Implausible(why.to_string()))?;
+    let Looker { context, run, lane } = looker;
+    let mut page = vec![sku.clone()];
+    let known = context.store.product_cells(sku).await?;
+    if known.product_id.is_none() || known.lack.is_some() {
+        page.extend(context.store.witnesses(&page).await?);
+    }
     let what = format!("the balances of {sku}");
-    let answer = looker.context.read(looker.run, looker.lane, &what, &request).await?;
-    record::balances_page(looker.context, &answer, page).await?;
+    let answer = vouch::balances(context, run, lane, &what, &page).await?;
     Ok((answer.id, answer.sent_moment))
 }
 
@@ -92,10 +102,19 @@ pub(super) fn plan(
 ) -> Plan<Map<String, Value>> {
     let sku = &wish.sku;
     let is_of_read = |exchange: Option<i64>| read.is_none_or(|read| exchange == Some(read.0));
-    let Some(product_id) = cells.product_id.filter(|_| is_of_read(cells.read_by)) else {
-        let detail = format!("the service does not return {sku}; create it, or correct the SKU");
-        return Plan::Rejected { reason: Reason::UnknownSku, detail };
-    };
+    if !is_of_read(cells.read_by) {
+        return Plan::Read;
+    }
+    let unseen = cells.product_id.is_none().then_some(Lack::Silent);
+    match cells.lack.or(unseen) {
+        Some(Lack::Absent) if cells.is_missing => {
+            let detail = format!("the service does not return {sku}; create it, or correct the SKU");
+            return Plan::Rejected { reason: Reason::UnknownSku, detail };
+        }
+        Some(lack) => return Plan::Held { reason: Reason::NoFact, detail: lack.sentence(sku, None) },
+        None => {}
+    }
+    let Some(product_id) = cells.product_id else { return Plan::Read };
     if product_id != wish.product_id.0 {
         let detail =
             format!("{sku} is product {product_id} at the service and the update names {}", wish.product_id);

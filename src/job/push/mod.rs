@@ -103,7 +103,7 @@ impl Push<'_> {
     async fn hold_unread(&mut self, works: &[&Work]) -> Result<(), JobError> {
         let held = |work: &&Work| {
             let detail = match work.lack {
-                Some(lack) => lack.sentence(&work.cell),
+                Some(lack) => lack.sentence(&work.cell.sku, Some(work.cell.warehouse_id)),
                 None => "the service was asked for this cell several times and no answer decided it; it is looked at \
                          again by itself"
                     .into(),
