@@ -1,5 +1,8 @@
 //! What commands print: columns for people, JSON for programs. The only place that writes to standard output.
 
+mod listing;
+
+pub(super) use self::listing::Listing;
 pub(super) use crate::telemetry::plain;
 
 use crate::telemetry::{plain_json, plain_lines};
@@ -7,16 +10,20 @@ use serde::Serialize;
 use serde_json::Value;
 use std::io::{self, Write};
 
-/// Writes lines to standard output. A reader that went away (`tallyd stock | head`) is no failure. Text of others cannot
-/// act on the terminal; where it stands in a line of its own, [`plain`] keeps it there.
+/// Writes lines to standard output.
 pub(super) fn out(text: &str) {
-    let text = &*plain_lines(text);
+    write(text);
+    if !text.ends_with('\n') && !text.is_empty() {
+        write("\n");
+    }
+}
+
+/// Writes to standard output; false where nobody reads any more (`tallyd stock | head`), which is no failure. Text of
+/// others cannot act on the terminal; where it stands in a line of its own, [`plain`] keeps it there.
+fn write(text: &str) -> bool {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| {
-        if text.ends_with('\n') || text.is_empty() { Ok(()) } else { stdout.write_all(b"\n") }
-    });
     // Nobody is left to tell when standard output itself is gone.
-    drop(written.and_then(|()| stdout.flush()));
+    stdout.write_all(plain_lines(text).as_bytes()).and_then(|()| stdout.flush()).is_ok()
 }
 
 /// Writes a line to standard error.

@@ -1,7 +1,7 @@
 //! `sku`: which SKUs are tracked. The interface has no product list, so people and programs name them.
 
 use super::place::Place;
-use super::print::{Table, json};
+use super::print::{Listing, Table};
 use super::{Answer, Failure, Reading, csv};
 use crate::model::Sku;
 use crate::store::Durability;
@@ -73,17 +73,22 @@ async fn add(place: &Place, skus: &[Sku], notes: &[String]) -> Result<Answer, Fa
 }
 
 async fn list(place: &Place, reading: Reading) -> Result<Answer, Failure> {
-    let rows = place.store().await?.tracked_sku_list().await?;
-    if reading.json {
-        let rows: Vec<_> =
-            rows.iter().map(|(sku, origin)| serde_json::json!({"sku": sku, "origin": origin})).collect();
-        return Ok(json(&rows).into());
-    }
+    let mut listing = Listing::new(reading.json);
+    let print = |rows: Vec<(String, String)>| {
+        let told = |(sku, origin): &(String, String)| serde_json::json!({"sku": sku, "origin": origin});
+        let values: Vec<_> = if reading.json { rows.iter().map(told).collect() } else { vec![().into(); rows.len()] };
+        listing.print(&values, || table(rows))
+    };
+    place.store().await?.tracked_sku_each(print).await?;
+    Ok(listing.end("no SKU is tracked; begin with: tallyd sku add SKU…").into())
+}
+
+fn table(rows: Vec<(String, String)>) -> Table {
     let mut table = Table::new(&["sku", "origin"]);
     for (sku, origin) in rows {
         table.row([sku, origin]);
     }
-    Ok(table.render("no SKU is tracked; begin with: tallyd sku add SKU…").into())
+    table
 }
 
 async fn remove(place: &Place, skus: &[Sku]) -> Result<Answer, Failure> {

@@ -1,9 +1,10 @@
 //! `stock`: quantities per warehouse, what is pending, and how old the fact is.
 
 use super::place::Place;
-use super::print::{Table, age, dash, json};
+use super::print::{Listing, Table, age, dash};
 use super::{Answer, Failure, Reading};
 use crate::model::{Clock, Timestamp};
+use crate::store::StockRow;
 use clap::Args;
 
 /// Quantities per warehouse.
@@ -17,24 +18,26 @@ pub(super) struct Stock {
 }
 
 pub(super) async fn stock(place: &Place, args: Stock) -> Result<Answer, Failure> {
-    let rows = place.store().await?.stock(&args.skus).await?;
-    if args.reading.json {
-        return Ok(json(&rows).into());
-    }
-    let now = place.clock().now();
+    let (store, now) = (place.store().await?, place.clock().now());
+    let mut listing = Listing::new(args.reading.json);
+    store.stock_each(&args.skus, |rows| listing.print(&rows, || table(&rows, now))).await?;
+    Ok(listing.end("no stock is known yet; track SKUs and let `balances` run").into())
+}
+
+fn table(rows: &[StockRow], now: Timestamp) -> Table {
     let mut table = Table::new(&["sku", "warehouse", "name", "quantity", "pending", "age"]);
     for row in rows {
         let observed = row.observed_at.as_deref().and_then(Timestamp::parse);
         let seconds = observed.map(|at| i64::try_from(now.since(at).as_secs()).unwrap_or(i64::MAX));
         let cells = [
-            row.sku,
+            row.sku.clone(),
             row.warehouse_id.to_string(),
-            dash(row.warehouse_name),
+            dash(row.warehouse_name.as_ref()),
             row.quantity.to_string(),
             dash(row.pending_quantity),
             dash(seconds.map(age)),
         ];
         table.row(cells);
     }
-    Ok(table.render("no stock is known yet; track SKUs and let `balances` run").into())
+    table
 }

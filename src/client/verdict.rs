@@ -26,6 +26,8 @@ const WAIT_MIN: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The wait for a `Retry-After` nobody can read: the length of the rate's window.
 const WAIT_UNREADABLE: Duration = Duration::from_secs(60);
+/// More seconds than anybody means: a year.
+const SECONDS_MEANT: u64 = 366 * 24 * 60 * 60;
 
 /// What the outcome of one call means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,11 +128,12 @@ fn unknown(operation: Operation) -> Verdict {
     }
 }
 
-/// The wait a `Retry-After` asks for: whole seconds or an HTTP date; 1 s to 24 h, and 60 s if it is unreadable.
+/// The wait a `Retry-After` asks for: whole seconds or an HTTP date; 1 s to 24 h, and 60 s if it is unreadable or means
+/// more than a year: a number that nobody can mean must not stop the account for a day.
 pub fn retry_after(text: &str, now: Timestamp) -> Duration {
     let text = text.trim();
     let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        text.parse().map_or(WAIT_MAX, Duration::from_secs)
+        text.parse().ok().filter(|seconds| *seconds <= SECONDS_MEANT).map_or(WAIT_UNREADABLE, Duration::from_secs)
     } else if let Ok(date) = DateTime::parse_from_rfc2822(text) {
         Timestamp(date.timestamp_millis()).since(now)
     } else {

@@ -315,7 +315,7 @@ async fn park<T>(write: &mut Write, exchange: ExchangeId, decoded: &Decoded<T>) 
             records = decoded.parked.len(),
             "{} record(s) of an answer made no sense and were kept aside; the first: {}",
             decoded.parked.len(),
-            first.why
+            crate::model::cut_reason(first.why.clone())
         );
     }
     Ok(())

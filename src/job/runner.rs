@@ -9,7 +9,7 @@ use super::{
 };
 use super::{storefronts, suppliers, top_selling, warehouses, work_queue};
 use crate::journal::RunOutcome;
-use crate::model::{JobKind, RunId, Timestamp, Trigger};
+use crate::model::{JobKind, RunId, Timestamp, Trigger, cut_reason};
 use crate::store::{Durability, StoreError};
 use crate::telemetry::event;
 use serde_json::json;
@@ -185,7 +185,7 @@ fn failed(error: &JobError) -> Report {
         | JobError::Implausible(_)
         | JobError::Store(_) => RunOutcome::Failed,
     };
-    Report { outcome, summary: error.to_string(), wakes: None }
+    Report { outcome, summary: cut_reason(error.to_string()), wakes: None }
 }
 
 impl Finished {

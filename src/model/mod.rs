@@ -10,6 +10,7 @@ mod month;
 mod operation;
 mod order;
 mod quantity;
+mod reason;
 mod sku;
 pub mod time;
 
@@ -24,5 +25,6 @@ pub use month::Month;
 pub use operation::{Effect, Operation};
 pub use order::OrderLine;
 pub use quantity::{Quantity, integral};
+pub use reason::{REASON_MAX_CHARS, cut_reason};
 pub use sku::{Sku, SkuError};
 pub use time::{Clock, Moment, Timestamp};

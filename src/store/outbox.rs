@@ -3,7 +3,7 @@
 use super::error::Doing;
 use super::text::{BodyText, Text, body_column};
 use super::{Store, StoreError, Write};
-use crate::model::{ExchangeId, Timestamp, WishId};
+use crate::model::{ExchangeId, Timestamp, WishId, cut_reason};
 use crate::outbox::{State, Stored};
 use serde::Serialize;
 use sqlx::FromRow;
@@ -76,9 +76,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// A move with a sentence, and a reason where the state needs one.
+    /// A move with a sentence, which is cut where it is too long, and a reason where the state needs one.
     pub fn new(id: WishId, to: State, reason: Option<&'static str>, detail: impl Into<String>) -> Self {
-        Self { id, to: to.as_str(), reason, detail: Some(detail.into()), mine: None, theirs: None }
+        Self { id, to: to.as_str(), reason, detail: Some(cut_reason(detail.into())), mine: None, theirs: None }
     }
 }
 

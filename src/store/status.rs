@@ -5,6 +5,9 @@ use super::{Store, StoreError};
 use serde::Serialize;
 use sqlx::FromRow;
 
+/// SKUs of which the stock is read at a time: the view looks through all pending wishes each time.
+const STOCK_PAGE: u32 = 4_000;
+
 /// A row of the `stock` view.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct StockRow {
@@ -74,6 +77,32 @@ impl Store {
             .fetch_all(&mut *self.read().await?)
             .await
             .doing("read the stock")
+    }
+
+    /// The same, some at a time: a shop may have a million SKUs. `each` says whether it wants more.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn stock_each(
+        &self,
+        skus: &[String],
+        mut each: impl FnMut(Vec<StockRow>) -> bool,
+    ) -> Result<(), StoreError> {
+        if !skus.is_empty() {
+            each(self.stock(skus).await?);
+            return Ok(());
+        }
+        let sql = "SELECT sku FROM product WHERE sku > ?1 ORDER BY sku LIMIT ?2";
+        let mut after = String::new();
+        loop {
+            let query = sqlx::query_scalar(sql).bind(&after).bind(STOCK_PAGE);
+            let page: Vec<String> = query.fetch_all(&mut *self.read().await?).await.doing("read the SKUs")?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after.clone_from(last);
+            if !each(self.stock(&page).await?) || page.len() < STOCK_PAGE as usize {
+                return Ok(());
+            }
+        }
     }
 
     /// The health of every enabled job.

@@ -8,11 +8,14 @@ use crate::model::{ExchangeId, Position, Sku, Timestamp};
 /// The kind of event by which a SKU is learnt whose create proved to be done although its answer is lost.
 pub const SKU_LEARNT: &str = "sku.learnt";
 
+/// Rows that are read at a time where all are wanted: the connection is free for others in between.
+const PAGE: u32 = 1_000;
+
 /// Where a run over the tracked SKUs, stalest first, stands: it takes each once, while others are still being recorded.
 #[derive(Clone, Debug)]
 pub struct Stalest {
-    /// The last one taken of those never read; `None`: all were taken.
-    never_read: Option<String>,
+    /// The bytes of the last one taken of those never read; `None`: all were taken.
+    never_read: Option<Vec<u8>>,
     /// The last one taken of the others: the exchange and id of its reading, and itself.
     read: (i64, i64, String),
 }
@@ -26,7 +29,7 @@ impl Stalest {
 
 impl Default for Stalest {
     fn default() -> Self {
-        Self { never_read: Some(String::new()), read: (0, 0, String::new()) }
+        Self { never_read: Some(Vec::new()), read: (0, 0, String::new()) }
     }
 }
 
@@ -36,12 +39,28 @@ fn listed<T: serde::de::DeserializeOwned>(rows: &str) -> Vec<T> {
 }
 
 impl Store {
-    /// The tracked SKUs in order, with their origin.
-    pub async fn tracked_sku_list(&self) -> Result<Vec<(String, String)>, StoreError> {
-        let rows = sqlx::query_as("SELECT sku, origin FROM tracked_sku ORDER BY sku")
-            .fetch_all(&mut *self.read().await?)
-            .await;
-        rows.doing("list the tracked SKUs")
+    /// The tracked SKUs in order, with their origin, some at a time: a shop may have a million. `each` says whether it
+    /// wants more. A SKU that is no UTF-8 is listed with U+FFFD in the place of what is none.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn tracked_sku_each(
+        &self,
+        mut each: impl FnMut(Vec<(String, String)>) -> bool,
+    ) -> Result<(), StoreError> {
+        let sql = "SELECT sku, origin, CAST(sku AS BLOB) FROM tracked_sku WHERE sku > CAST(?1 AS TEXT) ORDER BY sku LIMIT ?2";
+        let mut after: Vec<u8> = Vec::new();
+        loop {
+            let query = sqlx::query_as(sql).bind(after).bind(PAGE);
+            let rows: Vec<(Text, String, Vec<u8>)> =
+                query.fetch_all(&mut *self.read().await?).await.doing("list the tracked SKUs")?;
+            let Some((.., last)) = rows.last() else { return Ok(()) };
+            after = last.clone();
+            let is_last = rows.len() < PAGE as usize;
+            if !each(rows.into_iter().map(|(sku, origin, _)| (sku.into(), origin)).collect()) || is_last {
+                return Ok(());
+            }
+        }
     }
 
     /// How many SKUs are tracked.
@@ -60,19 +79,22 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
         let mut page: Vec<String> = Vec::new();
-        if let Some(after) = &stands.never_read {
-            let sql = "SELECT json_group_array(sku) FROM ( \
+        while let (Some(after), true) = (&stands.never_read, page.is_empty()) {
+            let sql = "SELECT json_group_array(sku), CAST(max(sku) AS BLOB), count(*) FROM ( \
                            SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
-                           WHERE t.sku > ?1 AND p.reading_id IS NULL ORDER BY t.sku LIMIT ?2)";
-            let query = sqlx::query_scalar(sql).bind(after).bind(limit);
+                           WHERE t.sku > CAST(?1 AS TEXT) AND p.reading_id IS NULL ORDER BY t.sku LIMIT ?2)";
+            let query = sqlx::query_as(sql).bind(after).bind(limit);
             let never = query.fetch_one(&mut *self.read().await?).await;
-            let never: Text = never.doing("find the SKUs that were never read")?;
-            page = listed(&String::from(never));
+            let (skus, last, count): (Text, Option<Vec<u8>>, u32) =
+                never.doing("find the SKUs that were never read")?;
+            page = listed(&String::from(skus));
+            // The service can know no SKU that is no UTF-8.
+            page.retain(|sku: &String| !sku.contains(char::REPLACEMENT_CHARACTER));
             // Looking for more would go through all that are tracked, for each page.
-            stands.never_read = page.last().filter(|_| page.len() >= limit as usize).cloned();
+            stands.never_read = last.filter(|_| count >= limit);
         }
         let rest = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
-        if rest > 0 {
+        if rest > 0 && stands.never_read.is_none() {
             page.extend(self.tracked_sku_stale(before, stands, rest).await?);
         }
         Ok(page)

@@ -4,6 +4,7 @@
 //! makes no sense is parked alone and the others are kept.
 
 use super::lenient::{self, Object};
+use crate::model::cut_reason;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -119,7 +120,7 @@ pub struct Malformed {
 
 impl Malformed {
     pub(super) fn new(what: &'static str, why: impl ToString) -> Self {
-        Self { what, why: why.to_string() }
+        Self { what, why: cut_reason(why.to_string()) }
     }
 }
 

@@ -1,0 +1,98 @@
+//! A list that is printed while it is read: a shop of a million SKUs must not stand in memory before its first line does.
+
+use super::{Table, columns, plain_json, write};
+use serde::Serialize;
+
+/// A list on its way, as a table or as JSON.
+pub(in crate::cli) struct Listing {
+    is_json: bool,
+    widths: Vec<usize>,
+    has_begun: bool,
+}
+
+impl Listing {
+    pub(in crate::cli) fn new(is_json: bool) -> Self {
+        Self { is_json, widths: Vec::new(), has_begun: false }
+    }
+
+    /// Prints some rows, as `table` makes a table of them; false where nobody reads any more. Columns grow with the rows that
+    /// came so far, so that a list of one piece looks like any other table.
+    pub(in crate::cli) fn print<T: Serialize>(&mut self, rows: &[T], table: impl FnOnce() -> Table) -> bool {
+        if rows.is_empty() {
+            return true;
+        }
+        let text = if self.is_json { self.values(rows) } else { self.lines(&table()) };
+        self.has_begun = true;
+        write(&text)
+    }
+
+    /// What stands behind the last row; `nothing` where there was none.
+    pub(in crate::cli) fn end(self, nothing: &str) -> String {
+        match (self.is_json, self.has_begun) {
+            (true, true) => "\n]\n".into(),
+            (true, false) => "[]\n".into(),
+            (false, true) => String::new(),
+            (false, false) => format!("{nothing}\n"),
+        }
+    }
+
+    fn values<T: Serialize>(&self, rows: &[T]) -> String {
+        let rows = serde_json::to_string_pretty(rows);
+        let rows = rows.expect("our own values have text keys, which JSON can write");
+        let inside = rows.trim_start_matches('[').trim_end_matches(']').trim_end_matches('\n');
+        plain_json(&format!("{}{inside}", if self.has_begun { "," } else { "[" })).into_owned()
+    }
+
+    fn lines(&mut self, table: &Table) -> String {
+        self.widths.resize(table.head.len(), 0);
+        for (at, width) in self.widths.iter_mut().enumerate() {
+            *width = table.width(at).max(*width);
+        }
+        let head: Vec<String> = table.head.iter().map(ToString::to_string).collect();
+        let mut text = String::new();
+        for row in (!self.has_begun).then_some(&head).into_iter().chain(&table.rows) {
+            text.push_str(columns(row, &self.widths).trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(rows: &[(&str, i64)]) -> Table {
+        let mut table = Table::new(&["sku", "n"]);
+        for (sku, n) in rows {
+            table.row([(*sku).to_owned(), n.to_string()]);
+        }
+        table
+    }
+
+    #[test]
+    fn a_list_in_pieces_reads_as_one() {
+        let rows = [("A", 1), ("[B]", 2), ("C", 3)];
+        let whole = serde_json::to_string_pretty(&rows).unwrap();
+        for cut in 1..3 {
+            let mut listing = Listing::new(true);
+            let first = listing.values(&rows[..cut]);
+            listing.has_begun = true;
+            let text = first + &listing.values(&rows[cut..]) + &listing.end("none");
+            assert_eq!(text, format!("{whole}\n"));
+        }
+        assert_eq!(Listing::new(true).end("none"), "[]\n");
+        assert_eq!(Listing::new(false).end("none"), "none\n");
+    }
+
+    #[test]
+    fn a_table_in_pieces_has_one_head_and_columns_that_only_grow() {
+        let mut listing = Listing::new(false);
+        let first = listing.lines(&table(&[("A", 1)]));
+        assert_eq!(first, table(&[("A", 1)]).render("none"));
+        listing.has_begun = true;
+        assert_eq!(listing.lines(&table(&[("LONG", 10)])), "LONG  10\n");
+        assert_eq!(listing.lines(&table(&[("B", 2)])), "B      2\n");
+        assert_eq!(listing.end("none"), "");
+    }
+}
