@@ -77,7 +77,7 @@ const COLUMNS: csv::Columns = csv::Columns {
 };
 
 pub(super) async fn quantity(place: &Place, command: Command) -> Result<Answer, Failure> {
-    let (wishes, notes) = match command {
+    let (wishes, mut notes) = match command {
         Command::Set(set) => {
             let mut body = json!({"sku": set.sku, "warehouse_id": set.warehouse, "quantity": set.quantity});
             if let Some(seen) = set.seen {
@@ -94,6 +94,7 @@ pub(super) async fn quantity(place: &Place, command: Command) -> Result<Answer, 
         }
         Command::Import(import) => csv::import(&import.file, &COLUMNS, import.partial, imported)?,
     };
+    notes.extend(wish::repeated(place, &wishes).await?);
     wish::insert(place, &wishes, &notes).await
 }
 

@@ -1,7 +1,7 @@
 //! `run`: the daemon in the foreground, or each job once.
 
 use super::place::Place;
-use super::print::Table;
+use super::print::{Table, plain};
 use super::{Answer, Failure, logging, print};
 use crate::config::{Config, LogFormat};
 use crate::daemon::{self, Daemon, StartError, SystemClock};
@@ -70,13 +70,23 @@ async fn on_its_thread<T: Send + 'static>(work: impl Future<Output = T> + Send +
 }
 
 async fn once(daemon: Daemon) -> Result<Answer, Failure> {
+    let base_url = daemon.base_url().to_owned();
     let once = daemon.once().await?;
     let mut table = Table::new(&["job", "outcome", "summary"]);
     for run in &once.runs {
         table.row([run.kind.as_str(), run.outcome.as_str(), &run.summary]);
     }
     let code = u8::from(!once.is_good());
-    Ok(Answer { text: table.render("no job is enabled"), code })
+    let mut text = table.render("no job is enabled");
+    if !once.untried.is_empty() {
+        let untried: Vec<&str> = once.untried.iter().map(|kind| kind.as_str()).collect();
+        text.push_str(&format!(
+            "{} cannot be reached, so nothing else was tried ({}): check `service.base_url` and the way there\n",
+            plain(&base_url),
+            untried.join(", ")
+        ));
+    }
+    Ok(Answer { text, code })
 }
 
 /// Waits for SIGINT or SIGTERM.

@@ -76,7 +76,8 @@ async fn list(place: &Place, reading: Reading) -> Result<Answer, Failure> {
     let mut listing = Listing::new(reading.json);
     let print = |rows: Vec<(String, String)>| {
         let told = |(sku, origin): &(String, String)| serde_json::json!({"sku": sku, "origin": origin});
-        let values: Vec<_> = if reading.json { rows.iter().map(told).collect() } else { vec![().into(); rows.len()] };
+        let values: Vec<_> =
+            if reading.json { rows.iter().map(told).collect() } else { vec![().into(); rows.len()] };
         listing.print(&values, || table(rows))
     };
     place.store().await?.tracked_sku_each(print).await?;

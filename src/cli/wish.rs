@@ -6,6 +6,7 @@ use super::{Answer, Failure, csv};
 use crate::outbox;
 use crate::store::Durability;
 use clap::Args;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 /// The wish's name.
@@ -39,6 +40,52 @@ impl Wish {
         let key = line.get("key").map_or_else(|| line.key.clone(), str::to_owned);
         Ok(Self { key, kind, body, priority: 0 })
     }
+}
+
+/// A warning where most movements of a file stand in one earlier file of its name: somebody appended to that file, and all
+/// that was in it is booked again.
+pub(super) async fn repeated(place: &Place, wishes: &[Wish]) -> Result<Option<String>, Failure> {
+    let movements: Vec<&Wish> = wishes.iter().filter(|wish| wish.kind == "quantity.adjust").collect();
+    let Some((name, own)) = movements.iter().find_map(|wish| file_of(&wish.key)) else { return Ok(None) };
+    let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (key, body) in place.store_or_new().await?.outbox_movements_named(name).await? {
+        if let Some((_, file)) = file_of(&key).filter(|(of, _)| *of == name) {
+            files.entry(file.to_owned()).or_default().push(body);
+        }
+    }
+    // The same file again changes nothing.
+    if files.contains_key(own) {
+        return Ok(None);
+    }
+    let shared = |bodies: &Vec<String>| {
+        let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+        bodies.iter().for_each(|body| *left.entry(body).or_default() += 1);
+        let is_there = |wish: &&&Wish| match left.get_mut(wish.body.as_str()) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                true
+            }
+            _ => false,
+        };
+        movements.iter().filter(is_there).count()
+    };
+    let most = files.values().map(shared).max().unwrap_or(0);
+    Ok((most * 2 > movements.len()).then(|| {
+        format!(
+            "warning: {most} of {} movement(s) stood in an earlier file `{name}`: where lines were added to that file, they \
+             are booked a second time; cancel what is too much (`tallyd outbox list`), and hand in new lines in a file \
+             of their own",
+            movements.len()
+        )
+    }))
+}
+
+/// The name and the content's digest of the file that a key is of; none for a key that somebody chose.
+fn file_of(key: &str) -> Option<(&str, &str)> {
+    let mut parts = key.rsplitn(3, ':');
+    let (line, digest, name) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_ours = line.parse::<u64>().is_ok() && digest.len() == 16;
+    (is_ours && digest.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some((name, digest))
 }
 
 /// Puts wishes into the outbox, all or none; `notes` say what of a file was not taken.

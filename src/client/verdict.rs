@@ -133,7 +133,10 @@ fn unknown(operation: Operation) -> Verdict {
 pub fn retry_after(text: &str, now: Timestamp) -> Duration {
     let text = text.trim();
     let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        text.parse().ok().filter(|seconds| *seconds <= SECONDS_MEANT).map_or(WAIT_UNREADABLE, Duration::from_secs)
+        text.parse()
+            .ok()
+            .filter(|seconds| *seconds <= SECONDS_MEANT)
+            .map_or(WAIT_UNREADABLE, Duration::from_secs)
     } else if let Ok(date) = DateTime::parse_from_rfc2822(text) {
         Timestamp(date.timestamp_millis()).since(now)
     } else {

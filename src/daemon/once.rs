@@ -16,12 +16,14 @@ use std::collections::VecDeque;
 pub struct Once {
     /// The runs, in order.
     pub runs: Vec<Finished>,
+    /// Jobs that were not tried, because the first could not reach the service at all.
+    pub untried: Vec<JobKind>,
 }
 
 impl Once {
     /// Whether every run did all it set out to do.
     pub fn is_good(&self) -> bool {
-        self.runs.iter().all(|run| run.outcome == RunOutcome::Ok)
+        self.untried.is_empty() && self.runs.iter().all(|run| run.outcome == RunOutcome::Ok)
     }
 }
 
@@ -57,15 +59,23 @@ impl Daemon {
                 others.push(kind);
             }
         }
-        let mut once = Once { runs: Vec::new() };
+        let mut once = Once { runs: Vec::new(), untried: Vec::new() };
         let mut next: VecDeque<JobKind> = first.chain(others).chain([JobKind::Push]).collect();
         while let Some(kind) = next.pop_front() {
             let finished = job::run(&self.context, kind, Trigger::Once).await?;
             finished.say_failed(None);
-            let (refused, wakes) = (finished.refused, finished.wakes);
+            let (refused, wakes, run) = (finished.refused, finished.wakes, finished.run);
+            let has_failed = finished.outcome == RunOutcome::Failed;
             once.runs.push(finished);
             if refused {
                 break;
+            }
+            // Each of the others would take as long to find out the same.
+            if has_failed && self.context.store.run_reached_nobody(run).await? {
+                let (kept, untried): (VecDeque<_>, VecDeque<_>) =
+                    next.into_iter().partition(|kind| HOUSEKEEPING.contains(kind));
+                (next, once.untried) = (kept, untried.into());
+                continue;
             }
             next.extend(wakes.filter(|kind| !next.contains(kind)));
             // What the push left in doubt may have landed visibly; what takes a quiet time is left to the next start.

@@ -125,6 +125,11 @@ impl Daemon {
         Ok(Account { base_url, integration_key: keys.map(|keys| keys.integration) })
     }
 
+    /// The address of the service.
+    pub fn base_url(&self) -> &str {
+        &self.config.service.base_url
+    }
+
     /// What the jobs work with; the demonstration looks at the budget through it.
     pub fn context(&self) -> &Context {
         &self.context

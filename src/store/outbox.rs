@@ -78,7 +78,14 @@ pub struct Verdict {
 impl Verdict {
     /// A move with a sentence, which is cut where it is too long, and a reason where the state needs one.
     pub fn new(id: WishId, to: State, reason: Option<&'static str>, detail: impl Into<String>) -> Self {
-        Self { id, to: to.as_str(), reason, detail: Some(cut_reason(detail.into())), mine: None, theirs: None }
+        Self {
+            id,
+            to: to.as_str(),
+            reason,
+            detail: Some(cut_reason(detail.into())),
+            mine: None,
+            theirs: None,
+        }
     }
 }
 
@@ -185,6 +192,22 @@ impl Store {
         Ok(rows.into_iter().map(|(id, key)| (WishId(id), key.into())).collect())
     }
 
+    /// The movements whose keys begin with `name` and a colon, newest first: key and body. Those of very large files are
+    /// not all wanted.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn outbox_movements_named(&self, name: &str) -> Result<Vec<(String, String)>, StoreError> {
+        let sql = "SELECT key, body FROM outbox WHERE key > ?1 || ':' AND key < ?1 || ';' \
+                     AND kind = 'quantity.adjust' AND octet_length(body) <= 4096 ORDER BY id DESC LIMIT 100000";
+        let rows: Vec<(Text, Text)> = sqlx::query_as(sql)
+            .bind(name)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the movements of earlier files")?;
+        Ok(rows.into_iter().map(|(key, body)| (key.into(), body.into())).collect())
+    }
+
     /// How many wishes stand in each state.
     pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>, StoreError> {
         let sql = "SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state";
@@ -267,5 +290,18 @@ impl Write {
         let sql = "INSERT INTO quantity_policy (warehouse_id, policy) \
                    SELECT value->>0, value->>1 FROM json_each(?1)";
         sqlx::query(sql).bind(json).execute(&mut *self.tx).await.map(drop).doing("write the policies")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::REASON_MAX_CHARS;
+
+    #[test]
+    fn what_the_service_says_at_length_is_kept_as_a_sentence() {
+        let said = format!("the service refused it: {}", "x".repeat(1_000_000));
+        let verdict = Verdict::new(WishId(1), State::Rejected, Some("service_refused"), said);
+        assert_eq!(verdict.detail.unwrap().chars().count(), REASON_MAX_CHARS + 1);
     }
 }

@@ -100,6 +100,21 @@ impl Store {
         sqlx::query_as(sql).bind(id.0).fetch_optional(&mut *self.read().await?).await.doing("read a run")
     }
 
+    /// True where a run made calls and none of them left this host: the service could not be reached.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn run_reached_nobody(&self, id: RunId) -> Result<bool, StoreError> {
+        let sql = "SELECT count(*) > 0 AND count(*) = sum(verdict IS 'not_sent' AND status IS NULL) \
+                   FROM exchange WHERE run_id = ?1";
+        let reached: Option<bool> = sqlx::query_scalar(sql)
+            .bind(id.0)
+            .fetch_one(&mut *self.read().await?)
+            .await
+            .doing("look whether a run reached the service")?;
+        Ok(reached.unwrap_or(false))
+    }
+
     /// The exchanges of a run, in order.
     pub async fn run_exchanges(&self, id: RunId) -> Result<Vec<ExchangeRow>, StoreError> {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \

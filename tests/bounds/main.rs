@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
 
 mod files;
+mod lists;
 mod memory;
 #[path = "../support/mod.rs"]
 mod support;
