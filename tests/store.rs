@@ -113,7 +113,8 @@ fn product<'a>(text: &'a str, cells: &[(i64, i64)]) -> BalanceFact<'a> {
     let total = cells.iter().map(|(_, quantity)| quantity).sum();
     BalanceFact {
         sku: sku(text),
-        product_id: Some(7),
+        // Another spelling is another product.
+        product_id: Some(text.bytes().fold(7, |id: i64, byte| (id * 31 + i64::from(byte)) % 1_000_003)),
         upc: None,
         total: Some(total),
         cells: cells.iter().map(cell).collect(),
@@ -873,4 +874,102 @@ async fn only_a_run_that_did_all_it_set_out_to_do_makes_its_data_good() {
     for outcome in [RunOutcome::Partial, RunOutcome::Failed, RunOutcome::Interrupted] {
         assert_eq!(good(outcome, 3).await, Some(2), "{outcome:?}");
     }
+}
+
+/// Every row of every table, as SQLite writes it.
+async fn everything(shelf: &Shelf) -> Vec<(String, Vec<String>)> {
+    let mut other = shelf.outsider().await;
+    let sql = "SELECT name, (SELECT group_concat('\"' || c.name || '\"', ', ') FROM pragma_table_info(t.name) c) \
+               FROM pragma_table_list t WHERE schema = 'main' AND type = 'table' AND name <> 'sqlite_schema' ORDER BY 1";
+    let tables: Vec<(String, String)> = sqlx::query_as(sql).fetch_all(&mut other).await.unwrap();
+    let mut all = Vec::new();
+    for (table, columns) in tables {
+        let columns: Vec<String> = columns.split(", ").map(|column| format!("quote({column})")).collect();
+        let sql = format!("SELECT concat_ws('|', {}) FROM {table} ORDER BY 1", columns.join(", "));
+        all.push((table, sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_all(&mut other).await.unwrap()));
+    }
+    all
+}
+
+/// A call that writes 47 to a cell that holds 50, claimed by the wish `k`, on its way.
+async fn on_its_way(shelf: &mut Shelf) -> (ExchangeId, CellWrite) {
+    shelf.read(&["A"], &[("A", &[(1, 50)])]).await;
+    let exchange = shelf.begin().await;
+    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let body = r#"{"sku":"A","warehouse_id":1,"delta":-3}"#;
+    write.outbox_insert("k", "quantity.adjust", body, 0).await.unwrap();
+    let claim = tallyd::store::Claim { id: 1.into(), written: Some(47) };
+    write.outbox_claim(exchange, &[claim], Timestamp(T0)).await.unwrap();
+    let cells = write.cell_writes(&[(&sku("A"), WarehouseId(1), Quantity(47))]).await.unwrap();
+    write.cell_claim(exchange, &cells).await.unwrap();
+    write.commit().await.unwrap();
+    (exchange, cells[0].clone())
+}
+
+#[tokio::test]
+async fn a_write_that_is_concluded_twice_is_ours_once() {
+    for way in
+        ["applied", "not done", "landed", "not landed", "landed, then applied", "not landed, then applied"]
+    {
+        let mut shelf = Shelf::new().await;
+        let (exchange, cell) = on_its_way(&mut shelf).await;
+        let cells = [cell.clone()];
+        let (first, second) = way.split_once(", then ").unwrap_or((way, way));
+        let mut after_first = Vec::new();
+        for way in [first, second] {
+            let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+            let ended = tallyd::model::Position(exchange.0 + 1);
+            let done = match way {
+                "applied" => write.cell_conclude(exchange, ended, Timestamp(T0), &cells).await,
+                "not done" => write.cell_conclude(exchange, ended, Timestamp(T0), &[]).await,
+                "landed" => write.cell_landed(exchange, Timestamp(T0), &cell, Timestamp(T0)).await,
+                _ => write.cell_not_landed(exchange, &cell, Timestamp(T0)).await,
+            };
+            done.unwrap();
+            let verdict = tallyd::store::Verdict::new(1.into(), State::Applied, None, way);
+            write.outbox_move(State::Sending, &[verdict], Timestamp(T0)).await.unwrap();
+            write.commit().await.unwrap();
+            if after_first.is_empty() {
+                after_first = everything(&shelf).await;
+            }
+        }
+        assert_eq!(everything(&shelf).await, after_first, "{way}");
+        let held: (i64, i64) = sqlx::query_as("SELECT quantity, ours FROM balance")
+            .fetch_one(&mut shelf.outsider().await)
+            .await
+            .unwrap();
+        let is_done = first == "applied" || first == "landed";
+        assert_eq!(held, if is_done { (47, -3) } else { (50, 0) }, "{way}");
+    }
+}
+
+#[tokio::test]
+async fn an_exchange_that_ended_is_known_to_have() {
+    let mut shelf = Shelf::new().await;
+    let id = shelf.begin().await;
+    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    assert!(!write.exchange_is_over(id).await.unwrap());
+    write.exchange_end(id, &ended(T0)).await.unwrap();
+    assert!(write.exchange_is_over(id).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_claim_never_takes_over_a_claim_that_is_open() {
+    let mut shelf = Shelf::new().await;
+    let (first, cell) = on_its_way(&mut shelf).await;
+    let second = shelf.begin().await;
+    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let other = CellWrite { written: Quantity(75), ..cell.clone() };
+    assert!(!write.cell_claim(second, &[other]).await.unwrap(), "somebody else writes the cell");
+    drop(write);
+    let mut beside = shelf.outsider().await;
+    let taken = "UPDATE cell_write SET exchange_id = exchange_id + 1, written = 75";
+    let why = beside.execute(taken).await.unwrap_err().to_string();
+    assert!(why.contains("is being written by another call"), "{why}");
+    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let ended = tallyd::model::Position(second.0 + 1);
+    write.cell_conclude(first, ended, Timestamp(T0), &[cell.clone()]).await.unwrap();
+    let next = CellWrite { before: Some(Quantity(47)), written: Quantity(75), ..cell };
+    assert!(write.cell_claim(second, &[next]).await.unwrap(), "it is over");
+    write.commit().await.unwrap();
 }

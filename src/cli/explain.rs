@@ -76,7 +76,7 @@ async fn subject(store: &Store, asked: &str) -> Result<Subject, Failure> {
     let exact = known.iter().find(|row| row.sku == asked);
     let at_service: Vec<&KnownSku> = known.iter().filter(|row| row.product_id.is_some()).collect();
     let meant = match (exact, at_service.as_slice()) {
-        (Some(row), _) => row.alias_of.and_then(|id| known.iter().find(|other| other.id == id)).or(exact),
+        (Some(row), _) => known.iter().find(|other| other.id == row.meant).or(exact),
         (None, [only]) => Some(*only),
         (None, []) => known.first(),
         (None, several) => {
@@ -88,8 +88,7 @@ async fn subject(store: &Store, asked: &str) -> Result<Subject, Failure> {
         }
     };
     let mut spellings = vec![asked.to_owned()];
-    let same =
-        |row: &&KnownSku| meant.is_some_and(|meant| row.id == meant.id || row.alias_of == Some(meant.id));
+    let same = |row: &&KnownSku| meant.is_some_and(|meant| row.meant == meant.id);
     spellings.extend(known.iter().filter(same).map(|row| row.sku.clone()));
     Ok(Subject {
         sku: meant.map_or_else(|| asked.to_owned(), |row| row.sku.clone()),

@@ -11,7 +11,7 @@ use super::start::Daemon;
 use crate::client::wire::ProductKey;
 use crate::config::Config;
 use crate::job::{Input, JobError, Probed, Verified};
-use crate::model::{Clock, JobKind, ProductId};
+use crate::model::{Clock, JobKind, ProductId, integral};
 use crate::store::{Durability, Lock, LockError, Store, StoreError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -117,7 +117,8 @@ pub async fn find_products(
 ) -> Result<Vec<String>, AskError> {
     let question = Question::FindProducts { by_upc: matches!(by, ProductKey::Upc), ids: ids.to_vec() };
     let found = ask(config, clock, &question).await?;
-    Ok(serde_json::from_value(found).unwrap_or_default())
+    serde_json::from_value(found)
+        .map_err(|why| AskError::Daemon(format!("the daemon's answer cannot be read: {why}")))
 }
 
 /// Asks the service what a kit is made of (*Get kit components*) and records it; the kit's product id is returned.
@@ -127,7 +128,8 @@ pub async fn read_components(
     sku: &str,
 ) -> Result<ProductId, AskError> {
     let kit = ask(config, clock, &Question::Components { sku: sku.to_owned() }).await?;
-    Ok(ProductId(kit.as_i64().unwrap_or_default()))
+    let id = kit.as_number().and_then(integral);
+    id.map(ProductId).ok_or_else(|| AskError::Daemon(format!("the daemon's answer `{kit}` is no product id")))
 }
 
 /// Compares mirror and service within `calls` calls; no fact changes.

@@ -9,6 +9,7 @@ use crate::outbox::Reason;
 use crate::reconcile::brake::{self, Brake, Entry, Trip, judge};
 use crate::store::{CellWrite, Durability, Store, StoreError};
 use crate::telemetry::event;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Zeroings are counted over a rolling hour plus the flush (rules.md 27).
@@ -51,13 +52,15 @@ pub(super) async fn judge_update(
     let flush: Vec<Entry> = writes.iter().filter_map(entry).collect();
     let now = context.now();
     let trips = trips_of(&context.store, context.settings().quantities.brakes, now, &flush).await?;
-    hold(context, now, &trips).await
+    // Where the wish was moved meanwhile, its claim fails and nothing is sent.
+    Ok(hold(context, now, &trips).await?.unwrap_or(0))
 }
 
-/// Holds what the trips name; how many wishes that are is returned.
-pub(super) async fn hold(context: &Context, now: Timestamp, trips: &[Trip]) -> Result<u64, JobError> {
+/// Holds what the trips name; how many wishes that are is returned. None where one of them was moved meanwhile: then
+/// nothing was done, since what would be written is no longer what was judged.
+pub(super) async fn hold(context: &Context, now: Timestamp, trips: &[Trip]) -> Result<Option<u64>, JobError> {
     if trips.is_empty() {
-        return Ok(0);
+        return Ok(Some(0));
     }
     let mut write = context.store.begin(Durability::Full).await?;
     let mut tripped = Vec::new();
@@ -68,6 +71,11 @@ pub(super) async fn hold(context: &Context, now: Timestamp, trips: &[Trip]) -> R
         };
         tripped.push(write.brake_trip(reason, &trip.to_string(), trip.wishes(), now).await?);
     }
+    let named: BTreeSet<&WishId> = trips.iter().flat_map(Trip::wishes).collect();
+    let held: u64 = tripped.iter().map(|(_, wishes)| wishes).sum();
+    if held != named.len() as u64 {
+        return Ok(None);
+    }
     write.commit().await?;
     for (what, (trip, wishes)) in trips.iter().zip(&tripped) {
         tracing::error!(
@@ -77,5 +85,5 @@ pub(super) async fn hold(context: &Context, now: Timestamp, trips: &[Trip]) -> R
             "{what}; {wishes} wish(es) are held: look at them, then tallyd outbox release --all, or cancel them"
         );
     }
-    Ok(tripped.iter().map(|(_, wishes)| wishes).sum())
+    Ok(Some(held))
 }

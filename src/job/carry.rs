@@ -65,7 +65,7 @@ pub(super) async fn claim(context: &Context, load: &Load<'_>) -> Result<Option<S
     let body = load.request.body.as_deref().unwrap_or_default();
     let asked = Asked::read(load.request.operation, &load.request.path, body);
     let asked = asked.map_err(|why| JobError::Implausible(why.to_string()))?;
-    if record::claimed(&mut write, begun.id, &asked).await? != load.cells {
+    if record::claimed(&mut write, begun.id, &asked).await?.as_deref() != Some(load.cells) {
         return Ok(None);
     }
     write.delivery_claim(load.kept).await?;
@@ -168,6 +168,10 @@ async fn try_conclude(
     ending: Ending<'_>,
 ) -> Result<(), StoreError> {
     let mut write = context.store.begin(Durability::Full).await?;
+    if write.exchange_is_over(answer.id).await? {
+        // The last attempt did commit, whatever it said.
+        return Ok(());
+    }
     let position = context.exchange_end(&mut write, answer).await?;
     write.outbox_move(State::Sending, moves, context.now()).await?;
     let when = (position, answer.sent_at);

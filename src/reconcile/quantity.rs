@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// Decides one cell. Wishes under way are not among the input's: while there is one, the cell waits.
 pub fn decide(input: &CellInput<'_>) -> CellPlan {
     if !input.wishes.iter().any(is_pending) {
-        return CellPlan { step: Step::Nothing, decisions: Vec::new() };
+        return Draft::new(input, None).nothing_pending();
     }
     let (sku, warehouse) = (&input.cell.sku, input.cell.warehouse_id);
     let reject = |reason, detail: String| each_pending(input, &Outcome::Rejected { reason, detail });
@@ -78,6 +78,18 @@ struct Draft<'a> {
 impl<'a> Draft<'a> {
     fn new(input: &'a CellInput<'a>, now: Option<Pair>) -> Self {
         Self { input, now, outcomes: BTreeMap::new() }
+    }
+
+    /// What the last applied count includes is superseded by it, also where all that is left is held.
+    fn nothing_pending(mut self) -> CellPlan {
+        if let Some(last) = self.input.last_set {
+            self.supersede_adjusts(&last);
+            let counts = self.input.wishes.iter().filter_map(counted);
+            for (wish, _) in counts.filter(|(wish, count)| mark(wish, count).is_before(&last)) {
+                self.supersede(wish.id, last.id);
+            }
+        }
+        self.finish(Step::Nothing)
     }
 
     fn plan(mut self) -> CellPlan {

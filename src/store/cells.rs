@@ -1,16 +1,19 @@
 //! Cells as decisions need them: the fact, what we wrote, what is on its way.
 
 use super::error::Doing;
+use super::outbox::outbox_open_of;
 use super::{Store, StoreError, Write};
-use crate::model::{Cell, ExchangeId, Position, Quantity, Timestamp};
+use crate::model::{Cell, ExchangeId, Position, Quantity, Sku, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::FromRow;
+use sqlx::sqlite::SqliteConnection;
+use std::collections::BTreeMap;
 
 /// What is known of a cell that wishes name.
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct CellRow {
-    /// The SKU as the wishes spell it.
+    /// The SKU by which it was asked for.
     pub asked: String,
     /// The warehouse the wishes name.
     pub warehouse_id: i64,
@@ -28,7 +31,7 @@ pub struct CellRow {
     pub asked_moment: Option<i64>,
     /// How the answer to that lacked it, a word of [`crate::reconcile::Lack`]; none: it showed all of it.
     pub lack: Option<String>,
-    /// How many products' spelling differs only in case or blanks.
+    /// How many other products have a spelling that differs only in case or blanks.
     pub twins: i64,
     /// Those spellings, as a JSON array.
     pub twin_skus: String,
@@ -65,6 +68,17 @@ pub struct CellRow {
     pub pairs: String,
 }
 
+/// A cell as a plan was made from it.
+#[derive(Clone, Debug)]
+pub struct CellSeen {
+    /// The cell.
+    pub cell: Cell,
+    /// What was known of it.
+    pub row: CellRow,
+    /// Its pending and held wishes by id, each with the number of times it was changed.
+    pub open: Vec<(i64, i64)>,
+}
+
 /// A write of one cell: from the fact it was decided on to the quantity it sets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CellWrite {
@@ -78,20 +92,37 @@ pub struct CellWrite {
     pub written: Quantity,
 }
 
+impl CellWrite {
+    /// Whether both are of one cell.
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        (self.product, self.warehouse_id) == (other.product, other.warehouse_id)
+    }
+}
+
 /// Rows for a bulk statement.
 pub(super) fn json<T: Serialize + ?Sized>(rows: &T) -> String {
     serde_json::to_string(rows).expect("rows hold only texts, numbers and nulls, which JSON can write")
 }
 
 impl Store {
-    /// What is known of these cells, in their order.
+    /// The cells that these mean, in their order: each by the service's spelling where that is known. Several of them may
+    /// be one.
+    pub async fn cells_meant(&self, cells: &[Cell]) -> Result<Vec<Cell>, StoreError> {
+        let sql = "SELECT coalesce((SELECT m.sku FROM sku_meant m WHERE m.asked = value->>0), value->>0) \
+                   FROM json_each(?1) ORDER BY key";
+        let query = sqlx::query_scalar(sql).bind(named(cells));
+        let names: Vec<String> =
+            query.fetch_all(&mut *self.read().await?).await.doing("find the SKUs that wishes mean")?;
+        let meant = |(name, cell): (String, &Cell)| match Sku::new(name) {
+            Ok(sku) => Ok(Cell { sku, warehouse_id: cell.warehouse_id }),
+            Err(error) => Err(StoreError::Foreign { what: "a SKU", value: error.to_string() }),
+        };
+        names.into_iter().zip(cells).map(meant).collect()
+    }
+
+    /// What is known of these cells, in their order. They are named as [`Self::cells_meant`] names them.
     pub async fn cell_rows(&self, cells: &[Cell]) -> Result<Vec<CellRow>, StoreError> {
-        let rows: Vec<Value> = cells.iter().map(|c| json!([c.sku, c.warehouse_id, c.sku.fold()])).collect();
-        sqlx::query_as(CELL_ROWS)
-            .bind(json(&rows))
-            .fetch_all(&mut *self.read().await?)
-            .await
-            .doing("read cells")
+        cell_rows(&mut *self.read().await?, cells).await
     }
 
     /// The journal's position: what begins from now on has a later one.
@@ -105,40 +136,65 @@ impl Store {
     }
 }
 
-const CELL_ROWS: &str = "
+async fn cell_rows(from: &mut SqliteConnection, cells: &[Cell]) -> Result<Vec<CellRow>, StoreError> {
+    sqlx::query_as(CELL_ROWS).bind(named(cells)).fetch_all(from).await.doing("read cells")
+}
+
+/// Cells with the folds of their SKUs, for a statement.
+pub(super) fn named(cells: &[Cell]) -> String {
+    let rows: Vec<Value> = cells.iter().map(|c| json!([c.sku, c.warehouse_id, c.sku.fold()])).collect();
+    json(&rows)
+}
+
+/// The spellings of a cell `k`, of which `asked` is the service's where it has one.
+macro_rules! spellings {
+    () => {
+        "(SELECT m.asked FROM sku_meant m WHERE m.fold = k.fold AND m.sku = k.asked UNION ALL SELECT k.asked)"
+    };
+}
+
+const CELL_ROWS: &str = concat!(
+    "
 WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER) AS warehouse_id, value->>2 AS fold
               FROM json_each(?1)),
-     known AS (SELECT cell.*, q.id AS own, coalesce(q.alias_of, CASE WHEN q.product_id IS NULL THEN (
-                          SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t WHERE t.sku_fold = cell.fold
-                            AND t.product_id IS NOT NULL AND t.missing_since_ms IS NULL) END, q.id) AS product,
-                      (SELECT max(s.id) FROM outbox s WHERE s.sku = cell.asked AND s.warehouse_id = cell.warehouse_id
+     -- A spelling the service was never asked for means nobody yet. What it will probably mean is foreseen for the brakes.
+     known AS (SELECT k.*, q.id AS own, coalesce(CASE WHEN q.product_id IS NULL THEN (
+                          SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t WHERE t.sku_fold = k.fold
+                            AND t.product_id IS NOT NULL AND t.alias_of IS NULL AND t.missing_since_ms IS NULL) END,
+                          q.id) AS product,
+                      (SELECT max(s.id) FROM outbox s WHERE s.sku IN ",
+    spellings!(),
+    " AND s.warehouse_id = k.warehouse_id
                        AND (s.state = 'applied' OR s.reason = 'landed') AND s.sku IS NOT NULL AND s.kind = 'quantity.set') AS last_set_id
-               FROM cell LEFT JOIN product q ON q.sku = cell.asked),
+               FROM cell k LEFT JOIN product q ON q.sku = k.asked),
      -- Moments of another boot say nothing.
      sent AS (SELECT e.id, e.sent_moment FROM exchange e JOIN session s ON s.id = e.session_id
               WHERE s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
-SELECT k.asked, k.warehouse_id, k.product, p.sku, p.product_id,
+SELECT k.asked, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.product_id, NULL) AS product_id,
        o.reading_id IS NOT NULL AS was_asked, asked.exchange_id AS asked_position,
-       (SELECT m.sent_moment FROM sent m WHERE m.id = asked.exchange_id) AS asked_moment, p.lack,
-       (SELECT count(*) FROM product t WHERE t.sku_fold = k.fold AND t.product_id IS NOT NULL AND t.sku <> k.asked)
-           AS twins,
-       (SELECT json_group_array(t.sku) FROM product t
-        WHERE t.sku_fold = k.fold AND t.product_id IS NOT NULL AND t.sku <> k.asked) AS twin_skus,
-       p.missing_since_ms IS NOT NULL AS is_missing,
+       (SELECT m.sent_moment FROM sent m WHERE m.id = asked.exchange_id) AS asked_moment, o.lack,
+       (SELECT count(DISTINCT t.product_id) FROM product t WHERE t.sku_fold = k.fold AND t.product_id IS NOT NULL
+        AND t.alias_of IS NULL AND t.sku <> k.asked) AS twins,
+       (SELECT json_group_array(t.sku) FROM product t WHERE t.sku_fold = k.fold AND t.product_id IS NOT NULL
+        AND t.alias_of IS NULL AND t.sku <> k.asked) AS twin_skus,
+       o.missing_since_ms IS NOT NULL AS is_missing,
        p.type AS kind, b.quantity, b.ours, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
        (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,
        b.vanished_ms IS NOT NULL AS vanished, b.is_active IS NOT 0 AS is_active,
-       EXISTS (SELECT 1 FROM cell_write w WHERE w.product = k.product AND w.warehouse_id = k.warehouse_id
+       EXISTS (SELECT 1 FROM cell_write w WHERE w.product = k.own AND w.warehouse_id = k.warehouse_id
                AND (w.ended IS NULL OR w.doubted_ms IS NOT NULL)) AS is_busy,
-       EXISTS (SELECT 1 FROM mismatch m WHERE m.product = k.product AND m.warehouse_id = k.warehouse_id)
+       EXISTS (SELECT 1 FROM mismatch m WHERE m.product = k.own AND m.warehouse_id = k.warehouse_id)
            AS is_disputed,
-       k.last_set_id, (SELECT s.created_at FROM outbox s WHERE s.id = k.last_set_id) AS last_set_at,
+       k.last_set_id, (SELECT coalesce(s.dated_at, s.created_at) FROM outbox s WHERE s.id = k.last_set_id) AS last_set_at,
        (SELECT json_extract(s.body, '$.counted_at') FROM outbox s WHERE s.id = k.last_set_id) AS last_set_counted_at,
-       (SELECT coalesce(json_group_array(json_array(a.id, json_extract(a.body, '$.delta'), a.created_at)), '[]')
+       (SELECT coalesce(json_group_array(json_array(a.id, CAST(json_extract(a.body, '$.delta') AS INTEGER),
+                                                    coalesce(a.dated_at, a.created_at))), '[]')
         FROM outbox a
-        WHERE a.sku = k.asked AND a.warehouse_id = k.warehouse_id AND (a.state = 'applied' OR a.reason = 'landed') AND a.sku IS NOT NULL
+        WHERE a.sku IN ",
+    spellings!(),
+    " AND a.warehouse_id = k.warehouse_id AND (a.state = 'applied' OR a.reason = 'landed') AND a.sku IS NOT NULL
           AND a.kind = 'quantity.adjust'
-          AND (a.id > k.first_set_id OR a.created_at > k.first_counted_at)) AS applied_adjusts,
+          AND (a.id > k.first_set_id OR coalesce(a.dated_at, a.created_at) > k.first_counted_at)) AS applied_adjusts,
        iif(k.first_counted_at IS NULL, '[]', (
            SELECT json_group_array(json_array(h.quantity, h.ours, h.since_ms, h.last_ms)) FROM (
                SELECT * FROM (SELECT position, quantity, ours, since_ms, observed_ms AS last_ms FROM balance_past
@@ -147,35 +203,64 @@ SELECT k.asked, k.warehouse_id, k.product, p.sku, p.product_id,
                UNION ALL SELECT 9223372036854775807, b.quantity, b.ours, b.since_ms, coalesce(b.fact_ms, r.observed_ms)
                WHERE b.quantity IS NOT NULL
                ORDER BY position) h)) AS pairs
-FROM (SELECT known.*, (SELECT min(c.id) FROM outbox c WHERE c.sku = asked AND c.warehouse_id = known.warehouse_id
+FROM (SELECT k.*, (SELECT min(c.id) FROM outbox c WHERE c.sku IN ",
+    spellings!(),
+    " AND c.warehouse_id = k.warehouse_id
                        AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
                        AND c.kind = 'quantity.set') AS first_set_id,
-             (SELECT min(strftime('%Y-%m-%dT%H:%M:%fZ', json_extract(c.body, '$.counted_at'))) FROM outbox c
-              WHERE c.sku = asked AND c.warehouse_id = known.warehouse_id
+             -- A bound that is early enough: which adjusts came after a count is decided from its own moment. One that
+             -- SQLite cannot read is as early as can be.
+             (SELECT min(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', upper(trim(json_extract(c.body, '$.counted_at'))),
+                                           '-1 second'), ''))
+              FROM outbox c
+              WHERE json_extract(c.body, '$.counted_at') IS NOT NULL AND c.sku IN ",
+    spellings!(),
+    " AND c.warehouse_id = k.warehouse_id
                 AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
                 AND c.kind = 'quantity.set' AND octet_length(c.body) <= 262144) AS first_counted_at
-      FROM known) k
+      FROM known k) k
 LEFT JOIN product p ON p.id = k.product
 LEFT JOIN product o ON o.id = k.own
-LEFT JOIN reading asked ON asked.id = coalesce(p.reading_id, o.reading_id)
+LEFT JOIN reading asked ON asked.id = o.reading_id
 LEFT JOIN reading r ON r.id = p.reading_id
 LEFT JOIN balance b ON b.product = k.product AND b.warehouse_id = k.warehouse_id
-ORDER BY k.place";
+ORDER BY k.place"
+);
 
 impl Write {
-    /// Marks cells as being written by an exchange that is about to be sent.
-    pub async fn cell_claim(&mut self, exchange: ExchangeId, writes: &[CellWrite]) -> Result<(), StoreError> {
+    /// Whether these cells and their wishes are what a plan was made from. People and programs may have changed either
+    /// between the look and this transaction.
+    pub async fn cells_stand(&mut self, seen: &[&CellSeen]) -> Result<bool, StoreError> {
+        let cells: Vec<Cell> = seen.iter().map(|seen| seen.cell.clone()).collect();
+        let rows = cell_rows(&mut self.tx, &cells).await?;
+        if !rows.iter().eq(seen.iter().map(|seen| &seen.row)) {
+            return Ok(false);
+        }
+        let open = outbox_open_of(&mut self.tx, &cells).await?;
+        let open: BTreeMap<i64, i64> = open.into_iter().map(|open| (open.wish.id, open.wish.moves)).collect();
+        Ok(open == seen.iter().flat_map(|seen| seen.open.iter().copied()).collect())
+    }
+
+    /// Marks cells as being written by an exchange that is about to be sent; false where another call writes one of them
+    /// and has not ended. Then the transaction is to be rolled back.
+    pub async fn cell_claim(
+        &mut self,
+        exchange: ExchangeId,
+        writes: &[CellWrite],
+    ) -> Result<bool, StoreError> {
         let sql = "INSERT INTO cell_write (product, warehouse_id, exchange_id, before, written) \
                    SELECT value->>'product', value->>'warehouse_id', ?2, value->>'before', value->>'written' \
                    FROM json_each(?1) WHERE true \
                    ON CONFLICT (product, warehouse_id) DO UPDATE SET exchange_id = excluded.exchange_id, \
                        before = excluded.before, written = excluded.written, ended = NULL, is_unseen = 0, \
-                       doubted_ms = NULL, look_ms = NULL";
+                       doubted_ms = NULL, look_ms = NULL \
+                   WHERE cell_write.ended IS NOT NULL";
         let done = sqlx::query(sql).bind(json(writes)).bind(exchange.0).execute(&mut *self.tx).await;
-        done.map(drop).doing("claim cells")
+        Ok(done.doing("claim cells")?.rows_affected() == writes.len() as u64)
     }
 
-    /// Ends the writes of an exchange; those in `applied` are facts from now on, and ours. The exchange ended before.
+    /// Ends the writes of an exchange; those in `applied` are facts from now on, and ours. The exchange ended before. A
+    /// write that ended before is left alone: concluded twice, it would be ours twice.
     pub async fn cell_conclude(
         &mut self,
         exchange: ExchangeId,
@@ -183,14 +268,18 @@ impl Write {
         sent_at: Timestamp,
         applied: &[CellWrite],
     ) -> Result<(), StoreError> {
-        self.cells_written(exchange, sent_at, applied).await?;
-        self.writes_accepted(exchange, sent_at, applied).await?;
+        let open = self.cell_writes_open(exchange).await?;
+        let is_open = |write: &&CellWrite| open.iter().any(|open| open.is_of(write));
+        let applied: Vec<CellWrite> = applied.iter().filter(is_open).cloned().collect();
+        self.cells_written(exchange, sent_at, &applied).await?;
+        self.writes_accepted(exchange, sent_at, &applied).await?;
         let sql = "UPDATE cell_write SET ended = ?2 WHERE exchange_id = ?1 AND ended IS NULL";
         let done = sqlx::query(sql).bind(exchange.0).bind(ended.0).execute(&mut *self.tx).await;
         done.map(drop).doing("end the writes of cells")
     }
 
-    /// Makes what was written the fact of its cells, and adds what it moved to our sum.
+    /// Makes what was written the fact of its cells, and adds what it moved to our sum. The writes are open ones of this
+    /// exchange.
     pub(super) async fn cells_written(
         &mut self,
         exchange: ExchangeId,
@@ -228,13 +317,19 @@ impl Write {
         observed_at: Timestamp,
         max_base_age_ms: i64,
     ) -> Result<(), StoreError> {
+        // First the counts whose spelling is understood only now: what stood at their insertion may still be their base.
         let sql = "UPDATE outbox SET moves = moves + 1, (base_quantity, base_ours, base_ms) = \
+                       (SELECT quantity, ours, known_ms FROM count_base_then c WHERE c.id = outbox.id) \
+                   WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 AND base_ms IS NULL \
+                     AND EXISTS (SELECT 1 FROM count_base_then c WHERE c.id = outbox.id \
+                         AND c.known_ms - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= ?3); \
+                   UPDATE outbox SET moves = moves + 1, (base_quantity, base_ours, base_ms) = \
                        (SELECT quantity, ours, observed_ms FROM count_base c WHERE c.id = outbox.id) \
                    WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 \
                      AND octet_length(body) <= 262144 \
-                     AND ?2 - (julianday(created_at) - 2440587.5) * 86400000 <= ?3 \
+                     AND ?2 - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= ?3 \
                      AND (base_ms IS NULL OR (json_type(body, '$.seen') IS NULL \
-                          AND (julianday(created_at) - 2440587.5) * 86400000 - base_ms > ?3)) \
+                          AND (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 - base_ms > ?3)) \
                      AND EXISTS (SELECT 1 FROM count_base c WHERE c.id = outbox.id AND c.observed_ms = ?2); \
                    COMMIT";
         let query = sqlx::query(sql).bind(read.0).bind(observed_at.0).bind(max_base_age_ms);

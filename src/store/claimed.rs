@@ -61,7 +61,8 @@ impl Write {
         Ok(writes(rows.doing("find the cells that a call wrote")?))
     }
 
-    /// Ends a write in doubt that landed: its quantity is ours, and the cell's fact as of the send.
+    /// Ends a write in doubt that landed: its quantity is ours, and the cell's fact as of the send. Nothing is done where
+    /// it ended before.
     pub async fn cell_landed(
         &mut self,
         exchange: ExchangeId,
@@ -69,17 +70,23 @@ impl Write {
         write: &CellWrite,
         at: Timestamp,
     ) -> Result<(), StoreError> {
+        if !self.cell_is_claimed(exchange, write).await? {
+            return Ok(());
+        }
         let ended = self.cell_event(CELL_LANDED, exchange, write, at).await?;
         self.cell_take(exchange, sent_at, write, ended).await
     }
 
-    /// Ends a write in doubt that did not land: the cell holds what it held.
+    /// Ends a write in doubt that did not land: the cell holds what it held. Nothing is done where it ended before.
     pub async fn cell_not_landed(
         &mut self,
         exchange: ExchangeId,
         write: &CellWrite,
         at: Timestamp,
     ) -> Result<(), StoreError> {
+        if !self.cell_is_claimed(exchange, write).await? {
+            return Ok(());
+        }
         let ended = self.cell_event(CELL_ENDED, exchange, write, at).await?;
         self.cell_end(exchange, write, ended).await
     }
@@ -130,6 +137,12 @@ impl Write {
             }
         }
         Ok(())
+    }
+
+    /// Whether the write of this exchange has not ended yet.
+    async fn cell_is_claimed(&mut self, exchange: ExchangeId, write: &CellWrite) -> Result<bool, StoreError> {
+        let open = self.cell_writes_open(exchange).await?;
+        Ok(open.iter().any(|open| open.is_of(write)))
     }
 
     async fn cell_take(

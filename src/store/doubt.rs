@@ -134,7 +134,8 @@ impl Store {
             .fetch_one(&mut *self.read().await?)
             .await
             .doing("read what was seen of a wish")?;
-        Ok(serde_json::from_str(&text).unwrap_or_default())
+        let seen = serde_json::from_str(&text);
+        seen.map_err(|_| StoreError::Foreign { what: "what was seen of a wish", value: text })
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A statement or a commit failed.
-    #[error("cannot {doing}: {source}{}", advice(source))]
+    #[error("cannot {doing}: {}{}", told(source), advice(source))]
     Sql {
         /// What was being done, as in "cannot …".
         doing: &'static str,
@@ -54,6 +54,15 @@ pub enum StoreError {
         what: &'static str,
         /// The value.
         value: String,
+    },
+    /// A wish is inserted with the key of another one.
+    #[error(
+        "the key `{key}` already names another wish, and a key is for ever: nothing was inserted. See \
+         `tallyd outbox show {key}`, and insert this wish with a key of its own"
+    )]
+    KeyTaken {
+        /// The key.
+        key: String,
     },
     /// The journal before a position is gone.
     #[error(
@@ -127,6 +136,7 @@ impl StoreError {
             | Self::Missing { .. }
             | Self::Lock(_)
             | Self::Foreign { .. }
+            | Self::KeyTaken { .. }
             | Self::Body(_)
             | Self::Copy { .. }
             | Self::Pruned { .. }
@@ -154,6 +164,15 @@ impl StoreError {
 fn primary_code(error: &sqlx::Error) -> Option<u32> {
     let code = error.as_database_error().and_then(|e| e.code());
     code.as_deref().and_then(|c| c.parse::<u32>().ok()).map(|c| c & 0xff)
+}
+
+/// The failure in words. What a trigger of the schema says is a sentence already, without the library's words for it.
+fn told(error: &sqlx::Error) -> String {
+    const TRIGGER: &str = "1811";
+    match error.as_database_error() {
+        Some(refusal) if refusal.code().as_deref() == Some(TRIGGER) => refusal.message().to_owned(),
+        _ => error.to_string(),
+    }
 }
 
 /// SQLite's result codes that a person can do something about.

@@ -197,6 +197,13 @@ impl Write {
         id.map(ExchangeId).doing(BEGINNING)
     }
 
+    /// Whether it was written down what came of an exchange.
+    pub async fn exchange_is_over(&mut self, id: ExchangeId) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE id = ?1 AND ended IS NOT NULL)";
+        let query = sqlx::query_scalar(sql).bind(id.0).fetch_one(&mut *self.tx);
+        query.await.doing("look whether an answer was written down")
+    }
+
     /// Writes down what came of an exchange; the position at which it ended is returned.
     pub async fn exchange_end(&mut self, id: ExchangeId, ended: &Ended<'_>) -> Result<Position, StoreError> {
         let kept = ended.body.map(Kept::unless_large).transpose()?.unwrap_or_default();

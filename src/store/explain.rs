@@ -16,8 +16,8 @@ pub struct KnownSku {
     pub id: i64,
     /// Its spelling.
     pub sku: String,
-    /// The row whose spelling the service uses for this one.
-    pub alias_of: Option<i64>,
+    /// The row of the product that wishes of this spelling mean; its own, where the spelling means itself.
+    pub meant: i64,
     /// The service's id; `None`: the service never returned it.
     pub product_id: Option<i64>,
     /// The product's type, where the service said it.
@@ -131,8 +131,8 @@ pub struct StoryEvent {
 impl Store {
     /// The SKUs of a fold.
     pub async fn explain_skus(&self, fold: &str) -> Result<Vec<KnownSku>, StoreError> {
-        let sql = "SELECT id, sku, alias_of, product_id, type AS kind, missing_since_ms AS missing_ms FROM product \
-                   WHERE sku_fold = ?1 ORDER BY id";
+        let sql = "SELECT p.id, p.sku, m.product AS meant, p.product_id, p.type AS kind, p.missing_since_ms AS missing_ms \
+                   FROM product p JOIN sku_meant m ON m.asked = p.sku WHERE p.sku_fold = ?1 ORDER BY p.id";
         sqlx::query_as(sql).bind(fold).fetch_all(&mut *self.read().await?).await.doing("read a SKU")
     }
 

@@ -159,7 +159,7 @@ impl Journal {
             .await
             .doing("read the journal's events")?;
         for event in decided {
-            let (position, again) = (Position(event.position), event.folded_again());
+            let (position, again) = (Position(event.position), event.folded_again()?);
             entries.push(Entry::Decided(event));
             if let Some(ids) = again {
                 let again = self.exchanges_named(&ids).await?;
@@ -184,10 +184,12 @@ impl Journal {
 
 impl Decided {
     /// The exchanges that this decision folded again, as a JSON list of their ids.
-    fn folded_again(&self) -> Option<String> {
-        let detail = self.detail.as_deref().filter(|_| self.kind == super::FOLD_CHANGED)?;
-        let detail: serde_json::Value = serde_json::from_str(detail).ok()?;
-        Some(detail["exchanges"].to_string())
+    fn folded_again(&self) -> Result<Option<String>, StoreError> {
+        let detail = self.detail.as_deref().filter(|_| self.kind == super::FOLD_CHANGED);
+        let Some(detail) = detail else { return Ok(None) };
+        let read: serde_json::Value = serde_json::from_str(detail)
+            .map_err(|_| StoreError::Foreign { what: "a change of the fold", value: detail.to_owned() })?;
+        Ok(Some(read["exchanges"].to_string()))
     }
 }
 

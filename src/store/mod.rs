@@ -78,7 +78,7 @@ pub use backup::{Copied, scheduled_name};
 pub use balances::BalancesRecorded;
 pub use belonging::Belonging;
 pub use brake::TripRow;
-pub use cells::{CellRow, CellWrite};
+pub use cells::{CellRow, CellSeen, CellWrite};
 pub use claimed::{CELL_ENDED, CELL_LANDED};
 
 pub use delivery::{Kept, NamedWish};
@@ -96,7 +96,7 @@ pub use list::{LIST_COMPLETE, LIST_MISSING, ListOf};
 pub use lock::{Lock, LockError};
 pub use open::{Durability, Store, Write};
 pub use orders::OrderPage;
-pub use outbox::{Claim, OutboxFilter, Verdict, WishRow};
+pub use outbox::{Claim, OpenWish, OutboxFilter, Verdict, WishRow};
 pub use page::{BalanceFact, BalancePage, CellBalance};
 pub use past::PAST_FORGOTTEN;
 pub use product::{ProductCell as ProductCellRow, ProductCells};

@@ -33,7 +33,11 @@ impl Store {
             .fetch_all(&mut *self.read().await?)
             .await
             .doing("read the lines of an order")?;
-        Ok(rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect())
+        let line = |row: String| {
+            serde_json::from_str(&row)
+                .map_err(|_| StoreError::Foreign { what: "an order's line", value: row })
+        };
+        rows.into_iter().map(line).collect()
     }
 }
 

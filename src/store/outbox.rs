@@ -3,11 +3,12 @@
 use super::error::Doing;
 use super::text::{BodyText, Text, body_column};
 use super::{Store, StoreError, Write};
-use crate::model::{ExchangeId, Timestamp, WishId, cut_reason};
+use crate::model::{Cell, ExchangeId, Timestamp, WishId, cut_reason};
 use crate::outbox::{State, Stored};
 use serde::Serialize;
 use sqlx::FromRow;
-use std::collections::BTreeMap;
+use sqlx::sqlite::SqliteConnection;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A wish as it stands in the table.
 #[derive(Clone, Debug, FromRow)]
@@ -31,8 +32,10 @@ pub struct WishRow {
     pub reason: Option<String>,
     /// Why, as a sentence.
     pub detail: Option<String>,
-    /// When it was inserted, RFC 3339.
+    /// When it was inserted, RFC 3339, by the clock of the program that did.
     pub created_at: String,
+    /// When the daemon first saw it, RFC 3339, where that clock was ahead.
+    pub dated_at: Option<String>,
     /// When it was applied, rejected or cancelled.
     pub settled_at: Option<String>,
     /// What the count was made against.
@@ -43,6 +46,8 @@ pub struct WishRow {
     pub base_ms: Option<i64>,
     /// The journal's position when it was inserted.
     pub position: Option<i64>,
+    /// How often it was changed.
+    pub moves: i64,
     /// The exchange that carried it.
     pub exchange_id: Option<i64>,
     /// The quantity that was written for it.
@@ -56,6 +61,18 @@ pub struct WishRow {
     /// A person's word on a count in conflict, as JSON: `[number, quantity, ours]`, the latter two being the fact of
     /// that moment; all null: the count as it is.
     pub word: Option<String>,
+}
+
+/// An open wish for a cell.
+#[derive(Clone, Debug, FromRow)]
+pub struct OpenWish {
+    /// The wish.
+    #[sqlx(flatten)]
+    pub wish: WishRow,
+    /// The SKU of its cell, in the service's spelling where that is known.
+    pub cell_sku: String,
+    /// The warehouse of its cell.
+    pub warehouse: i64,
 }
 
 /// One move of one wish.
@@ -109,14 +126,31 @@ pub struct OutboxFilter {
     pub limit: u32,
 }
 
-pub(super) const COLUMNS: &str = concat!(
-    "SELECT id, key, kind, ",
-    body_column!(),
-    ", priority, state, reason, detail, created_at, settled_at, \
-     base_quantity, base_ours, base_ms, position, exchange_id, written, mine, theirs, released_ms, \
-     (SELECT json_array(c.quantity, c.base_quantity, c.base_ours) FROM count_word c WHERE c.wish_id = outbox.id) AS word \
-     FROM outbox"
-);
+macro_rules! columns {
+    () => {
+        concat!(
+            "SELECT id, key, kind, ",
+            body_column!(),
+            ", priority, state, reason, detail, created_at, dated_at, settled_at, \
+             base_quantity, base_ours, base_ms, position, moves, exchange_id, written, mine, theirs, released_ms, \
+             (SELECT json_array(c.quantity, c.base_quantity, c.base_ours) FROM count_word c \
+              WHERE c.wish_id = outbox.id) AS word"
+        )
+    };
+}
+
+pub(super) const COLUMNS: &str = concat!(columns!(), " FROM outbox");
+
+/// Whether the outbox's door says that the key is known with another body.
+fn is_key_of_another(error: &sqlx::Error) -> bool {
+    let said = error.as_database_error().map(|error| error.message());
+    said.is_some_and(|said| said.contains("this key already names another wish"))
+}
+
+const MOVE: &str = "UPDATE outbox SET moves = moves + 1, state = m.value->>'to', reason = m.value->>'reason', \
+        detail = m.value->>'detail', mine = m.value->>'mine', theirs = m.value->>'theirs', \
+        moved_ms = ?3, settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
+    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2";
 
 impl Store {
     /// The pending wishes, operators' first, then in order.
@@ -144,16 +178,10 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("read the pending parcels")
     }
 
-    /// The pending and held wishes of these cells (SKU as the wish spells it, warehouse), in order.
-    pub async fn outbox_open_of(&self, cells: &[(&str, i64)]) -> Result<Vec<WishRow>, StoreError> {
-        let sql = format!(
-            "{COLUMNS} WHERE state IN ('pending', 'sending', 'held', 'in_doubt') AND sku IS NOT NULL \
-               AND state IN ('pending', 'held') \
-               AND (sku, warehouse_id) IN (SELECT value->>0, CAST(value->>1 AS INTEGER) FROM json_each(?1)) \
-             ORDER BY id"
-        );
-        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(super::cells::json(cells));
-        query.fetch_all(&mut *self.read().await?).await.doing("read the wishes of some cells")
+    /// The pending and held wishes of these cells however they spell them, in order. The cells are named as
+    /// [`Self::cells_meant`] names them.
+    pub async fn outbox_open_of(&self, cells: &[Cell]) -> Result<Vec<OpenWish>, StoreError> {
+        outbox_open_of(&mut *self.read().await?, cells).await
     }
 
     /// The wishes that are about to make a product: pending, in flight or in doubt.
@@ -215,6 +243,25 @@ impl Store {
     }
 }
 
+pub(super) async fn outbox_open_of(
+    from: &mut SqliteConnection,
+    cells: &[Cell],
+) -> Result<Vec<OpenWish>, StoreError> {
+    let sql = concat!(
+        "WITH k AS (SELECT value->>0 AS cell_sku, CAST(value->>1 AS INTEGER) AS warehouse, value->>2 AS cell_fold \
+                    FROM json_each(?1)) ",
+        columns!(),
+        ", k.cell_sku, k.warehouse \
+         FROM k CROSS JOIN outbox ON outbox.warehouse_id = k.warehouse AND outbox.sku IN ( \
+             SELECT m.asked FROM sku_meant m WHERE m.fold = k.cell_fold AND m.sku = k.cell_sku \
+             UNION ALL SELECT k.cell_sku) \
+         WHERE state IN ('pending', 'sending', 'held', 'in_doubt') AND outbox.sku IS NOT NULL \
+           AND state IN ('pending', 'held') ORDER BY id"
+    );
+    let query = sqlx::query_as(sql).bind(super::cells::named(cells));
+    query.fetch_all(from).await.doing("read the wishes of some cells")
+}
+
 impl Write {
     /// Inserts a wish; `false`: the key is known, and nothing changed.
     pub async fn outbox_insert(
@@ -227,7 +274,10 @@ impl Write {
         let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)";
         let done =
             sqlx::query(sql).bind(key).bind(kind).bind(body).bind(priority).execute(&mut *self.tx).await;
-        Ok(done.doing("insert a wish")?.rows_affected() > 0)
+        match done {
+            Err(error) if is_key_of_another(&error) => Err(StoreError::KeyTaken { key: key.to_owned() }),
+            done => Ok(done.doing("insert a wish")?.rows_affected() > 0),
+        }
     }
 
     /// Moves wishes that stand in `from`; the number moved is returned, the others were moved by somebody else.
@@ -237,18 +287,31 @@ impl Write {
         moves: &[Verdict],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
-        let sql = "UPDATE outbox SET moves = moves + 1, state = m.value->>'to', reason = m.value->>'reason', \
-                       detail = m.value->>'detail', mine = m.value->>'mine', theirs = m.value->>'theirs', \
-                       moved_ms = ?3, settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
-                   FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2";
-        let done = sqlx::query(sql)
-            .bind(super::cells::json(moves))
-            .bind(from.as_str())
-            .bind(at.0)
-            .bind(at.rfc3339())
-            .execute(&mut *self.tx)
-            .await;
+        let query = sqlx::query(MOVE).bind(super::cells::json(moves)).bind(from.as_str());
+        let done = query.bind(at.0).bind(at.rfc3339()).execute(&mut *self.tx).await;
         Ok(done.doing("move wishes")?.rows_affected())
+    }
+
+    /// The same; those that were moved are returned.
+    pub async fn outbox_move_each(
+        &mut self,
+        from: State,
+        moves: &[Verdict],
+        at: Timestamp,
+    ) -> Result<BTreeSet<WishId>, StoreError> {
+        let sql = format!("{MOVE} RETURNING id");
+        let query = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(super::cells::json(moves));
+        let query = query.bind(from.as_str()).bind(at.0).bind(at.rfc3339());
+        let moved: Vec<i64> = query.fetch_all(&mut *self.tx).await.doing("move wishes")?;
+        Ok(moved.into_iter().map(WishId).collect())
+    }
+
+    /// Dates wishes that are said to be inserted in the future: `at` stands for their insertion from now on.
+    pub async fn outbox_date(&mut self, wishes: &[WishId], at: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE outbox SET moves = moves + 1, dated_at = ?2 \
+                   WHERE id IN (SELECT value FROM json_each(?1)) AND dated_at IS NULL AND created_at > ?2";
+        let query = sqlx::query(sql).bind(super::cells::json(wishes)).bind(at.rfc3339());
+        query.execute(&mut *self.tx).await.map(drop).doing("date wishes that came from the future")
     }
 
     /// Takes pending wishes into an exchange; the number taken is returned.

@@ -28,7 +28,8 @@ const FORGOTTEN: &str = "FROM balance_past WHERE (product, warehouse_id, positio
 impl Write {
     /// Forgets the earlier facts of cells up to a position, as an event; how many those were.
     pub async fn past_forget(&mut self, to: Position, at: Timestamp) -> Result<u64, StoreError> {
-        let sql = "SELECT DISTINCT p.sku, o.warehouse_id FROM outbox o JOIN product p ON p.sku_fold = lower(trim(o.sku)) \
+        let sql = "SELECT DISTINCT p.sku, o.warehouse_id FROM outbox o JOIN product p ON p.sku_fold IN ( \
+                       lower(trim(o.sku)), (SELECT q.sku_fold FROM product q WHERE q.sku = o.sku)) \
                    WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.kind = 'quantity.set' \
                    ORDER BY p.sku, o.warehouse_id";
         let open = sqlx::query_as(sql).fetch_all(&mut *self.tx).await;

@@ -196,10 +196,10 @@ impl Write {
 
     /// What the service is known to hold in the wish's cell.
     async fn fact_now(&mut self, wish: &WishRow) -> Result<Option<FactNow>, StoreError> {
-        let sql = "SELECT b.quantity, b.ours, coalesce(b.fact_ms, r.observed_ms) FROM outbox o \
-                   JOIN product q ON q.sku = o.sku JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
-                   JOIN balance b ON b.product = p.id AND b.warehouse_id = o.warehouse_id \
-                   LEFT JOIN reading r ON r.id = p.reading_id WHERE o.id = ?1 AND b.vanished_ms IS NULL";
+        let sql = "SELECT b.quantity, b.ours, coalesce(b.fact_ms, r.observed_ms) FROM wish_cell c \
+                   JOIN product p ON p.id = c.product \
+                   JOIN balance b ON b.product = p.id AND b.warehouse_id = c.warehouse_id \
+                   LEFT JOIN reading r ON r.id = p.reading_id WHERE c.wish_id = ?1 AND b.vanished_ms IS NULL";
         let found = sqlx::query_as(sql).bind(wish.id).fetch_optional(&mut *self.tx).await;
         found.doing("read the fact of a wish's cell")
     }

@@ -100,10 +100,10 @@ impl Store {
             .fetch_all(&mut *self.read().await?)
             .await
             .doing("look for the shipments of an order")?;
-        let candidate = |(shipment_id, items): (i64, String)| CandidateRow {
-            shipment_id,
-            items: serde_json::from_str(&items).unwrap_or_default(),
+        let candidate = |(shipment_id, items): (i64, String)| match serde_json::from_str(&items) {
+            Ok(items) => Ok(CandidateRow { shipment_id, items }),
+            Err(_) => Err(StoreError::Foreign { what: "the items of a shipment", value: items }),
         };
-        Ok(rows.into_iter().map(candidate).collect())
+        rows.into_iter().map(candidate).collect()
     }
 }

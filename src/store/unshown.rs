@@ -107,10 +107,7 @@ impl Store {
                                 coalesce((SELECT max(m.position) FROM wish_move m WHERE m.wish_id = o.id), 0) AS held \
                          FROM outbox o WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' \
                            AND o.reason = 'no_fact') h \
-                   LEFT JOIN product q ON q.sku = h.asked \
-                   LEFT JOIN product p ON p.id = coalesce(q.alias_of, CASE WHEN q.product_id IS NULL THEN ( \
-                       SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t WHERE t.sku_fold = q.sku_fold \
-                         AND t.product_id IS NOT NULL AND t.missing_since_ms IS NULL) END, q.id) \
+                   LEFT JOIN product p ON p.id = (SELECT m.product FROM sku_meant m WHERE m.asked = h.asked) \
                    LEFT JOIN reading r ON r.id = p.reading_id WHERE h.asked IS NOT NULL ORDER BY h.id";
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read which wishes lack a fact")
     }

@@ -43,7 +43,8 @@ SELECT p.sku, b.warehouse_id,
        coalesce(w.ended > ?2, 0) AS is_overlapped,
        (SELECT group_concat(o.key, ', ') FROM outbox o
         WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.sku IS NOT NULL
-          AND o.sku = p.sku AND o.warehouse_id = b.warehouse_id) AS wishes
+          AND o.sku IN (SELECT m.asked FROM sku_meant m WHERE m.fold = p.sku_fold AND m.product = p.id)
+          AND o.warehouse_id = b.warehouse_id) AS wishes
 FROM balance b JOIN product p ON p.id = b.product
 LEFT JOIN stock s ON s.sku = p.sku AND s.warehouse_id = b.warehouse_id
 LEFT JOIN cell_write w ON w.product = p.id AND w.warehouse_id = b.warehouse_id

@@ -5,9 +5,9 @@
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tallyd::client::{HttpSettings, HttpTransport, Keys, Transport};
 use tallyd::config::Config;
@@ -38,17 +38,26 @@ pub const A_MOMENT: Duration = Duration::from_secs(6);
 /// Longer than the quiet time of a create.
 pub const LONG: Duration = Duration::from_secs(11 * 60);
 
+/// Done each time somebody reads the clock.
+pub type AtNow = Box<dyn FnMut() + Send>;
+
 /// The host's clock, moved forward by hand.
 #[derive(Default)]
-pub struct Moved(AtomicI64);
+pub struct Moved {
+    ahead_ms: AtomicI64,
+    at_now: Mutex<Option<AtNow>>,
+}
 
 impl Clock for Moved {
     fn now(&self) -> Timestamp {
-        Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst))
+        if let Some(act) = &mut *self.at_now.lock().unwrap() {
+            act();
+        }
+        Timestamp(SystemClock.now().0 + self.ahead_ms.load(Ordering::SeqCst))
     }
 
     fn moment(&self) -> Moment {
-        Moment(SystemClock.moment().0 + self.0.load(Ordering::SeqCst))
+        Moment(SystemClock.moment().0 + self.ahead_ms.load(Ordering::SeqCst))
     }
 }
 
@@ -224,7 +233,17 @@ impl Dock {
     }
 
     pub fn later(&self, by: Duration) {
-        self.clock.0.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+        self.clock.ahead_ms.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// Does this whenever the daemon reads its clock, or no more.
+    pub fn at_now(&self, act: Option<AtNow>) {
+        *self.clock.at_now.lock().unwrap() = act;
+    }
+
+    /// The database's file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Runs a job once; its summary.

@@ -231,7 +231,7 @@ impl<'a> Deliver<'a> {
         Ok(None)
     }
 
-    /// Moves a pending wish that is not sent.
+    /// Moves a pending wish that is not sent, unless somebody moved it meanwhile.
     async fn stop(
         &mut self,
         id: WishId,
@@ -242,7 +242,9 @@ impl<'a> Deliver<'a> {
     ) -> Result<(), JobError> {
         let moves = [Verdict::new(id, to, Some(reason.as_str()), detail)];
         let mut write = self.context.store.begin(Durability::Full).await?;
-        write.outbox_move(State::Pending, &moves, self.context.now()).await?;
+        if write.outbox_move(State::Pending, &moves, self.context.now()).await? != 1 {
+            return Ok(());
+        }
         write.commit().await?;
         tell(self.context, &moves).await;
         tally.count(&moves);
@@ -377,10 +379,14 @@ impl<'a> Deliver<'a> {
 
     async fn try_conclude(&self, answer: &Answer, fold: &impl Fold) -> Result<Vec<Verdict>, StoreError> {
         let mut write = self.context.store.begin(Durability::Full).await?;
+        let is_over = write.exchange_is_over(answer.id).await?;
         let position = self.context.exchange_end(&mut write, answer).await?;
         let moves = fold.fold(&mut write, answer, position).await?;
         write.outbox_move(State::Sending, &moves, self.context.now()).await?;
-        write.commit().await?;
+        if !is_over {
+            // Else the last attempt did commit, whatever it said, and this one only tells the moves.
+            write.commit().await?;
+        }
         Ok(moves)
     }
 }

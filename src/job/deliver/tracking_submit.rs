@@ -125,7 +125,11 @@ async fn agreed(
     tally: &mut Tally,
 ) -> Result<(), JobError> {
     let mut write = deliver.context.store.begin(Durability::Full).await?;
-    write.outbox_claim(exchange, &[Claim { id, written: None }], deliver.context.now()).await?;
+    let claims = [Claim { id, written: None }];
+    if write.outbox_claim(exchange, &claims, deliver.context.now()).await? != 1 {
+        // Somebody moved it meanwhile; the next round sees where to.
+        return Ok(());
+    }
     let detail = "the shipment carried this number already";
     let moves = [Verdict::new(id, State::Applied, None, detail)];
     write.outbox_move(State::Sending, &moves, deliver.context.now()).await?;

@@ -44,6 +44,11 @@ impl Flush {
         }
     }
 
+    /// The cells that head for something.
+    pub(super) fn cells(&self) -> Vec<Cell> {
+        self.entries.keys().cloned().collect()
+    }
+
     /// The brakes were asked. What they hold goes nowhere: left in, it would trip them again with the next batch.
     fn stopped(&mut self, trips: &[Trip]) {
         let held: BTreeSet<&WishId> = trips.iter().flat_map(Trip::wishes).collect();
@@ -60,16 +65,18 @@ impl Flush {
 }
 
 /// Judges the backlog, if anything in it moved; how many wishes were held is returned. After a trip its cells are looked
-/// at anew.
-pub(super) async fn judge_backlog(context: &Context, flush: &mut Flush) -> Result<u64, JobError> {
+/// at anew. None where a wish was moved while it was judged: then the whole backlog is to be looked at again.
+pub(super) async fn judge_backlog(context: &Context, flush: &mut Flush) -> Result<Option<u64>, JobError> {
     if !flush.has_moved {
-        return Ok(0);
+        return Ok(Some(0));
     }
     let (now, settings) = (context.now(), context.settings());
     let entries: Vec<Entry> = flush.entries.values().cloned().collect();
     let trips = trips_of(&context.store, settings.quantities.brakes, now, &entries).await?;
     let held = hold(context, now, &trips).await?;
-    flush.stopped(&trips);
+    if held.is_some() {
+        flush.stopped(&trips);
+    }
     Ok(held)
 }
 

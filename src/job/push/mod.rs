@@ -84,15 +84,19 @@ struct Push<'a> {
 }
 
 impl Push<'_> {
-    /// Moves what makes no sense to where it is read.
+    /// Moves what makes no sense to where it is read. Each is judged by itself: one that somebody moved meanwhile stays
+    /// where that put it.
     async fn reject(&mut self, moves: &[Verdict]) -> Result<(), JobError> {
         if moves.is_empty() {
             return Ok(());
         }
         let mut write = self.context.store.begin(Durability::Full).await?;
-        self.tally.rejected += write.outbox_move(State::Pending, moves, self.context.now()).await?;
+        let moved = write.outbox_move_each(State::Pending, moves, self.context.now()).await?;
         write.commit().await?;
-        tell(self.context, moves).await;
+        let moved: Vec<Verdict> =
+            moves.iter().filter(|verdict| moved.contains(&verdict.id)).cloned().collect();
+        self.tally.rejected += moved.len() as u64;
+        tell(self.context, &moved).await;
         Ok(())
     }
 
@@ -100,7 +104,8 @@ impl Push<'_> {
         self.reads.get(&work.cell).copied().unwrap_or(0)
     }
 
-    async fn hold_unread(&mut self, works: &[&Work]) -> Result<(), JobError> {
+    /// Holds the wishes of cells that no answer decided; false where one of them changed meanwhile.
+    async fn hold_unread(&mut self, works: &[&Work]) -> Result<bool, JobError> {
         let held = |work: &&Work| {
             let detail = match work.lack {
                 Some(lack) => lack.sentence(&work.cell.sku, Some(work.cell.warehouse_id)),
@@ -111,39 +116,50 @@ impl Push<'_> {
             let held = |id: &WishId| Verdict::new(*id, State::Held, Some(Reason::NoFact.as_str()), &*detail);
             work.pending.iter().map(held).collect::<Vec<_>>()
         };
-        let moves: Vec<Verdict> = works.iter().flat_map(held).collect();
-        let mut write = self.context.store.begin(Durability::Full).await?;
-        self.tally.held += write.outbox_move(State::Pending, &moves, self.context.now()).await?;
-        write.commit().await?;
-        tell(self.context, &moves).await;
-        Ok(())
+        let waiting = works.iter().flat_map(held).collect();
+        self.carry_out(works, Settled { waiting, ..Settled::default() }).await
     }
 
-    /// Carries out what needs no call; whether anything moved is returned.
+    /// Carries out what needs no call; false where a cell or a wish changed since the look: then nothing was done, and
+    /// the cells are to be planned again.
     async fn settle(&mut self, works: &[&Work]) -> Result<bool, JobError> {
-        let mut moves = Settled::default();
+        let (mut moves, mut settled) = (Settled::default(), Vec::new());
         for work in works {
-            moves.add(work);
+            if moves.add(work) {
+                settled.push(*work);
+            }
         }
-        if moves.is_empty() {
-            return Ok(false);
-        }
+        if settled.is_empty() { Ok(true) } else { self.carry_out(&settled, moves).await }
+    }
+
+    /// Commits the moves of these cells, all of them or none. What becomes of a wish depends on the cell's other wishes and
+    /// on its fact: a plan is carried out only while all of them are what it was made from.
+    async fn carry_out(&mut self, works: &[&Work], moves: Settled) -> Result<bool, JobError> {
         let now = self.context.now();
         let mut write = self.context.store.begin(Durability::Full).await?;
+        let seen: Vec<_> = works.iter().map(|work| &work.seen).collect();
+        if !write.cells_stand(&seen).await? {
+            return Ok(false);
+        }
+        let (mut moved, mut applied) = (0, 0);
         for (exchange, agreed) in &moves.agreed {
             let claims: Vec<Claim> = agreed.iter().map(|(claim, _)| *claim).collect();
-            let applied: Vec<Verdict> = agreed.iter().map(|(_, verdict)| verdict.clone()).collect();
+            let verdicts: Vec<Verdict> = agreed.iter().map(|(_, verdict)| verdict.clone()).collect();
             write.outbox_claim(*exchange, &claims, now).await?;
-            self.tally.applied += write.outbox_move(State::Sending, &applied, now).await?;
+            applied += write.outbox_move(State::Sending, &verdicts, now).await?;
         }
         let agreed = works.iter().filter(|work| matches!(work.plan.step, Step::Agreed(_)));
         let agreed = agreed.filter_map(|work| Some((work.product?, work.cell.warehouse_id.0)));
         write.mismatch_end(&agreed.collect::<Vec<_>>()).await?;
+        moved += write.outbox_move(State::Pending, &moves.waiting, now).await?;
+        moved += write.outbox_move(State::Held, &moves.superseded, now).await?;
+        if applied + moved != moves.len() {
+            return Ok(false);
+        }
+        write.commit().await?;
+        self.tally.applied += applied;
         self.tally.held += count(&moves.waiting, State::Held);
         self.tally.rejected += count(&moves.waiting, State::Rejected);
-        write.outbox_move(State::Pending, &moves.waiting, now).await?;
-        write.outbox_move(State::Held, &moves.superseded, now).await?;
-        write.commit().await?;
         tell(self.context, &moves.waiting).await;
         tell(self.context, &moves.superseded).await;
         Ok(true)
@@ -210,11 +226,15 @@ struct Settled {
 }
 
 impl Settled {
-    fn is_empty(&self) -> bool {
-        self.agreed.is_empty() && self.waiting.is_empty() && self.superseded.is_empty()
+    fn len(&self) -> u64 {
+        let agreed: usize = self.agreed.values().map(Vec::len).sum();
+        (agreed + self.waiting.len() + self.superseded.len()) as u64
     }
 
-    fn add(&mut self, work: &Work) {
+    /// Adds what a cell's plan settles without a call; whether that is anything. A count that is yet to be written
+    /// supersedes nothing: it may be withdrawn or refused, and the movements before it would be lost with it.
+    fn add(&mut self, work: &Work) -> bool {
+        let before = self.len();
         for decision in &work.plan.decisions {
             let (id, verdict) = (decision.id, work.verdict(decision));
             match (&decision.outcome, &work.plan.step) {
@@ -222,12 +242,14 @@ impl Settled {
                     let claim = Claim { id, written: Some(quantity.0) };
                     self.agreed.entry(work.fact_exchange).or_default().push((claim, verdict));
                 }
-                (Outcome::Settles { .. }, Step::Nothing | Step::Read | Step::Write { .. }) => {}
+                (Outcome::Settles { .. }, Step::Nothing | Step::Read | Step::Write { .. })
+                | (Outcome::Cancelled { .. }, Step::Write { .. }) => {}
                 (Outcome::Held { .. } | Outcome::Rejected { .. } | Outcome::Cancelled { .. }, _) => {
                     let from_held = !work.pending.contains(&id);
                     if from_held { &mut self.superseded } else { &mut self.waiting }.push(verdict);
                 }
             }
         }
+        self.len() > before
     }
 }

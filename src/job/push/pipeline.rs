@@ -14,12 +14,13 @@
 
 use super::backlog::Backlog;
 use super::send::{self, Sent};
-use super::work::{Arrived, Look, OWN_READ_SERVES, OwnReads, Work, arrived, gather};
+use super::work::{Arrived, Look, OWN_READ_SERVES, OwnReads, Work, arrived, gather, once};
 use super::{ENTRIES_MAX, Push, READS_MAX, brake, calls, lacked, page_to_read, read, skus_to_read};
 use crate::job::{JobError, probe};
 use crate::limiter::Pace;
 use crate::model::{Cell, Lane, Sku, WishId};
 use crate::reconcile::Step;
+use crate::store::Durability;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -133,9 +134,16 @@ impl Push<'_> {
     /// Takes in what came since the last look; all of it at the first. The brakes need to know where all of it is
     /// heading for before any of it goes.
     async fn take_in(&mut self) -> Result<(), JobError> {
-        let Arrived { cells, rejected, newest } = arrived(&self.context.store, self.pipe.newest).await?;
+        let now = self.context.now();
+        let Arrived { cells, rejected, ahead, newest } =
+            arrived(&self.context.store, self.pipe.newest, now).await?;
         self.pipe.newest = newest;
         self.reject(&rejected).await?;
+        if !ahead.is_empty() {
+            let mut write = self.context.store.begin(Durability::Full).await?;
+            write.outbox_date(&ahead, now).await?;
+            write.commit().await?;
+        }
         if cells.is_empty() {
             return Ok(());
         }
@@ -159,6 +167,18 @@ impl Push<'_> {
         Ok(works)
     }
 
+    /// The cells that these mean by now, each once, but for those under way: what is taken comes back when it lands. A
+    /// read may have shown that two spellings are one cell.
+    async fn meant(&mut self, cells: Vec<Cell>) -> Result<Vec<Cell>, JobError> {
+        let meant = self.context.store.cells_meant(&cells).await?;
+        for (named, cell) in cells.iter().zip(&meant) {
+            if let (Some(read), false) = (self.pipe.own_reads.get(named).copied(), named == cell) {
+                self.pipe.own_reads.entry(cell.clone()).or_insert(read);
+            }
+        }
+        Ok(once(meant).into_iter().filter(|cell| !self.pipe.taken.contains(cell)).collect())
+    }
+
     /// Whether the queue is about to run dry. One page is read at a time: the next is known better when it is there.
     fn wants_more(&self) -> bool {
         self.pipe.reading == 0 && self.pipe.queued.len() <= self.ahead()
@@ -178,18 +198,24 @@ impl Push<'_> {
     /// Takes the next batch of the backlog: settles what needs no call, reads what is stale, packs the rest.
     async fn plan(&mut self) -> Result<(), JobError> {
         let mut cells = std::mem::take(&mut self.pipe.waiting);
-        let page = self.pipe.backlog.page(self.context.settings().skus_per_call);
-        // What is taken comes back when it lands.
-        cells.extend(page.into_iter().filter(|cell| !self.pipe.taken.contains(cell)));
+        cells.extend(self.pipe.backlog.page(self.context.settings().skus_per_call));
+        let cells = self.meant(cells).await?;
         let works = self.look(&cells).await?;
         let held = brake::judge_backlog(self.context, &mut self.pipe.flush).await?;
-        if held > 0 {
-            self.tally.held += held;
+        if held.is_none() {
+            let heading = self.pipe.flush.cells();
+            self.look(&heading).await?;
+        }
+        if held != Some(0) {
+            self.tally.held += held.unwrap_or(0);
             self.pipe.backlog.put_back(works.iter().map(named).collect());
             return Ok(());
         }
         let batch: Vec<&Work> = works.iter().filter(|work| is_open(work)).collect();
-        self.settle(&batch).await?;
+        if !self.settle(&batch).await? {
+            self.pipe.backlog.put_back(works.iter().map(named).collect());
+            return Ok(());
+        }
         for work in &works {
             if work.plan.step != Step::Read {
                 self.reads.remove(&work.cell);
@@ -212,8 +238,8 @@ impl Push<'_> {
         // What others wait for already is looked at for them: a stream of wishes for a SKU that is not shown costs no call.
         let (tired, stale): (Vec<&Work>, Vec<&Work>) =
             stale.into_iter().partition(|work| work.is_awaited || self.reads(work) >= READS_MAX);
-        if !tired.is_empty() {
-            self.hold_unread(&tired).await?;
+        if !tired.is_empty() && !self.hold_unread(&tired).await? {
+            self.pipe.backlog.put_back(tired.into_iter().map(named).collect());
         }
         let urgent = stale.iter().any(|work| work.urgent);
         // A small page is answered and recorded sooner, and a person waits for it.

@@ -192,6 +192,10 @@ async fn refused_whole(
         lines.iter().flat_map(|line| line.all(State::Rejected, Reason::ServiceRefused, &detail)).collect();
     let mut write = context.store.begin(Durability::Full).await?;
     let rejected = write.outbox_move(State::Pending, &moves, context.now()).await?;
+    if rejected != moves.len() as u64 {
+        // A wish of the entry was withdrawn meanwhile: the rest of it is another entry, which nobody refused yet.
+        return Ok(Sent::Nothing);
+    }
     write.commit().await?;
     tell::tell(context, &moves).await;
     Ok(Sent::Concluded { cells, applied: 0, rejected, held: 0, in_doubt: 0 })

@@ -12,7 +12,8 @@ use crate::reconcile::{
     Base, CellFact, CellInput, CellPlan, CellWish, Change, Count, CountMark, Decision, Lack, Outcome, Pair,
     Standing, Word, decide,
 };
-use crate::store::{CellRow, Store, StoreError, Verdict, WishRow};
+use crate::store::{CellRow, CellSeen, OpenWish, Store, StoreError, Verdict, WishRow};
+use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -38,11 +39,11 @@ pub(in crate::job) struct Look<'a> {
 /// One cell, its wishes, and what is decided.
 #[derive(Clone, Debug)]
 pub(in crate::job) struct Work {
-    /// The cell as the wishes spell it.
+    /// The cell, by the service's spelling where that is known.
     pub(in crate::job) cell: Cell,
     /// The service's spelling, which is what is sent.
     pub(super) sku: Sku,
-    /// The spelling to read it by: the wishes' own until the service was asked for that once.
+    /// The spelling to read it by.
     pub(super) ask: Sku,
     /// The product's row, once the service was asked.
     pub(super) product: Option<i64>,
@@ -68,6 +69,8 @@ pub(in crate::job) struct Work {
     pub(super) fact_exchange: ExchangeId,
     /// When the fact's request was sent; none where that was another boot.
     pub(super) fact_at: Option<Moment>,
+    /// All the plan was made from. A plan that needs no call is carried out only while it still stands.
+    pub(super) seen: CellSeen,
 }
 
 /// What stands in the outbox now.
@@ -118,17 +121,19 @@ impl Work {
     }
 }
 
-/// Gathers the pending wishes for stock, of all cells or of `only` these, and decides each cell.
+/// Gathers the pending wishes for stock, of all cells or of `only` these, and decides each cell. Spellings that mean one
+/// cell are one cell here, by the service's spelling.
 pub(in crate::job) async fn gather(
     store: &Store,
     look: Look<'_>,
     only: Option<&[Cell]>,
 ) -> Result<Gathered, StoreError> {
     let mut gathered = Gathered::default();
-    let order = match only {
+    let named = match only {
         Some(cells) => cells.to_vec(),
         None => gathered.validate(store.outbox_pending().await?),
     };
+    let order = once(store.cells_meant(&named).await?);
     let awaited = awaited(store).await?;
     let mut wishes = open_wishes(store, &order).await?;
     let rows = store.cell_rows(&order).await?;
@@ -137,11 +142,17 @@ pub(in crate::job) async fn gather(
         if row.product_id.is_none() && awaited.contains(&cell.sku.fold()) {
             continue;
         }
-        let open = wishes.remove(&cell).unwrap_or_default();
+        let open = wishes.remove(&(cell.sku.as_str().to_owned(), cell.warehouse_id.0)).unwrap_or_default();
         let is_listed = listed.is_empty() || listed.contains(&cell.warehouse_id);
-        gathered.works.extend(look.work(cell, &row, &open, is_listed));
+        gathered.works.extend(look.work(cell, row, &open, is_listed)?);
     }
     Ok(gathered)
+}
+
+/// Each cell once, where it stands first.
+pub(super) fn once(cells: Vec<Cell>) -> Vec<Cell> {
+    let mut seen = BTreeSet::new();
+    cells.into_iter().filter(|cell| seen.insert(cell.clone())).collect()
 }
 
 /// What came into the outbox after a wish, read but not looked at.
@@ -151,20 +162,28 @@ pub(super) struct Arrived {
     pub(super) cells: Vec<(Cell, bool)>,
     /// Wishes that make no sense.
     pub(super) rejected: Vec<Verdict>,
+    /// Wishes that are said to be inserted in the future.
+    pub(super) ahead: Vec<WishId>,
     /// The newest of all.
     pub(super) newest: WishId,
 }
 
 /// The pending wishes for stock that came after `after`.
-pub(super) async fn arrived(store: &Store, after: WishId) -> Result<Arrived, StoreError> {
+pub(super) async fn arrived(store: &Store, after: WishId, now: Timestamp) -> Result<Arrived, StoreError> {
     let mut gathered = Gathered { newest: after, ..Gathered::default() };
-    let (urgent, bulk): (Vec<_>, Vec<_>) =
-        store.outbox_pending_after(after).await?.into_iter().partition(|wish| wish.priority > 0);
-    let urgent = gathered.validate(urgent).into_iter().map(|cell| (cell, true));
-    let urgent: Vec<(Cell, bool)> = urgent.collect();
-    let bulk = gathered.validate(bulk).into_iter().map(|cell| (cell, false));
-    let cells = urgent.into_iter().chain(bulk).collect();
-    Ok(Arrived { cells, rejected: gathered.rejected, newest: gathered.newest })
+    let wishes = store.outbox_pending_after(after).await?;
+    let mut ahead = Vec::new();
+    for wish in wishes.iter().filter(|wish| wish.dated_at.is_none()) {
+        if moment_of(&wish.created_at)? > now {
+            ahead.push(WishId(wish.id));
+        }
+    }
+    let (urgent, bulk): (Vec<_>, Vec<_>) = wishes.into_iter().partition(|wish| wish.priority > 0);
+    let (urgent, bulk) = (gathered.validate(urgent), gathered.validate(bulk));
+    let urgent = once(store.cells_meant(&urgent).await?).into_iter().map(|cell| (cell, true));
+    let bulk = once(store.cells_meant(&bulk).await?).into_iter().map(|cell| (cell, false));
+    let cells = urgent.chain(bulk).collect();
+    Ok(Arrived { cells, rejected: gathered.rejected, ahead, newest: gathered.newest })
 }
 
 impl Gathered {
@@ -197,13 +216,16 @@ async fn awaited(store: &Store) -> Result<BTreeSet<String>, StoreError> {
     Ok(creates.iter().filter_map(body).filter_map(|body| body.sku().map(Sku::fold)).collect())
 }
 
-async fn open_wishes(store: &Store, cells: &[Cell]) -> Result<BTreeMap<Cell, Vec<WishRow>>, StoreError> {
-    let names: Vec<(&str, i64)> = cells.iter().map(|c| (c.sku.as_str(), c.warehouse_id.0)).collect();
-    let mut open: BTreeMap<Cell, Vec<WishRow>> = BTreeMap::new();
-    for wish in store.outbox_open_of(&names).await? {
-        let body = outbox::read(&wish.kind, &wish.body).ok();
-        if let Some(cell) = body.as_ref().and_then(Body::cell) {
-            open.entry(cell.clone()).or_default().push(wish);
+/// The open wishes by cell: SKU and warehouse.
+async fn open_wishes(
+    store: &Store,
+    cells: &[Cell],
+) -> Result<BTreeMap<(String, i64), Vec<WishRow>>, StoreError> {
+    let mut open: BTreeMap<(String, i64), Vec<WishRow>> = BTreeMap::new();
+    for OpenWish { wish, cell_sku, warehouse } in store.outbox_open_of(cells).await? {
+        // A body that makes no sense is rejected by itself.
+        if outbox::read(&wish.kind, &wish.body).is_ok() {
+            open.entry((cell_sku, warehouse)).or_default().push(wish);
         }
     }
     Ok(open)
@@ -216,21 +238,22 @@ impl<'a> Look<'a> {
     }
 
     /// The cell with its decision; none while a write of it is under way or in doubt, or its last read is.
-    fn work(&self, cell: Cell, row: &CellRow, open: &[WishRow], is_listed: bool) -> Option<Work> {
+    fn work(
+        &self,
+        cell: Cell,
+        row: CellRow,
+        open: &[WishRow],
+        is_listed: bool,
+    ) -> Result<Option<Work>, StoreError> {
         if row.is_busy {
-            return None;
+            return Ok(None);
         }
-        let wishes: Vec<CellWish> = open.iter().filter_map(|wish| self.wish(wish, row)).collect();
-        let time = |text: &Option<String>| text.as_deref().and_then(Timestamp::parse);
-        let last_set = row.last_set_id.map(|id| CountMark {
-            id: WishId(id),
-            created_at: time(&row.last_set_at).unwrap_or(self.now),
-            counted_at: time(&row.last_set_counted_at),
-        });
+        let wishes = open.iter().map(|wish| self.wish(wish, &row));
+        let wishes: Vec<CellWish> = wishes.filter_map(Result::transpose).collect::<Result<_, _>>()?;
         let mut input = CellInput {
             cell: &cell,
-            fact: self.fact(&cell, row, is_listed),
-            last_set,
+            fact: self.fact(&cell, &row, is_listed)?,
+            last_set: last_set(&row)?,
             wishes: &wishes,
             policy: self.settings.policy_of(cell.warehouse_id),
         };
@@ -241,11 +264,10 @@ impl<'a> Look<'a> {
             foreseen = decide(&input);
         }
         let pending = open.iter().filter(|wish| wish.state == State::Pending.as_str());
-        let known = row.sku.as_deref().and_then(|sku| Sku::new(sku).ok());
-        let sku = known.unwrap_or_else(|| cell.sku.clone());
-        let lack = lack(row);
-        Some(Work {
-            ask: if row.was_asked { sku.clone() } else { cell.sku.clone() },
+        let sku = row.sku.as_deref().map(known_sku).transpose()?.unwrap_or_else(|| cell.sku.clone());
+        let lack = lack(&row);
+        Ok(Some(Work {
+            ask: cell.sku.clone(),
             sku,
             product: row.product,
             plan,
@@ -259,32 +281,37 @@ impl<'a> Look<'a> {
             is_stale: false,
             fact_exchange: ExchangeId(row.fact_exchange_id.unwrap_or(0)),
             fact_at: row.fact_moment.map(Moment),
+            seen: CellSeen {
+                cell: cell.clone(),
+                open: open.iter().map(|wish| (wish.id, wish.moves)).collect(),
+                row,
+            },
             cell,
-        })
+        }))
     }
 
     /// What is known of the cell, as far as a write may depend on it.
-    fn fact(&self, cell: &Cell, row: &CellRow, is_listed: bool) -> CellFact {
+    fn fact(&self, cell: &Cell, row: &CellRow, is_listed: bool) -> Result<CellFact, StoreError> {
         let own = self.own_reads.get(cell).copied();
         if !row.was_asked {
-            return CellFact::Unread;
+            return Ok(CellFact::Unread);
         }
         if row.product_id.is_none() && row.twins > 1 {
-            return CellFact::AmbiguousSku(twins(row));
+            return Ok(CellFact::AmbiguousSku(twins(row)?));
         }
         if row.is_missing {
             // It may be back: nothing is refused on an old look either.
             let is_absent = lack(row) == Some(Lack::Absent);
             let is_gone = is_absent && self.is_fresh(row.asked_moment, row.asked_position, own);
-            return if is_gone { CellFact::UnknownSku } else { CellFact::Unread };
+            return Ok(if is_gone { CellFact::UnknownSku } else { CellFact::Unread });
         }
         if row.product_id.is_none() {
-            return CellFact::Unread;
+            return Ok(CellFact::Unread);
         }
         if row.kind.as_deref() == Some("Kit") {
-            return CellFact::Kit;
+            return Ok(CellFact::Kit);
         }
-        match (row.quantity.filter(|_| !row.vanished), row.ours) {
+        Ok(match (row.quantity.filter(|_| !row.vanished), row.ours) {
             (Some(quantity), Some(ours)) if self.is_fresh(row.fact_moment, row.fact_exchange_id, own) => {
                 let pair = Pair { quantity: Quantity(quantity), ours };
                 if row.is_disputed { CellFact::Disputed(pair) } else { CellFact::Known(pair) }
@@ -297,7 +324,7 @@ impl<'a> Look<'a> {
                 }
             }
             _ => CellFact::Unread,
-        }
+        })
     }
 
     /// Young enough to write on, or read for this very write. By the time since boot: a calendar that is set back comes
@@ -309,20 +336,22 @@ impl<'a> Look<'a> {
         age <= self.settings.max_fact_age || (is_own && age <= OWN_READ_SERVES)
     }
 
-    fn wish(&self, wish: &WishRow, row: &CellRow) -> Option<CellWish> {
-        let created_at = created_at(wish, self.now);
-        let change = match outbox::read(&wish.kind, &wish.body).ok()? {
+    /// A wish for the cell; none for one whose body makes no sense, which is rejected by itself.
+    fn wish(&self, wish: &WishRow, row: &CellRow) -> Result<Option<CellWish>, StoreError> {
+        let created_at = created_at(wish, self.now)?;
+        let Ok(body) = outbox::read(&wish.kind, &wish.body) else { return Ok(None) };
+        let change = match body {
             Body::QuantitySet(set) => {
                 let mark = CountMark { id: WishId(wish.id), created_at, counted_at: set.counted_at };
                 let base = match set.counted_at {
                     Some(_) if set.seen.is_none() => {
-                        at_count(mark.moment(), &pairs(row), self.settings.max_base_age)
+                        at_count(mark.moment(), &pairs(row)?, self.settings.max_base_age)
                     }
-                    _ => self.base(wish, set.seen.is_some(), row),
+                    _ => self.base(wish, created_at, set.seen.is_some(), row),
                 };
                 let (quantity, counted_at) = (set.quantity, set.counted_at);
-                let applied_after = applied_after(&mark, row);
-                Change::Set(Count { quantity, counted_at, base, applied_after, word: word(wish) })
+                let applied_after = applied_after(&mark, row)?;
+                Change::Set(Count { quantity, counted_at, base, applied_after, word: word(wish)? })
             }
             Body::QuantityAdjust(adjust) => Change::Adjust(adjust.delta),
             Body::ShipmentCreate(_)
@@ -330,17 +359,17 @@ impl<'a> Look<'a> {
             | Body::ProductCreate(_)
             | Body::ProductUpdate(_)
             | Body::WarehouseCreate(_)
-            | Body::ListingTemplateCreate(_) => return None,
+            | Body::ListingTemplateCreate(_) => return Ok(None),
         };
         let standing = if wish.state == State::Pending.as_str() { Standing::Pending } else { Standing::Held };
-        Some(CellWish { id: WishId(wish.id), created_at, standing, change })
+        Ok(Some(CellWish { id: WishId(wish.id), created_at, standing, change }))
     }
 
     /// What a count is measured against. The database stored the pair at the insertion, or with the first read after
     /// it; a pair that was too old at the insertion is none (rules.md 3).
-    fn base(&self, wish: &WishRow, was_seen: bool, row: &CellRow) -> Base {
+    fn base(&self, wish: &WishRow, created_at: Timestamp, was_seen: bool, row: &CellRow) -> Base {
         if let (Some(quantity), Some(ours)) = (wish.base_quantity, wish.base_ours) {
-            let age = wish.base_ms.map(|ms| created_at(wish, self.now).since(Timestamp(ms)));
+            let age = wish.base_ms.map(|ms| created_at.since(Timestamp(ms)));
             if was_seen || age.is_some_and(|age| age <= self.settings.max_base_age) {
                 return Base::Known(Pair { quantity: Quantity(quantity), ours });
             }
@@ -359,44 +388,69 @@ fn waits_to_be_shown(wish: &WishRow) -> bool {
     wish.state == State::Held.as_str() && wish.reason.as_deref() == Some(Reason::NoFact.as_str())
 }
 
+/// What the database holds, read; an error where it makes no sense. It never becomes nothing: a list of movements that
+/// cannot be read is no list without movements.
+fn read<T: DeserializeOwned>(what: &'static str, json: &str) -> Result<T, StoreError> {
+    serde_json::from_str(json).map_err(|_| StoreError::Foreign { what, value: json.to_owned() })
+}
+
+fn moment_of(text: &str) -> Result<Timestamp, StoreError> {
+    Timestamp::parse(text).ok_or_else(|| StoreError::Foreign { what: "a date", value: text.to_owned() })
+}
+
+fn known_sku(text: &str) -> Result<Sku, StoreError> {
+    Sku::new(text).map_err(|_| StoreError::Foreign { what: "a SKU", value: text.to_owned() })
+}
+
+/// The count last applied to the cell.
+fn last_set(row: &CellRow) -> Result<Option<CountMark>, StoreError> {
+    let (Some(id), Some(inserted)) = (row.last_set_id, &row.last_set_at) else { return Ok(None) };
+    let counted_at = row.last_set_counted_at.as_deref().map(moment_of).transpose()?;
+    Ok(Some(CountMark { id: WishId(id), created_at: moment_of(inserted)?, counted_at }))
+}
+
 /// A person's word on the count, which stands above the policy.
-fn word(wish: &WishRow) -> Option<Word> {
-    let (number, quantity, ours): (Option<i64>, Option<i64>, Option<i64>) =
-        serde_json::from_str(wish.word.as_deref()?).ok()?;
-    Some(match (number, quantity.zip(ours)) {
+fn word(wish: &WishRow) -> Result<Option<Word>, StoreError> {
+    let Some(word) = wish.word.as_deref() else { return Ok(None) };
+    let (number, quantity, ours): (Option<i64>, Option<i64>, Option<i64>) = read("a word on a count", word)?;
+    Ok(Some(match (number, quantity.zip(ours)) {
         (Some(number), Some((quantity, ours))) => {
             Word::Exactly { quantity: Quantity(number), base: Pair { quantity: Quantity(quantity), ours } }
         }
         (None, _) | (_, None) => Word::Mine,
-    })
+    }))
 }
 
 /// The sum of the applied adjusts whose goods moved after a count.
-fn applied_after(count: &CountMark, row: &CellRow) -> i64 {
-    let applied: Vec<(i64, i64, String)> = serde_json::from_str(&row.applied_adjusts).unwrap_or_default();
-    let is_after = |(id, _, inserted): &&(i64, i64, String)| {
-        Timestamp::parse(inserted).is_some_and(|at| count.precedes_adjust(WishId(*id), at))
-    };
-    applied.iter().filter(is_after).map(|(_, delta, _)| delta).sum()
+fn applied_after(count: &CountMark, row: &CellRow) -> Result<i64, StoreError> {
+    let applied: Vec<(i64, i64, String)> = read("a list of movements", &row.applied_adjusts)?;
+    let mut sum = 0_i64;
+    for (id, delta, inserted) in applied {
+        if count.precedes_adjust(WishId(id), moment_of(&inserted)?) {
+            sum = sum.saturating_add(delta);
+        }
+    }
+    Ok(sum)
 }
 
 /// The facts the cell had and has, oldest first: each pair as it was first seen, and as it was last.
-fn pairs(row: &CellRow) -> Vec<PastFact> {
-    let held: Vec<(i64, i64, Option<i64>, Option<i64>)> =
-        serde_json::from_str(&row.pairs).unwrap_or_default();
+fn pairs(row: &CellRow) -> Result<Vec<PastFact>, StoreError> {
+    let held: Vec<(i64, i64, Option<i64>, Option<i64>)> = read("a list of earlier facts", &row.pairs)?;
     let facts = held.into_iter().flat_map(|(quantity, ours, first, last)| {
         let pair = Pair { quantity: Quantity(quantity), ours };
         let seen = [first, last.max(first)].into_iter().flatten();
         seen.map(move |at| PastFact { pair, observed_at: Timestamp(at) })
     });
-    facts.collect()
+    Ok(facts.collect())
 }
 
-fn created_at(wish: &WishRow, now: Timestamp) -> Timestamp {
-    Timestamp::parse(&wish.created_at).unwrap_or(now)
+/// When a wish was inserted. No insertion lies in the future: where the clock of the program was ahead, it is the moment
+/// at which the daemon first saw the wish.
+fn created_at(wish: &WishRow, now: Timestamp) -> Result<Timestamp, StoreError> {
+    Ok(moment_of(wish.dated_at.as_deref().unwrap_or(&wish.created_at))?.min(now))
 }
 
-fn twins(row: &CellRow) -> Vec<Sku> {
-    let names: Vec<String> = serde_json::from_str(&row.twin_skus).unwrap_or_default();
-    names.into_iter().filter_map(|name| Sku::new(name).ok()).collect()
+fn twins(row: &CellRow) -> Result<Vec<Sku>, StoreError> {
+    let names: Vec<String> = read("a list of SKUs", &row.twin_skus)?;
+    names.iter().map(|name| known_sku(name)).collect()
 }

@@ -8,17 +8,16 @@ use crate::client::wire::{self, Asked, Outcome, Product, QuantityUpdate, UpdateS
 use crate::model::{ExchangeId, Position, Sku, Timestamp};
 use crate::store::{CellWrite, StoreError, Write};
 
-/// Claims the cells that a request writes, if it writes any, and returns them in the request's order.
+/// Claims the cells that a request writes, if it writes any, and returns them in the request's order. None where another
+/// call writes one of them and has not ended.
 pub(in crate::job) async fn claimed(
     write: &mut Write,
     exchange: ExchangeId,
     asked: &Asked,
-) -> Result<Vec<CellWrite>, StoreError> {
+) -> Result<Option<Vec<CellWrite>>, StoreError> {
     let cells = cells_of(write, asked).await?;
-    if !cells.is_empty() {
-        write.cell_claim(exchange, &cells).await?;
-    }
-    Ok(cells)
+    let is_claimed = cells.is_empty() || write.cell_claim(exchange, &cells).await?;
+    Ok(is_claimed.then_some(cells))
 }
 
 async fn cells_of(write: &mut Write, asked: &Asked) -> Result<Vec<CellWrite>, StoreError> {

@@ -4,7 +4,7 @@
 
 use crate::job::deliver::Create;
 use crate::model::{
-    Clock, ExchangeId, OrderId, Quantity, ShipmentId, ShipmentItemId, Sku, Timestamp, WishId,
+    Clock, ExchangeId, OrderId, Quantity, ShipmentId, ShipmentItemId, Sku, Timestamp, WishId, integral,
 };
 use crate::outbox::{self, Body, Reason, State};
 use crate::reconcile::doubt::{Look, Settlement, Shown, Witness, WriteInDoubt, quiet_quantity, settle_write};
@@ -99,7 +99,7 @@ impl Calendar {
 /// Everything in doubt.
 pub(super) async fn gather(store: &Store, calendar: Calendar) -> Result<Vec<Case>, StoreError> {
     let rows = store.doubt_list().await?;
-    let entries = entries(&rows, calendar);
+    let entries = entries(&rows, calendar)?;
     let (mut cases, mut cells) = (Vec::<Case>::new(), BTreeMap::<CellName, usize>::new());
     for row in rows.iter().filter(|row| row.state == State::InDoubt.as_str()) {
         if let Some(name) = cell_name(row) {
@@ -109,7 +109,7 @@ pub(super) async fn gather(store: &Store, calendar: Calendar) -> Result<Vec<Case
             }
             cells.insert(name, cases.len());
         }
-        cases.push(Case::of(row, &entries, calendar));
+        cases.push(Case::of(row, &entries, calendar)?);
     }
     Ok(cases)
 }
@@ -119,21 +119,27 @@ fn cell_name(row: &DoubtRow) -> Option<CellName> {
 }
 
 /// Every entry of the calls in doubt, as it was last seen.
-fn entries(rows: &[DoubtRow], calendar: Calendar) -> BTreeMap<CellName, Witness> {
-    let entry = |row: &DoubtRow| {
-        let now = match cell_looks(&looks(row, calendar)).last().map(|look| look.shown) {
+fn entries(rows: &[DoubtRow], calendar: Calendar) -> Result<BTreeMap<CellName, Witness>, StoreError> {
+    let mut entries = BTreeMap::new();
+    for row in rows {
+        let (Some(name), Some(written)) = (cell_name(row), row.written) else { continue };
+        let looks = cell_looks(&looks(row, calendar)?);
+        let now = match looks.and_then(|looks| looks.last().map(|look| look.shown)) {
             Some(Shown::Cell(quantity)) => quantity,
             Some(Shown::NotReturned) | None => None,
         };
-        let target = Quantity(row.written?);
-        Some((cell_name(row)?, Witness { before: row.before.map(Quantity), target, now }))
-    };
-    rows.iter().filter_map(entry).collect()
+        entries.insert(name, Witness { before: row.before.map(Quantity), target: Quantity(written), now });
+    }
+    Ok(entries)
 }
 
 impl Case {
-    fn of(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>, calendar: Calendar) -> Self {
-        Self {
+    fn of(
+        row: &DoubtRow,
+        entries: &BTreeMap<CellName, Witness>,
+        calendar: Calendar,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
             wishes: vec![WishId(row.id)],
             key: row.key.clone(),
             exchange: ExchangeId(row.exchange_id),
@@ -142,8 +148,8 @@ impl Case {
             what: what(row, entries).unwrap_or(What::Lost),
             reason: row.reason.clone(),
             said: row.detail.clone(),
-            looks: looks(row, calendar),
-        }
+            looks: looks(row, calendar)?,
+        })
     }
 
     /// What the looks so far say, where calls may take `timeout`. *Landed* carries the id of what was made, if that is
@@ -154,15 +160,22 @@ impl Case {
         match &self.what {
             What::Cell { write, witnesses, .. } => {
                 let write = WriteInDoubt { before: write.before, target: write.written, sent_at, quiet };
-                settle_write(&write, &cell_looks(&self.looks), witnesses).map(|_| None)
+                match cell_looks(&self.looks) {
+                    Some(looks) => settle_write(&write, &looks, witnesses).map(|_| None),
+                    None => unreadable(),
+                }
             }
             What::Shipment { claimed, .. } => {
-                let looks: Vec<_> = self.shown(|sent_at, left| shipment::Look { sent_at, left });
-                shipment::settle(claimed, sent_at, &looks).map(|()| None)
+                match self.shown(|sent_at, left| shipment::Look { sent_at, left }) {
+                    Some(looks) => shipment::settle(claimed, sent_at, &looks).map(|()| None),
+                    None => unreadable(),
+                }
             }
             What::Tracking(claim) => {
-                let looks: Vec<_> = self.shown(|sent_at, numbers| tracking::Look { sent_at, numbers });
-                tracking::settle(&claim.items, sent_at, quiet, &looks).map(|()| None)
+                match self.shown(|sent_at, numbers| tracking::Look { sent_at, numbers }) {
+                    Some(looks) => tracking::settle(&claim.items, sent_at, quiet, &looks).map(|()| None),
+                    None => unreadable(),
+                }
             }
             // A full PUT leaves the same product however often it is done, and no operation shows all of it. So it
             // is planned anew, with quantities read anew, once the first one cannot come any more.
@@ -173,10 +186,10 @@ impl Case {
             What::Create { body, seen } => match Create::of(body) {
                 // The first look goes at once: what landed may show already.
                 Some(_) if self.looks.is_empty() => Settlement::LookAgain { not_before: sent_at },
-                Some(create) => {
-                    let looks: Vec<_> = self.shown(|sent_at, found| create::Look { sent_at, found });
-                    create::settle(create.name(), seen, sent_at, &looks).map(Some)
-                }
+                Some(create) => match self.shown(|sent_at, found| create::Look { sent_at, found }) {
+                    Some(looks) => create::settle(create.name(), seen, sent_at, &looks).map(Some),
+                    None => unreadable(),
+                },
                 None => lost(),
             },
             What::Lost => lost(),
@@ -189,16 +202,21 @@ impl Case {
         is_cell && self.reason.as_deref() == Some(Reason::Unmatched.as_str())
     }
 
-    /// The looks as the kind reads them.
-    fn shown<T: DeserializeOwned, L>(&self, look: impl Fn(Timestamp, T) -> L) -> Vec<L> {
+    /// The looks as the kind reads them; none where one of them cannot be read.
+    fn shown<T: DeserializeOwned, L>(&self, look: impl Fn(Timestamp, T) -> L) -> Option<Vec<L>> {
         let read =
             |(at, shown): &(Timestamp, Value)| Some(look(*at, serde_json::from_value(shown.clone()).ok()?));
-        self.looks.iter().filter_map(read).collect()
+        self.looks.iter().map(read).collect()
     }
 }
 
 fn lost() -> Settlement<Option<i64>> {
     let detail = "what it was sent with cannot be read any more; look at the service".into();
+    Settlement::Undecided { reason: Reason::Undecided, detail }
+}
+
+fn unreadable() -> Settlement<Option<i64>> {
+    let detail = "what was seen of it since cannot be read any more; look at the service".into();
     Settlement::Undecided { reason: Reason::Undecided, detail }
 }
 
@@ -232,14 +250,18 @@ fn cell(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Option<What> {
 }
 
 /// The looks of a row, oldest first.
-fn looks(row: &DoubtRow, calendar: Calendar) -> Vec<(Timestamp, Value)> {
-    let looks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.looks).unwrap_or_default();
-    looks.into_iter().map(|(sent_ms, moment, shown)| (calendar.at(sent_ms, moment), shown)).collect()
+fn looks(row: &DoubtRow, calendar: Calendar) -> Result<Vec<(Timestamp, Value)>, StoreError> {
+    let looks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.looks)
+        .map_err(|_| StoreError::Foreign { what: "a list of looks", value: row.looks.clone() })?;
+    Ok(looks.into_iter().map(|(sent_ms, moment, shown)| (calendar.at(sent_ms, moment), shown)).collect())
 }
 
-fn cell_looks(looks: &[(Timestamp, Value)]) -> Vec<Look> {
-    let shown = |value: &Value| {
-        if value == NOT_RETURNED { Shown::NotReturned } else { Shown::Cell(value.as_i64().map(Quantity)) }
+/// The looks at a cell; none where one of them shows neither a quantity nor that there is none.
+fn cell_looks(looks: &[(Timestamp, Value)]) -> Option<Vec<Look>> {
+    let shown = |value: &Value| match value {
+        Value::Null => Some(Shown::Cell(None)),
+        Value::Number(number) => integral(number).map(|units| Shown::Cell(Some(Quantity(units)))),
+        value => (value == NOT_RETURNED).then_some(Shown::NotReturned),
     };
-    looks.iter().map(|(sent_at, value)| Look { sent_at: *sent_at, shown: shown(value) }).collect()
+    looks.iter().map(|(sent_at, value)| Some(Look { sent_at: *sent_at, shown: shown(value)? })).collect()
 }

@@ -30,8 +30,9 @@ pub(super) async fn decide(context: &Context, case: &Case, tally: &mut Tally) ->
         Settlement::Undecided { reason, detail } => {
             let said = case.said.iter().filter(|_| case.was_answered());
             let detail = said.fold(detail, |numbers, said| format!("{numbers}; {said}"));
-            undecided(context, case, reason, &detail).await?;
-            tally.held += count;
+            if undecided(context, case, reason, &detail).await? {
+                tally.held += count;
+            }
         }
     }
     Ok(())
@@ -48,7 +49,8 @@ async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<boo
     let told = json!({"landed": true, "exchange": case.exchange, "made": made});
     write.event_append(now, SETTLED, &case.key, Some(&told.to_string())).await?;
     // A person may have decided meanwhile: what is not moved here must not be counted twice.
-    if write.outbox_move(State::InDoubt, &case.moves(State::Applied, None, &detail), now).await? == 0 {
+    let moved = write.outbox_move(State::InDoubt, &case.moves(State::Applied, None, &detail), now).await?;
+    if moved != case.wishes.len() as u64 {
         return Ok(false);
     }
     if let What::Cell { write: cell, .. } = &case.what {
@@ -88,7 +90,8 @@ async fn not_landed(context: &Context, case: &Case) -> Result<bool, JobError> {
     let mut write = context.store.begin(Durability::Full).await?;
     let told = json!({"landed": false, "exchange": case.exchange});
     write.event_append(now, SETTLED, &case.key, Some(&told.to_string())).await?;
-    if write.outbox_move(State::InDoubt, &case.moves(to, Some(reason), &detail), now).await? == 0 {
+    let moved = write.outbox_move(State::InDoubt, &case.moves(to, Some(reason), &detail), now).await?;
+    if moved != case.wishes.len() as u64 {
         return Ok(false);
     }
     if let What::Cell { write: cell, .. } = &case.what {
@@ -102,10 +105,12 @@ async fn not_landed(context: &Context, case: &Case) -> Result<bool, JobError> {
 
 /// A shipment stays in doubt until somebody names it; all else is held. The cell of a quantity stays claimed: its later
 /// wishes wait for the person too (rules.md 8).
-async fn undecided(context: &Context, case: &Case, reason: Reason, detail: &str) -> Result<(), JobError> {
+///
+/// False where somebody else decided it meanwhile.
+async fn undecided(context: &Context, case: &Case, reason: Reason, detail: &str) -> Result<bool, JobError> {
     if case.reason.as_deref() == Some(reason.as_str()) {
         // Said before; what was said since, of an adoption for instance, stands.
-        return Ok(());
+        return Ok(true);
     }
     let now = context.now();
     let mut write = context.store.begin(Durability::Full).await?;
@@ -114,12 +119,13 @@ async fn undecided(context: &Context, case: &Case, reason: Reason, detail: &str)
     } else {
         write.outbox_move(State::InDoubt, &case.moves(State::Held, Some(reason), detail), now).await?
     };
-    write.commit().await?;
-    if moved > 0 {
-        // A shipment that stays in doubt waits for a person all the same.
-        tell::tell(context, &case.moves(State::Held, Some(reason), detail)).await;
+    if moved != case.wishes.len() as u64 {
+        return Ok(false);
     }
-    Ok(())
+    write.commit().await?;
+    // A shipment that stays in doubt waits for a person all the same.
+    tell::tell(context, &case.moves(State::Held, Some(reason), detail)).await;
+    Ok(true)
 }
 
 impl Case {
