@@ -13,7 +13,7 @@
 use super::page_size::{PAGE_MIN, PageSize};
 use super::{Context, JobError, Report, call, record};
 use crate::client::{Verdict, wire};
-use crate::model::{Lane, Position, RunId, Sku};
+use crate::model::{JobKind, Lane, Position, RunId, Sku};
 use crate::outbox::Delays;
 use crate::reconcile::brake;
 use crate::reconcile::proof::TRUSTED_PAGE;
@@ -56,6 +56,8 @@ struct Reading<'a> {
     failures: usize,
     delays: Delays,
     asked: usize,
+    /// Cells whose wishes waited for a look at them.
+    freed: u64,
     absent: usize,
     /// Not returned, but not sure to be missing.
     unsure: Vec<Sku>,
@@ -81,6 +83,7 @@ impl<'a> Reading<'a> {
             failures: 0,
             delays: Delays::page_retry(),
             asked: 0,
+            freed: 0,
             absent: 0,
             unsure: Vec::new(),
             rereads: false,
@@ -206,6 +209,7 @@ impl<'a> Reading<'a> {
 
     fn count(&mut self, asked: usize, is_again: bool, recorded: BalancesRecorded) {
         self.changed += recorded.cells_changed;
+        self.freed += recorded.freed;
         if is_again {
             // Once a run: what this does not prove takes minutes.
             self.absent += recorded.absent.len();
@@ -252,12 +256,12 @@ impl<'a> Reading<'a> {
         if self.absent > 0 {
             summary.push_str(&format!(", {} not returned by the service", self.absent));
         }
-        match gave_up {
-            None => Ok(Report::ok(summary)),
-            Some(why) if self.asked == 0 => Err(JobError::GivenUp { what: "balances".into(), why }),
-            Some(why) => {
-                Ok(Report::partial(format!("{summary}; then it failed: {why}; the next run goes on")))
-            }
-        }
+        let report = match gave_up {
+            None => Report::ok(summary),
+            Some(why) if self.asked == 0 => return Err(JobError::GivenUp { what: "balances".into(), why }),
+            Some(why) => Report::partial(format!("{summary}; then it failed: {why}; the next run goes on")),
+        };
+        // `settle` would have looked at these cells, and woken the push.
+        Ok(Report { wakes: (self.freed > 0).then_some(JobKind::Push), ..report })
     }
 }

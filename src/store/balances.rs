@@ -31,6 +31,8 @@ pub struct BalancesRecorded {
     pub mismatched: Vec<MismatchRow>,
     /// Conflicts that the answer ended: the service shows what was written.
     pub agreed: u64,
+    /// Cells whose wishes waited for a second look, which this was.
+    pub freed: u64,
     /// SKUs that were asked for and not returned under any spelling.
     pub absent: Vec<Sku>,
     /// Those of them that another look at a few SKUs may prove missing at once: a large answer may have been cut.
@@ -99,6 +101,7 @@ impl Write {
             cells_overlapped: judged.no_fact.len() as u64,
             mismatched: judged.opened,
             agreed,
+            freed: judged.freed,
             is_silent: !members.any_came && members.unreadable.is_empty() && !page.hides,
             absent: members.absent,
             unsure,

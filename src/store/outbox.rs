@@ -3,7 +3,7 @@
 use super::error::Doing;
 use super::text::{BodyText, Text, body_column};
 use super::{Store, StoreError, Write};
-use crate::model::{Cell, ExchangeId, Timestamp, WishId, cut_reason};
+use crate::model::{Cell, ExchangeId, Sku, Timestamp, WarehouseId, WishId, cut_reason};
 use crate::outbox::{State, Stored};
 use serde::Serialize;
 use sqlx::FromRow;
@@ -182,6 +182,26 @@ impl Store {
     /// [`Self::cells_meant`] names them.
     pub async fn outbox_open_of(&self, cells: &[Cell]) -> Result<Vec<OpenWish>, StoreError> {
         outbox_open_of(&mut *self.read().await?, cells).await
+    }
+
+    /// The cells of held wishes that a count applied since may include, as the wishes name them.
+    pub async fn outbox_overtaken(&self) -> Result<Vec<Cell>, StoreError> {
+        let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
+                   WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
+                     AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 FROM outbox s \
+                         WHERE s.sku IN (SELECT n.asked FROM sku_meant m JOIN sku_meant n \
+                                             ON n.fold = m.fold AND n.product = m.product WHERE m.asked = o.sku \
+                                         UNION ALL SELECT o.sku) \
+                           AND s.warehouse_id = o.warehouse_id AND (s.state = 'applied' OR s.reason = 'landed') \
+                           AND s.sku IS NOT NULL AND s.kind = 'quantity.set' AND s.id > o.id)";
+        let rows: Vec<(Text, i64)> = sqlx::query_as(sql)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read which wishes were overtaken")?;
+        let cell = |(sku, warehouse): (Text, i64)| {
+            Some(Cell { sku: Sku::new(String::from(sku)).ok()?, warehouse_id: WarehouseId(warehouse) })
+        };
+        Ok(rows.into_iter().filter_map(cell).collect())
     }
 
     /// The wishes that are about to make a product: pending, in flight or in doubt.

@@ -38,6 +38,8 @@ pub(super) struct Judged {
     pub(super) no_fact: Vec<(i64, i64)>,
     /// What two looks agree on.
     pub(super) opened: Vec<MismatchRow>,
+    /// Cells of which an earlier look left a doubt, and this one does not: their wishes waited for it.
+    pub(super) freed: u64,
 }
 
 /// A write of a cell that a page may be judged by.
@@ -142,6 +144,7 @@ impl Write {
         for row in self.writes_to_judge(page).await? {
             let last = row.last_write();
             let quantity = shown.of_cell(&row);
+            let kept_before = kept.len();
             let began = Position(page.exchange_id.0);
             let read =
                 Read { began, sent_at: page.observed_at, quantity: quantity.unwrap_or(Some(last.target)) };
@@ -169,6 +172,9 @@ impl Write {
                     }
                 }
             }
+            let is_judged =
+                kept.len() > kept_before && !judged.no_fact.contains(&(row.product, row.warehouse_id));
+            judged.freed += u64::from(is_judged && row.doubted_ms.is_some());
         }
         self.writes_keep(&kept).await?;
         Ok(judged)

@@ -77,3 +77,23 @@ async fn an_answer_that_lacks_the_product_does_not_keep_its_cell_waiting() {
     assert_eq!(scene.look_due_in_ms().await, None, "it is not asked for again and again");
     assert_eq!(scene.number("SELECT count(*) FROM cell_write WHERE doubted_ms IS NOT NULL").await, 0);
 }
+
+#[tokio::test]
+async fn a_poll_that_ends_a_doubt_wakes_the_push_whose_wishes_waited_for_it() {
+    let scene = Scene::open().await;
+    let cell = scene.cells().await.remove(0);
+    scene.adjust("first", &cell, -3).await;
+    scene.push().await;
+    scene.show(&cell, Some(cell.quantity));
+    scene.adjust("next", &cell, -2).await;
+    scene.push().await;
+    assert_eq!(scene.state("next").await, "pending", "nothing is decided on it");
+    scene.show_all();
+    scene.later(A_MOMENT);
+    let poll = tallyd::job::run(scene.daemon().context(), JobKind::Balances, tallyd::model::Trigger::Once);
+    assert_eq!(poll.await.unwrap().wakes, Some(JobKind::Push));
+    scene.push().await;
+    assert_eq!((scene.state("next").await, scene.holds(&cell).await), ("applied".into(), cell.quantity - 5));
+    let poll = tallyd::job::run(scene.daemon().context(), JobKind::Balances, tallyd::model::Trigger::Once);
+    assert_eq!(poll.await.unwrap().wakes, None, "nobody waits");
+}

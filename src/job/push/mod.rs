@@ -12,6 +12,7 @@ mod brake;
 mod foresee;
 mod pipeline;
 mod read;
+mod rows;
 mod send;
 pub(super) mod work;
 
