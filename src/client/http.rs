@@ -14,7 +14,8 @@ use super::mask::mask;
 use super::transport::{FailureKind, Request, Response, Sending, Sent, Transport, TransportError};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Method, Url};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
+use tokio::sync::Semaphore;
 
 /// Sends requests to the service over HTTP.
 pub struct HttpTransport {
@@ -23,7 +24,13 @@ pub struct HttpTransport {
     names: [HeaderName; 2],
     keys: RwLock<[HeaderValue; 2]>,
     answer_limit_bytes: usize,
+    /// Held by the one answer that is read on beyond [`LARGE_BYTES`].
+    large: Arc<Semaphore>,
 }
+
+/// Answers beyond this size are taken one after the other: eleven kinds of jobs may be reading, and a page of the largest
+/// size that is asked for stays below it.
+const LARGE_BYTES: usize = 4 * 1024 * 1024;
 
 impl HttpTransport {
     /// Makes the transport; reads `ca_file`, opens no connection.
@@ -39,6 +46,7 @@ impl HttpTransport {
             ],
             keys: RwLock::new(key_values(keys)?),
             answer_limit_bytes: settings.answer_limit_bytes,
+            large: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -50,6 +58,7 @@ impl HttpTransport {
             names: self.names.clone(),
             keys: RwLock::new(key_values(keys)?),
             answer_limit_bytes: self.answer_limit_bytes,
+            large: Arc::clone(&self.large),
         })
     }
 
@@ -72,20 +81,25 @@ impl HttpTransport {
         let keys = self.key_values();
         let request = self.build(request, &keys).map_err(|error| unsent(&error))?;
         let mut answer = self.client.execute(request).await.map_err(|error| before_head(&error))?;
-        // Room for the whole at once: a page is copied once, not each time it has grown to twice the size.
+        // Room for the whole of a usual answer at once: a page is copied once, not each time it has grown to twice the size.
         let room = answer.content_length().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let mut response = Response {
             status: answer.status().as_u16(),
             retry_after: text(answer.headers(), &RETRY_AFTER),
             content_type: text(answer.headers(), &CONTENT_TYPE),
-            body: Vec::with_capacity(room.min(self.answer_limit_bytes)),
+            body: Vec::with_capacity(room.min(LARGE_BYTES)),
         };
         if room > self.answer_limit_bytes {
             return Err(self.too_large(&response));
         }
+        let mut turn = None;
         while let Some(chunk) = answer.chunk().await.map_err(|error| after_head(&response, &error))? {
             if response.body.len() + chunk.len() > self.answer_limit_bytes {
                 return Err(self.too_large(&response));
+            }
+            if turn.is_none() && response.body.len() + chunk.len() > LARGE_BYTES {
+                // The call's own time runs on meanwhile. Nobody closes the semaphore.
+                turn = self.large.acquire().await.ok();
             }
             response.body.extend_from_slice(&chunk);
         }

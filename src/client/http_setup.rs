@@ -11,9 +11,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The largest answer taken, in bytes after unpacking. A page of 1,000 SKUs in 50 warehouses is a quarter of it, and
-/// several calls are in flight at a time, so that it bounds the daemon's memory. A page that is larger is asked for in
-/// halves.
+/// The largest answer taken, in bytes after unpacking. A page of 1,000 SKUs in 50 warehouses is a quarter of it. It
+/// bounds the daemon's memory. A page that is larger is asked for in halves.
 pub const ANSWER_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 /// A host that does not answer a connection attempt in this time will not carry a call either.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

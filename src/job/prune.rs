@@ -187,7 +187,7 @@ impl std::fmt::Display for Pruned {
         match self.jump {
             Some(jump) => write!(
                 f,
-                "; the clock jumped by {} h, so nothing goes by age until a person has looked at it: tallyd journal prune",
+                "; the clock jumped by {} h, so nothing goes by age until a person has looked at it: tallyd job run prune",
                 jump.as_secs() / 3600
             ),
             None => Ok(()),
