@@ -10,7 +10,7 @@
 //! Between the passes some are read before their turn ([`super::early`]), never instead of one: each pass reads every SKU
 //! older than its start.
 
-use super::page_size::{PAGE_MIN, PageSize};
+use super::page_size::PageSize;
 use super::{Context, JobError, Report, call, record};
 use crate::client::{Verdict, wire};
 use crate::model::{JobKind, Lane, Position, RunId, Sku};
@@ -24,6 +24,9 @@ use tokio::task::JoinSet;
 const FAILURES_MAX: usize = 24;
 /// SKUs are looked for so many pages at a time: each look begins with a cold cache, as pages are written all along.
 const QUEUED_PAGES: usize = 4;
+/// What was lacking is asked for again so many at a time: with the witnesses beside it, the answer is small enough to be
+/// trusted.
+const SMALL_PAGE: usize = TRUSTED_PAGE - WITNESSES;
 /// Pages under way at a time: one is written, another decoded meanwhile, and the next asked for. With one less, the next is
 /// asked for only when the first is written: to begin a call is a write too, which waits behind that of the second.
 const RECORDING_MAX: usize = 3;
@@ -131,8 +134,7 @@ impl<'a> Reading<'a> {
     fn next_page(&mut self) -> Vec<Sku> {
         if self.queue.is_empty() {
             self.rereads = true;
-            // With the witnesses beside them, the answer is small enough to be trusted.
-            let first = self.unsure.len().saturating_sub(PAGE_MIN.min(TRUSTED_PAGE) - WITNESSES);
+            let first = self.unsure.len().saturating_sub(SMALL_PAGE);
             return self.unsure.split_off(first);
         }
         self.queue.drain(..self.size.get().min(self.queue.len())).collect()
@@ -185,12 +187,17 @@ impl<'a> Reading<'a> {
         let is_again = self.rereads;
         let is_first = !is_again && self.tracked.as_ref().is_some_and(Stalest::is_at_never_read);
         self.recording.spawn(async move {
-            let recorded = if is_first {
-                record::first_balances_page(&context, &answer, &page).await?
+            let looked = if is_first {
+                record::first_balances_look(&context, &answer, &page).await?
             } else {
-                record::balances_page(&context, &answer, &page).await?
+                record::balances_look(&context, &answer, &page).await?
             };
-            Ok((page.len(), is_again, recorded))
+            // A page that is small may hold nothing but what is gone; it must not keep the others from being read.
+            if looked.wants_witnesses() && !is_again && page.len() <= SMALL_PAGE {
+                let (asked, absent) = (page.len(), page.clone());
+                return Ok((asked, false, BalancesRecorded { absent, unsure: page, ..Default::default() }));
+            }
+            Ok((page.len(), is_again, looked.plausible()?))
         });
     }
 

@@ -63,7 +63,7 @@ impl Looked {
     }
 
     /// What was recorded; an answer that was emptied is a failed read.
-    fn plausible(self) -> Result<BalancesRecorded, JobError> {
+    pub(super) fn plausible(self) -> Result<BalancesRecorded, JobError> {
         match self {
             Looked::Taken(recorded) => Ok(recorded),
             Looked::Emptied { known, .. } => Err(JobError::Implausible(format!(
@@ -95,19 +95,15 @@ pub(super) async fn balances_look(
     if repeats(context, answer, asked).await? {
         return Ok(Looked::Taken(BalancesRecorded::default()));
     }
-    balances_read(context, answer, asked).await
+    first_balances_look(context, answer, asked).await
 }
 
 /// The same where it is known that the mirror does not hold the answer: these SKUs were never asked for.
-pub(super) async fn first_balances_page(
+pub(super) async fn first_balances_look(
     context: &Context,
     answer: &Answer,
     asked: &[Sku],
-) -> Result<BalancesRecorded, JobError> {
-    balances_read(context, answer, asked).await?.plausible()
-}
-
-async fn balances_read(context: &Context, answer: &Answer, asked: &[Sku]) -> Result<Looked, JobError> {
+) -> Result<Looked, JobError> {
     let decoded = context.decoded(answer, wire::decode_balances(&answer.reply.body)).await?;
     if !decoded.parked.is_empty() || !came_nothing(asked, &decoded) {
         return Ok(Looked::Taken(balances_keep(context, answer, asked, decoded).await?));

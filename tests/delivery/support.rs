@@ -104,6 +104,14 @@ impl Dock {
         Self::over("", between).await
     }
 
+    /// The same with more lines for the configuration.
+    pub async fn open_with_over(
+        more: &str,
+        between: impl FnOnce(HttpTransport) -> Option<Arc<dyn Transport>>,
+    ) -> Self {
+        Self::over(more, between).await
+    }
+
     async fn over(more: &str, between: impl FnOnce(HttpTransport) -> Option<Arc<dyn Transport>>) -> Self {
         let listen = ([127, 0, 0, 1], 0).into();
         let options = Options { listen, skus: 30, orders: 0, calls_per_minute: 0, ..Options::default() };

@@ -226,6 +226,21 @@ async fn a_sku_is_gone_by_two_looks_minutes_apart_that_showed_others() {
     assert_eq!((scene.calls(UPDATE), observed_at(&scene, &cell).await), (0, None));
 }
 
+/// Read alone, what is gone is an answer that holds nothing; the others are read all the same, and the two are told apart.
+#[tokio::test]
+async fn a_sku_that_is_gone_keeps_no_other_from_being_read_in_pages_of_one() {
+    let scene = Scene::open_with("[jobs.balances]\nskus_per_call = 1\n").await;
+    let cells = scene.some_cells(6).await;
+    scene.odd(Odd::Lacks(cells[0].sku.clone()), ALWAYS);
+    for expected in [0, 1] {
+        let before = observed_at(&scene, &cells[5]).await;
+        scene.later(MINUTES);
+        assert_eq!(outcome(&scene, JobKind::Balances).await, RunOutcome::Ok);
+        assert!(observed_at(&scene, &cells[5]).await > before);
+        assert_eq!(missing(&scene).await, expected);
+    }
+}
+
 #[tokio::test]
 async fn a_wish_for_a_sku_that_was_gone_is_judged_by_a_fresh_look() {
     let scene = Scene::open().await;

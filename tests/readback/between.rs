@@ -202,8 +202,13 @@ impl Deref for Scene {
 
 impl Scene {
     pub async fn open() -> Self {
+        Self::open_with("").await
+    }
+
+    /// With more lines for the configuration.
+    pub async fn open_with(more: &str) -> Self {
         let mut between = None;
-        let dock = Dock::open_over(|http| {
+        let dock = Dock::open_with_over(more, |http| {
             let made = Arc::new(Between { http, rules: Mutex::default() });
             between = Some(Arc::clone(&made));
             Some(made)
