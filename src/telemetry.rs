@@ -61,6 +61,10 @@ pub mod event {
         ORDERS_HELD_BACK = "orders.held_back",
         /// Data is older than twice its job's interval.
         STALE = "stale",
+        /// Something is wrong that a person should look at; it is said again each hour.
+        HEALTH_FINDING = "health.finding",
+        /// A finding is over.
+        HEALTH_CLEARED = "health.cleared",
         /// Wishes were settled by a push or by a look at the service.
         OUTBOX_SETTLED = "outbox.settled",
         /// A wish waits for a person's word.
@@ -97,6 +101,8 @@ pub mod event {
         DATABASE_STUCK = "database.stuck",
         /// The database went back in time, or is a copy: what may have been done since is held.
         DATABASE_RESTORED = "database.restored",
+        /// The open database is not the file at its path: the daemon ends, to be started again.
+        DATABASE_REPLACED = "database.replaced",
         /// The disk is short of space; no wish is sent.
         DISK_LOW = "disk.low",
     }

@@ -2,23 +2,19 @@
 //! orders us to wait for, and where the ledger of answers 400 is heading.
 
 use super::Failure;
-use super::place::Place;
-use super::print::{Table, age};
+use super::print::Table;
 use crate::config::Config;
-use crate::daemon;
-use crate::limiter::{self, Kept, LedgerForecast, Standing, StandingHold};
-use crate::model::{Clock, Timestamp};
+use crate::job::{self, Health};
+use crate::limiter::{LedgerForecast, Standing, StandingHold};
+use crate::model::Timestamp;
 use crate::store::{SpentRow, Store};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The bars of the last hour: two minutes each.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const MINUTES_A_BAR: usize = 2;
-/// A hold shorter than this is the daily bread of a quota; a longer one is a reason to look.
-const LONG_HOLD: Duration = Duration::from_secs(2 * 60);
 
 /// What `status` knows of the budget.
 pub(super) struct Spent {
@@ -33,49 +29,20 @@ pub(super) struct Spent {
 }
 
 impl Spent {
-    pub(super) async fn read(place: &Place, config: &Config, store: &Store) -> Result<Self, Failure> {
-        let now = place.clock().now();
-        let kept = store.limiter_memory().await?;
-        let kept: Kept = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        let clock = place.clock();
-        let bad = store.exchange_bad_requests(&daemon::boot_id(&clock), (now, clock.moment()), DAY).await?;
-        let bad: Vec<Timestamp> = bad.into_iter().map(|(ago, _)| now.minus(ago)).collect();
+    pub(super) async fn read(
+        config: &Config,
+        store: &Store,
+        (health, now): (&Health, Timestamp),
+    ) -> Result<Self, Failure> {
         Ok(Self {
             limit: config.limits.ours_per_minute(),
             now,
             last_minute: store.budget_used(now.minus(MINUTE).0).await?,
             last_hour: store.spent(now.minus(MINUTE * 60)).await?,
             minutes: store.spent_minutes(now, 60).await?,
-            standing: kept.standing(now),
-            ledger: limiter::ledger_forecast(&bad, &daemon::limits(config), now),
+            standing: health.standing.clone(),
+            ledger: health.ledger.clone(),
         })
-    }
-
-    /// What a person should know first.
-    pub(super) fn troubles(&self) -> Vec<String> {
-        let long = self.standing.holds.iter().filter(|hold| hold.until.since(self.now) > LONG_HOLD);
-        let holds = long.map(|hold| format!("{}; nothing to do but wait", self.told(hold)));
-        let full = self.standing.reads_only_until.map(|until| {
-            format!("the service throttled this account for bad requests: only reads go until {until}; see tallyd job list")
-        });
-        let count = self.ledger.count;
-        let over = |line: u32| count >= usize::try_from(line).unwrap_or(usize::MAX);
-        let ledger = if over(self.ledger.hard) {
-            Some(format!(
-                "{count} answers of 400 in 24 h: every operation that had one stopped at {}",
-                self.ledger.hard
-            ))
-        } else if over(self.ledger.soft) {
-            Some(format!("{count} answers of 400 in 24 h: bulk pushes stopped at {}", self.ledger.soft))
-        } else {
-            None
-        };
-        holds.chain(full).chain(ledger).collect()
-    }
-
-    fn told(&self, hold: &StandingHold) -> String {
-        let left = i64::try_from(hold.until.since(self.now).as_secs()).unwrap_or(i64::MAX);
-        format!("{} waits ({}) until {}, {} more", hold.what, hold.reason.as_str(), hold.until, age(left))
     }
 
     pub(super) fn text(&self, is_terminal: bool) -> String {
@@ -90,7 +57,7 @@ impl Spent {
             ));
         }
         for hold in &self.standing.holds {
-            text.push_str(&format!("        {}\n", self.told(hold)));
+            text.push_str(&format!("        {}\n", job::told_hold(hold, self.now)));
         }
         if self.ledger.count > 0 {
             text.push_str(&format!("        {}\n", forecast(&self.ledger)));

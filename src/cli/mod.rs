@@ -67,7 +67,7 @@ enum Command {
     /// Validates the configuration and says what is in force
     Check(check::Check),
     /// Says how the daemon is and what needs a person
-    Status(Reading),
+    Status(status::Args),
     /// Which SKUs are tracked
     #[command(subcommand)]
     Sku(sku::Command),
@@ -222,7 +222,7 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Demo(demo) => demo::demo(demo).await,
         Command::Run(run) => run::run(&place, run).await,
         Command::Check(check) => check::check(&place, check).await,
-        Command::Status(reading) => status::status(&place, reading).await,
+        Command::Status(args) => status::status(&place, args).await,
         Command::Sku(command) => sku::sku(&place, command).await,
         Command::Order(command) => order::order(&place, command).await,
         Command::Stock(stock) => stock::stock(&place, stock).await,

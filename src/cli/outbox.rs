@@ -27,6 +27,8 @@ pub(super) enum Command {
     Cancel(Keys),
     /// Plan held wishes anew, once their cause is mended
     Retry(Keys),
+    /// Say that you know of rejected wishes: `status` names them until then
+    Acknowledge(Acknowledge),
     /// Settle one wish in doubt or in conflict by your word
     Resolve(word::Resolve),
 }
@@ -52,6 +54,18 @@ pub(super) struct Release {
     all: bool,
 }
 
+/// Rejected wishes that are known of.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Acknowledge {
+    /// The wishes' keys
+    #[arg(value_name = "KEY")]
+    keys: Vec<String>,
+    /// Everything that was rejected and not acknowledged yet
+    #[arg(long)]
+    all: bool,
+}
+
 /// Wishes by key.
 #[derive(Debug, Args)]
 pub(super) struct Keys {
@@ -67,6 +81,8 @@ pub(super) async fn outbox(place: &Place, command: Command) -> Result<Answer, Fa
         Command::Release(args) => release(place, &args.keys).await,
         Command::Cancel(args) => word::cancel(place, &args.keys).await,
         Command::Retry(args) => word::retry(place, &args.keys).await,
+        Command::Acknowledge(args) if args.all => word::acknowledge_all(place).await,
+        Command::Acknowledge(args) => word::acknowledge(place, &args.keys).await,
         Command::Resolve(args) => word::resolve(place, &args).await,
     }
 }

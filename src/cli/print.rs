@@ -3,6 +3,7 @@
 mod listing;
 
 pub(super) use self::listing::Listing;
+pub(super) use crate::model::age;
 pub(super) use crate::telemetry::plain;
 
 use crate::telemetry::{plain_json, plain_lines};
@@ -113,17 +114,6 @@ pub(super) fn dash<T: ToString>(value: Option<T>) -> String {
 /// Yes, no, or a dash where the service does not say.
 pub(super) fn yes(flag: Option<bool>) -> String {
     dash(flag.map(|flag| if flag { "yes" } else { "no" }))
-}
-
-/// An age for people: the two largest units.
-pub(super) fn age(seconds: i64) -> String {
-    let s = seconds.max(0);
-    match s {
-        0..=119 => format!("{s} s"),
-        120..=7_199 => format!("{} min", s / 60),
-        7_200..=172_799 => format!("{} h {} min", s / 3_600, s % 3_600 / 60),
-        _ => format!("{} d {} h", s / 86_400, s % 86_400 / 3_600),
-    }
 }
 
 #[cfg(test)]

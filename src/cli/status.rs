@@ -1,86 +1,61 @@
-//! `status`: the first line says well or what is wrong; exit 3 when something is stale or stuck.
+//! `status`: the first line says well or what is wrong; exit 3 when something needs a person. The judgement is `job::health`.
 
 use super::budget::Spent;
 use super::place::Place;
 use super::print::{Table, age, dash, json};
 use super::{Answer, Failure, Reading};
-use crate::model::Timestamp;
-use crate::store::{HealthRow, MismatchRow, SnapshotRow, StateCount};
+use crate::config::Config;
+use crate::daemon;
+use crate::job::{self, DaemonState, Finding, Health, Look};
+use crate::model::{Clock, Timestamp};
+use crate::store::{FileId, Holder, Lock, SnapshotRow, StateCount};
 use serde_json::json as value;
 use std::io::IsTerminal;
 
+/// What `status` takes.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Args {
+    /// Show the jobs and the calls of the last hour also when all is well
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    reading: Reading,
+}
+
 /// Everything `status` knows.
 struct Status {
-    health: Vec<HealthRow>,
-    wishes: Vec<(String, i64)>,
+    health: Health,
     spent: Spent,
     counts: StateCount,
-    is_refused: bool,
-    mismatches: Vec<MismatchRow>,
     snapshot: Option<SnapshotRow>,
 }
 
 impl Status {
-    async fn read(place: &Place) -> Result<Self, Failure> {
+    /// The judgement and what stands beside it; the finding alone where a daemon works on a file that is not there.
+    async fn read(place: &Place) -> Result<Result<Self, Finding>, Failure> {
         let config = place.config()?;
-        let store = place.store().await?;
-        Ok(Self {
-            health: store.job_health().await?,
-            wishes: store.outbox_counts().await?,
-            spent: Spent::read(place, &config, &store).await?,
-            counts: store.state_count().await?,
-            is_refused: store.key_is_refused().await?,
-            mismatches: store.mismatch_list().await?,
-            snapshot: store.snapshot_last().await?,
-        })
-    }
-
-    fn wishes_in(&self, state: &str) -> i64 {
-        self.wishes.iter().find(|(name, _)| name == state).map_or(0, |(_, count)| *count)
-    }
-
-    /// What is wrong, each with what to do; nothing if all is well.
-    fn troubles(&self) -> Vec<String> {
-        let stale = self.health.iter().filter(|row| row.stale).map(|row| {
-            let how_old = row.age_seconds.map_or_else(|| "never read".into(), |s| format!("{} old", age(s)));
-            format!("{} is stale ({how_old}); see: tallyd job list --kind {}", row.job, row.job)
-        });
-        let held = Some(self.wishes_in("held")).filter(|count| *count > 0);
-        let held =
-            held.map(|count| format!("{count} wish(es) are held; see: tallyd outbox list --state held"));
-        let doubt = Some(self.wishes_in("in_doubt")).filter(|count| *count > 0);
-        let doubt = doubt
-            .map(|count| format!("{count} wish(es) are in doubt; see: tallyd outbox list --state in_doubt"));
-        let refused = self.is_refused.then(|| {
-            "the service refuses the key; put the right one into its file, it is read again by itself"
-                .to_owned()
-        });
-        let unshown = self.mismatches.first().map(|first| {
-            let MismatchRow { sku, warehouse_id, written, shown } = first;
-            let (all, shown) = (self.mismatches.len(), dash(*shown));
-            format!(
-                "{all} written quantities do not show at the service, {sku} in warehouse {warehouse_id} for one: \
-                 {written} was accepted, {shown} is shown; look there, then: tallyd quantity set"
-            )
-        });
-        refused
-            .into_iter()
-            .chain(self.spent.troubles())
-            .chain(stale)
-            .chain(held)
-            .chain(doubt)
-            .chain(unshown)
-            .collect()
-    }
-
-    fn text(&self, troubles: &[String]) -> String {
-        let mut text = match troubles {
-            [] => "all is well\n".to_owned(),
-            [first, ..] => format!("{first}\n"),
+        let look = look(place, &config)?;
+        let store = match place.store().await {
+            Err(_) if look.daemon == DaemonState::Elsewhere && !config.database.path.exists() => {
+                return Ok(Err(job::replaced()));
+            }
+            store => store?,
         };
-        for trouble in troubles.iter().skip(1) {
-            text.push_str(&format!("{trouble}\n"));
-        }
+        let health = job::health(&store, &look).await?;
+        Ok(Ok(Self {
+            spent: Spent::read(&config, &store, (&health, look.now)).await?,
+            counts: store.state_count().await?,
+            snapshot: store.snapshot_last().await?,
+            health,
+        }))
+    }
+
+    fn text(&self, is_whole: bool) -> String {
+        let troubles = troubles(&self.health.findings);
+        let mut text = match &troubles[..] {
+            [] => "all is well\n".to_owned(),
+            all => all.iter().map(|trouble| format!("{trouble}\n")).collect(),
+        };
         let counts = &self.counts;
         text.push_str(&format!(
             "\nmirror  {} SKU(s), {} cell(s), {} order(s) followed; {} SKU(s) missing, {} record(s) parked\n\
@@ -89,15 +64,23 @@ impl Status {
         ));
         text.push_str(&self.spent.text(std::io::stdout().is_terminal()));
         let states: Vec<String> =
-            self.wishes.iter().map(|(state, count)| format!("{count} {state}")).collect();
+            self.health.rows.wishes.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let states = if states.is_empty() { "empty".into() } else { states.join(", ") };
         text.push_str(&format!("outbox  {states}\n"));
         if self.snapshot.is_some_and(|snapshot| snapshot.by_size) {
             text.push_str("journal bodies went before their time: journal.max_size is reached\n");
         }
-        text.push('\n');
+        if is_whole {
+            text.push_str(&self.tables());
+        }
+        text
+    }
+
+    /// The jobs, and the calls of the last hour.
+    fn tables(&self) -> String {
+        let mut text = "\n".to_owned();
         let mut table = Table::new(&["job", "last good run", "age", "next due", "last outcome"]);
-        for row in &self.health {
+        for row in &self.health.rows.jobs {
             let cells = [
                 row.job.clone(),
                 dash(row.last_good_at.as_ref()),
@@ -121,17 +104,43 @@ fn journal(snapshot: SnapshotRow) -> serde_json::Value {
     })
 }
 
-pub(super) async fn status(place: &Place, reading: Reading) -> Result<Answer, Failure> {
-    let status = Status::read(place).await?;
-    let troubles = status.troubles();
-    let code = if troubles.is_empty() { 0 } else { 3 };
-    if !reading.json {
-        return Ok(Answer { text: status.text(&troubles), code });
+/// What needs a person, each with the next step.
+fn troubles(findings: &[Finding]) -> Vec<String> {
+    findings.iter().filter(|finding| finding.needs_a_person()).map(Finding::sentence).collect()
+}
+
+/// What the judgement needs beside the database: the state of the lock, the account's limits and the time.
+fn look(place: &Place, config: &Config) -> Result<Look, Failure> {
+    let path = &config.database.path;
+    let at_path = FileId::of(path).ok().flatten().map(|id| id.to_string());
+    let daemon = match Lock::look(path)? {
+        Holder::Nobody => DaemonState::Gone,
+        Holder::Somebody { opened: Some(opened) } if Some(&opened) != at_path.as_ref() => DaemonState::Elsewhere,
+        Holder::Somebody { .. } => DaemonState::Works,
+    };
+    let clock = place.clock();
+    let (now, moment) = (clock.now(), clock.moment());
+    Ok(Look { daemon, limits: daemon::limits(config), boot_id: daemon::boot_id(&clock), now, moment })
+}
+
+pub(super) async fn status(place: &Place, args: Args) -> Result<Answer, Failure> {
+    let status = match Status::read(place).await? {
+        Ok(status) => status,
+        Err(found) if args.reading.json => {
+            let all = value!({"well": false, "troubles": [found.sentence()], "findings": [found]});
+            return Ok(Answer { text: json(&all), code: 3 });
+        }
+        Err(found) => return Ok(Answer { text: format!("{}\n", found.sentence()), code: 3 }),
+    };
+    let code = if status.health.is_well() { 0 } else { 3 };
+    if !args.reading.json {
+        return Ok(Answer { text: status.text(args.all || code != 0), code });
     }
+    let Health { findings, rows, .. } = &status.health;
     let wishes: serde_json::Map<String, serde_json::Value> =
-        status.wishes.iter().map(|(state, count)| (state.clone(), (*count).into())).collect();
+        rows.wishes.iter().map(|(state, count)| (state.clone(), (*count).into())).collect();
     let all = value!({
-        "well": troubles.is_empty(), "troubles": troubles, "jobs": status.health, "outbox": wishes,
+        "well": code == 0, "troubles": troubles(findings), "findings": findings, "jobs": rows.jobs, "outbox": wishes,
         "mirror": status.counts, "journal": status.snapshot.map(journal),
         "budget": status.spent.json(),
     });

@@ -4,7 +4,9 @@
 //! whenever it likes and must never see half a file. No port is opened; an exporter of our own would be one more
 //! thing to guard. That the file grows old is itself the alarm that the daemon is gone.
 
+use crate::job::{Code, Health};
 use crate::model::Timestamp;
+use crate::outbox::State;
 use crate::store::{Store, StoreError};
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
@@ -19,15 +21,20 @@ const WINDOW: Duration = Duration::from_secs(60);
 const MODE: u32 = 0o644;
 
 /// All metrics as text in the exposition format.
-pub(super) async fn collect(store: &Store, limit: u32, now: Timestamp) -> Result<String, StoreError> {
+pub(super) async fn collect(
+    store: &Store,
+    limit: u32,
+    health: &Health,
+    now: Timestamp,
+) -> Result<String, StoreError> {
     let mut page = Page::default();
     page.gauge("tallyd_info", "The version at work.", &[(&[("version", env!("CARGO_PKG_VERSION"))], 1)]);
     page.gauge("tallyd_written_timestamp_seconds", "When this file was written.", &[(&[], now.0 / 1000)]);
-    page.jobs(store).await?;
-    page.calls(store, limit, now).await?;
-    let counts = store.outbox_counts().await?;
-    let rows: Vec<_> = counts.iter().map(|(state, count)| ([("state", state.as_str())], *count)).collect();
-    page.gauge("tallyd_outbox_wishes", "Wishes by state.", &borrow(&rows));
+    page.jobs(health);
+    page.calls(store, limit, (health, now)).await?;
+    page.outbox(health, now);
+    let codes: Vec<_> = Code::ALL.iter().map(|code| ([("code", code.as_str())], health.count(*code))).collect();
+    page.gauge("tallyd_findings", "How much `tallyd status` finds, by code.", &borrow(&codes));
     let counts = store.state_count().await?;
     for (name, help, value) in [
         ("tallyd_mirror_skus", "SKUs the service returned.", counts.skus),
@@ -57,18 +64,34 @@ type Label<'a> = (&'a str, &'a str);
 struct Page(String);
 
 impl Page {
-    async fn jobs(&mut self, store: &Store) -> Result<(), StoreError> {
-        let health = store.job_health().await?;
-        let ages = health.iter().filter_map(|row| Some(([("job", row.job.as_str())], row.age_seconds?)));
+    fn jobs(&mut self, health: &Health) {
+        let jobs = &health.rows.jobs;
+        let ages = jobs.iter().filter_map(|row| Some(([("job", row.job.as_str())], row.age_seconds?)));
         let help = "The age of a job's data; absent while it was never read.";
         self.gauge("tallyd_job_age_seconds", help, &borrow(&ages.collect::<Vec<_>>()));
-        let stale = health.iter().map(|row| ([("job", row.job.as_str())], i64::from(row.stale)));
+        let stale = jobs.iter().map(|row| ([("job", row.job.as_str())], i64::from(row.stale)));
         let help = "1 while a job's data is older than twice its interval.";
         self.gauge("tallyd_job_stale", help, &borrow(&stale.collect::<Vec<_>>()));
-        Ok(())
     }
 
-    async fn calls(&mut self, store: &Store, limit: u32, now: Timestamp) -> Result<(), StoreError> {
+    /// Every state is there, also where no wish stands in it: a graph of what is absent has no line.
+    fn outbox(&mut self, health: &Health, now: Timestamp) {
+        let counts = &health.rows.wishes;
+        let count = |state: &State| counts.iter().find(|(name, _)| name == state.as_str()).map_or(0, |(_, n)| *n);
+        let rows: Vec<_> = State::ALL.iter().map(|state| ([("state", state.as_str())], count(state))).collect();
+        self.gauge("tallyd_outbox_wishes", "Wishes by state.", &borrow(&rows));
+        let oldest = health.oldest_pending.map_or(0, |since| now.since(since).as_secs());
+        let oldest = i64::try_from(oldest).unwrap_or(i64::MAX);
+        let help = "How long the oldest pending wish has waited; 0 where none waits.";
+        self.gauge("tallyd_outbox_oldest_pending_seconds", help, &[(&[], oldest)]);
+    }
+
+    async fn calls(
+        &mut self,
+        store: &Store,
+        limit: u32,
+        (health, now): (&Health, Timestamp),
+    ) -> Result<(), StoreError> {
         let used = store.budget_used(now.minus(WINDOW).0).await?;
         let calls: Vec<_> = used.iter().map(|(lane, calls, _)| ([("lane", lane.as_str())], *calls)).collect();
         self.gauge("tallyd_calls_last_minute", "Calls of the last 60 s by lane.", &borrow(&calls));
@@ -76,7 +99,7 @@ impl Page {
         let help = "Answers of 429 in the last 60 s.";
         self.gauge("tallyd_calls_throttled_last_minute", help, &[(&[], throttled)]);
         self.gauge("tallyd_calls_limit", "Calls in any 60 s that are ours.", &[(&[], limit.into())]);
-        let refused = i64::from(store.key_is_refused().await?);
+        let refused = i64::from(health.rows.is_refused);
         self.gauge("tallyd_key_refused", "1 while the service refuses the key.", &[(&[], refused)]);
         Ok(())
     }

@@ -10,6 +10,7 @@
 mod answer;
 mod ask;
 mod belonging;
+mod checkup;
 mod clock;
 mod early;
 mod error;

@@ -276,7 +276,8 @@ fn reload_of(config: &Config) -> Reload {
     let metrics = config.metrics.textfile.clone();
     Reload {
         schedules: settings::schedules(config),
-        metrics: metrics.map(|file| (file, config.limits.ours_per_minute())),
+        metrics,
+        limits: settings::limits(config),
     }
 }
 

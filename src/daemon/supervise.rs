@@ -5,13 +5,15 @@
 //! remembered once. Nothing polls: between wake-ups it sleeps.
 
 use super::answer::Desk;
+use super::checkup::{self, Checkup};
 use super::early::Early;
 use super::keys::Prober;
+use super::notify;
 use super::turns::Turns;
-use super::{metrics, notify};
 use crate::config::{Config, KeySource};
 use crate::job::{self, Context, Finished};
 use crate::journal::RunOutcome;
+use crate::limiter;
 use crate::model::{JobKind, Position, Timestamp, Trigger, WishId};
 use crate::schedule::{Pulse, Schedule};
 use crate::store::{Durability, StoreError, Watch};
@@ -50,8 +52,10 @@ const STALE_LOOK: Duration = Duration::from_secs(60);
 pub(super) struct Reload {
     /// The schedules from now on.
     pub(super) schedules: Vec<(JobKind, Schedule)>,
-    /// Where metrics go from now on, and the calls a minute that are ours.
-    pub(super) metrics: Option<(PathBuf, u32)>,
+    /// Where metrics go from now on.
+    pub(super) metrics: Option<PathBuf>,
+    /// What the account allows from now on.
+    pub(super) limits: limiter::Settings,
 }
 
 /// The loop's state.
@@ -63,7 +67,8 @@ pub(super) struct Supervisor {
     pub(super) prober: Prober,
     /// Beats while the schedules are looked at.
     pulse: Pulse,
-    metrics: Option<(PathBuf, u32)>,
+    /// Tells how the daemon is.
+    checkup: Checkup,
     runs: JoinSet<Result<Finished, StoreError>>,
     turns: Turns<Instant>,
     seen: WishId,
@@ -98,7 +103,7 @@ impl Supervisor {
             watch,
             prober,
             pulse,
-            metrics: begin.metrics,
+            checkup: Checkup::new(begin.metrics, begin.limits),
             runs: JoinSet::new(),
             turns: Turns::default(),
             seen: WishId(0),
@@ -122,7 +127,7 @@ impl Supervisor {
         if !std::mem::replace(&mut self.caught_up, true) {
             self.catch_up().await?;
         }
-        self.write_metrics().await?;
+        survived(self.checkup.begin(&self.context).await)?;
         let watchdog = notify::watchdog().unwrap_or(STALE_LOOK);
         let mut feed = Instant::now() + watchdog;
         let mut stale_look = Instant::now() + STALE_LOOK;
@@ -146,15 +151,15 @@ impl Supervisor {
                 () = self.watch.changed() => self.look = after(&LOOKS),
                 () = sleep_until(wake) => {}
             }
+            checkup::in_place(&self.context)?;
             let now = Instant::now();
             if now >= feed {
                 self.feed_watchdog();
                 feed = now + watchdog;
             }
             if now >= stale_look {
-                survived(self.shout_if_stale().await)?;
                 survived(self.look_for_wishes().await)?;
-                survived(self.write_metrics().await)?;
+                survived(self.checkup.look(&self.context).await)?;
                 stale_look = now + STALE_LOOK;
             }
             if look.is_some_and(|at| now >= at) {
@@ -175,7 +180,7 @@ impl Supervisor {
     /// Puts changed schedules and keys in force.
     pub(super) async fn reload(&mut self, reload: Reload, keys: KeySource) -> Result<(), StoreError> {
         self.schedules = reload.schedules.into_iter().collect();
-        self.metrics = reload.metrics;
+        self.checkup.reload(reload.metrics, reload.limits);
         self.prober.take(keys, &self.context).await
     }
 
@@ -261,7 +266,7 @@ impl Supervisor {
             .turns
             .ended(finished.kind, finished.outcome, finished.refused, |delay| Instant::now() + delay);
         finished.say_failed(retry);
-        notify::status(&format!("{}: {}", finished.kind, finished.summary));
+        notify::status(&format!("{}; {}: {}", self.checkup.verdict(), finished.kind, finished.summary));
         if let Some(trigger) = again {
             self.begin(finished.kind, trigger);
         }
@@ -343,37 +348,6 @@ impl Supervisor {
         if self.pulse.has_beaten() {
             notify::alive();
         }
-    }
-
-    async fn write_metrics(&self) -> Result<(), StoreError> {
-        let Some((file, limit)) = &self.metrics else { return Ok(()) };
-        let page = metrics::collect(&self.context.store, *limit, self.context.now()).await?;
-        if let Err(error) = metrics::replace(file, &page) {
-            tracing::warn!(
-                event = event::DAEMON_WARNING,
-                "the metrics file {} cannot be written: {error}; make its folder writable for tallyd \
-                 (ReadWritePaths= in the unit) or empty `metrics.textfile`",
-                file.display()
-            );
-        }
-        Ok(())
-    }
-
-    /// Shouts where data is older than twice its interval, by the age of the data.
-    async fn shout_if_stale(&self) -> Result<(), StoreError> {
-        for row in self.context.store.job_health().await?.into_iter().filter(|row| row.stale) {
-            let age = row.age_seconds.map_or_else(|| "never read".into(), |age| format!("{age} s old"));
-            let outcome = row.last_outcome.unwrap_or_else(|| "not run yet".into());
-            tracing::warn!(
-                event = event::STALE,
-                job = row.job,
-                age_seconds = row.age_seconds,
-                "the data of {} is {age}; its last run: {outcome}; see `tallyd job list --kind {}`",
-                row.job,
-                row.job
-            );
-        }
-        Ok(())
     }
 
     /// Nothing new starts; what is in flight concludes, or is in doubt.

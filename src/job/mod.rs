@@ -22,6 +22,7 @@ mod deliver;
 mod early;
 mod find;
 mod fold;
+mod health;
 mod input;
 mod insist;
 mod kit_components;
@@ -56,6 +57,9 @@ pub use context::{BackupSettings, Context, QuantitySettings, Settings};
 pub use early::{EARLY_LOOK, read_early};
 pub use find::{find_products, read_components};
 pub use fold::FOLD;
+pub use health::{
+    Code, Daemon as DaemonState, Finding, Health, Look, Severity, health, replaced, told as told_hold,
+};
 pub use input::{Input, InputError};
 pub use new_fold::{FoldChanged, go_on};
 pub use order_lines::read_asked;

@@ -303,6 +303,9 @@ pub(super) async fn work_queue(
 async fn park<T>(write: &mut Write, exchange: ExchangeId, decoded: &Decoded<T>) -> Result<(), StoreError> {
     for record in &decoded.parked {
         write.exchange_park(exchange, record.index, &record.why, &record.raw).await?;
+        if let Some(subject) = record.subject() {
+            write.parked_name(exchange, record.index, &subject).await?;
+        }
     }
     if let Some(first) = decoded.parked.first() {
         tracing::warn!(

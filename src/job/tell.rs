@@ -24,11 +24,20 @@ pub(super) async fn tell(context: &Context, moves: &[Verdict]) {
             tracing::warn!(event = event::OUTBOX_HELD, wish, key, reason, "{detail}");
         } else if verdict.to == State::InDoubt.as_str() {
             tracing::warn!(event = event::OUTBOX_IN_DOUBT, wish, key, reason, "{detail}");
+        } else if is_news(verdict) {
+            let outcome = verdict.to;
+            tracing::warn!(event = event::OUTBOX_SETTLED, wish, key, reason, outcome, "{detail}");
         } else {
             let outcome = verdict.to;
             tracing::info!(event = event::OUTBOX_SETTLED, wish, key, reason, outcome, "{detail}");
         }
     }
+}
+
+/// True for a rejection that nobody decided: somebody wanted it, and it will not be done.
+fn is_news(verdict: &Verdict) -> bool {
+    let decided = [Reason::Operator, Reason::RemoteWins].map(Reason::as_str);
+    verdict.to == State::Rejected.as_str() && !verdict.reason.is_some_and(|reason| decided.contains(&reason))
 }
 
 /// Says what a person released after this position. It is said by whoever hears it: a command has no log.

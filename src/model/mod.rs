@@ -27,4 +27,4 @@ pub use order::OrderLine;
 pub use quantity::{Quantity, integral};
 pub use reason::{REASON_MAX_CHARS, cut_reason};
 pub use sku::{Sku, SkuError};
-pub use time::{Clock, Moment, Timestamp};
+pub use time::{Clock, Moment, Timestamp, age};

@@ -25,7 +25,7 @@ pub use kind::{Kind, UnknownKind};
 pub use product::{ProductCreate, ProductUpdate};
 pub use quantity::{QuantityAdjust, QuantitySet};
 pub use reason::{Reason, UnknownReason};
-pub use resolution::{Resolution, Stand, Step};
+pub use resolution::{Resolution, Stand, Step, shown as shown_key};
 pub use shipment::{
     LineRef, ShipmentCreate, ShipmentLine, ShipmentRef, TrackingInfo, TrackingLine, TrackingSubmit,
 };

@@ -211,7 +211,7 @@ impl Reason {
 }
 
 /// A key as a shell takes it.
-fn shown(key: &str) -> String {
+pub fn shown(key: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._:/@+".contains(c);
     if key.chars().all(is_plain) { key.into() } else { format!("'{}'", key.replace('\'', r"'\''")) }
 }

@@ -44,6 +44,17 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// The open database is not the file at its path any more.
+    #[error(
+        "the database {path} was {how} while tallyd worked on it: what it would write now is lost, so it ends; \
+         started again it works on what is at that path then"
+    )]
+    Elsewhere {
+        /// The path.
+        path: PathBuf,
+        /// What was done to the file.
+        how: &'static str,
+    },
     /// The lock is held or cannot be taken.
     #[error(transparent)]
     Lock(#[from] super::LockError),
@@ -134,6 +145,7 @@ impl StoreError {
             Self::Open { .. }
             | Self::Migrate { .. }
             | Self::Missing { .. }
+            | Self::Elsewhere { .. }
             | Self::Lock(_)
             | Self::Foreign { .. }
             | Self::KeyTaken { .. }

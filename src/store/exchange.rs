@@ -292,6 +292,22 @@ impl Write {
         count.execute(&mut *self.tx).await.map(drop).doing("count a parked record")
     }
 
+    /// Keeps the name of a parked record, for an operator who looks for it at the service.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be written.
+    pub async fn parked_name(
+        &mut self,
+        id: ExchangeId,
+        record: usize,
+        subject: &str,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT OR IGNORE INTO parked_subject (exchange_id, record, subject) VALUES (?1, ?2, ?3)";
+        let record = i64::try_from(record).unwrap_or(i64::MAX);
+        let query = sqlx::query(sql).bind(id.0).bind(record).bind(subject);
+        query.execute(&mut *self.tx).await.map(drop).doing("name a parked record")
+    }
+
     /// Keeps what the limiter must not forget.
     pub async fn limiter_remember(&mut self, memory: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO limiter_memory (id, memory) VALUES (1, ?1) \

@@ -114,6 +114,7 @@ pub const REST: &[(&str, &str)] = &[
     ("wish_move", "wishes"),
     ("mismatch", "what waits for a person; a wish that agrees ends it"),
     ("quarantine", "what fails alone"),
+    ("parked_subject", "the names of what was parked, for people"),
     ("brake_trip", "wishes"),
     ("brake_trip_wish", "wishes"),
 ];

@@ -5,9 +5,10 @@
 //! before the first start must not leave a database that the daemon cannot write. The mode of a file that is there is
 //! its owner's decision and stays.
 
+use std::fmt;
 use std::fs::{OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Read and written by owner and group, by nobody else.
@@ -40,5 +41,33 @@ pub(super) fn create_for_group(path: &Path) -> io::Result<()> {
         Ok(file) => file.set_permissions(Permissions::from_mode(MODE)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// A file itself, whatever its name: its device and its inode there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// The file that has this name now; none where no file has it.
+    ///
+    /// # Errors
+    /// Fails where the folder cannot be looked at.
+    pub fn of(path: &Path) -> io::Result<Option<Self>> {
+        match std::fs::metadata(path) {
+            Ok(found) => Ok(Some(Self { device: found.dev(), inode: found.ino() })),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// As it is noted in the lock file.
+impl fmt::Display for FileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.device, self.inode)
     }
 }

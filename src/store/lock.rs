@@ -3,13 +3,28 @@
 //! A kernel lock on a file of its own, not a pid file: it ends with the process, however that ends. It is not taken
 //! on the database file, because closing another descriptor of that file would drop SQLite's own locks.
 
+use super::FileId;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Held as long as it lives.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+/// The answer to a look at the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody holds it: no daemon runs.
+    Nobody,
+    /// Somebody holds it.
+    Somebody {
+        /// The database file that the holder opened, as it noted it.
+        opened: Option<String>,
+    },
 }
 
 /// Why the lock was not taken.
@@ -41,18 +56,59 @@ pub enum LockError {
 impl Lock {
     /// Takes the lock of a database, or says at once that somebody else has it.
     pub fn take(database: &Path) -> Result<Self, LockError> {
-        let mut name = super::files::real(database).into_os_string();
-        name.push(".lock");
-        let path = PathBuf::from(name);
+        let path = beside(database);
         let file = super::files::create_for_group(&path)
             .and_then(|()| OpenOptions::new().read(true).write(true).open(&path));
         let file = file.map_err(|source| LockError::File { path: path.clone(), source })?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(LockError::Held { path }),
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self { file }),
+                // Who only looks shares the lock for an instant, and never keeps a start from it.
+                Err(TryLockError::WouldBlock) if is_looked_at(&file) => std::thread::yield_now(),
+                Err(TryLockError::WouldBlock) => return Err(LockError::Held { path }),
+                Err(TryLockError::Error(source)) => return Err(LockError::File { path, source }),
+            }
+        }
+    }
+
+    /// Looks whether somebody holds the lock of a database, and takes it from nobody.
+    ///
+    /// # Errors
+    /// Fails where the lock file cannot be opened.
+    pub fn look(database: &Path) -> Result<Holder, LockError> {
+        let path = beside(database);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Holder::Nobody),
+            Err(source) => return Err(LockError::File { path, source }),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Holder::Nobody),
+            Err(TryLockError::WouldBlock) => {
+                let noted = io::read_to_string(&file).unwrap_or_default();
+                Ok(Holder::Somebody { opened: noted.lines().next().map(str::to_owned) })
+            }
             Err(TryLockError::Error(source)) => Err(LockError::File { path, source }),
         }
     }
+
+    /// Notes in the lock file which database file is open, for those who look.
+    pub(super) fn note(&self, opened: FileId) -> io::Result<()> {
+        let line = format!("{opened}\n");
+        self.file.set_len(0)?;
+        self.file.write_all_at(line.as_bytes(), 0)
+    }
+}
+
+fn beside(database: &Path) -> PathBuf {
+    let mut name = super::files::real(database).into_os_string();
+    name.push(".lock");
+    PathBuf::from(name)
+}
+
+/// True if nobody holds the lock for itself alone.
+fn is_looked_at(file: &File) -> bool {
+    file.try_lock_shared().is_ok() && file.unlock().is_ok()
 }
 
 #[cfg(test)]
@@ -91,5 +147,39 @@ mod tests {
         }
         std::os::unix::fs::symlink("circle", path("circle")).unwrap();
         assert!(Lock::take(&path("circle")).is_ok(), "a lock beside what nobody can open harms nobody");
+    }
+
+    #[test]
+    fn a_look_tells_whether_somebody_holds_it_and_takes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("t.db");
+        assert_eq!(Lock::look(&database).unwrap(), Holder::Nobody);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "a look makes no file");
+        let held = Lock::take(&database).unwrap();
+        assert_eq!(Lock::look(&database).unwrap(), Holder::Somebody { opened: None });
+        held.note(FileId::of(dir.path()).unwrap().unwrap()).unwrap();
+        let opened = FileId::of(dir.path()).unwrap().map(|id| id.to_string());
+        assert_eq!(Lock::look(&database).unwrap(), Holder::Somebody { opened });
+        drop(held);
+        assert_eq!(Lock::look(&database).unwrap(), Holder::Nobody);
+    }
+
+    #[test]
+    fn looks_keep_no_start_from_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = dir.path().join("t.db");
+        drop(Lock::take(&database).unwrap());
+        let (ended, looking) = (std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)), database.clone());
+        let end = std::sync::Arc::clone(&ended);
+        let looks = std::thread::spawn(move || {
+            while !end.load(std::sync::atomic::Ordering::Relaxed) {
+                Lock::look(&looking).unwrap();
+            }
+        });
+        for _ in 0..2_000 {
+            Lock::take(&database).unwrap();
+        }
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        looks.join().unwrap();
     }
 }

@@ -12,6 +12,7 @@
 //!
 //! No transaction may be held over a call to the service: `Write` is not handed to anything that awaits the network.
 
+mod acknowledge;
 mod allocations;
 mod at_hand;
 mod attention;
@@ -32,6 +33,7 @@ mod explain;
 mod facts;
 mod files;
 mod fold;
+mod health;
 mod journal;
 mod kits;
 mod list;
@@ -89,11 +91,15 @@ pub use event::RESOLVED;
 pub use exchange::UsedPlace;
 pub use explain::{CellNow, KnownSku, PairRow, StoryEvent, StoryWish};
 pub use facts::{Compared, Difference, FACTS, FactRow, FactTable, REST};
+pub use files::FileId;
 pub use fold::{FOLD_CHANGED, ParkedRow};
+pub use health::{
+    BackupRow, CallRow, HealthRows, OrphanRow, PushRow, RejectedRow, UnreadableRow, WaitingRow, WorkedRow,
+};
 pub use journal::{Asking, Decided, Ending, Entry, Journal};
 pub use kits::{ComponentFact, ComponentRow, KIT, KitPage, ProductFact};
 pub use list::{LIST_COMPLETE, LIST_MISSING, ListOf};
-pub use lock::{Lock, LockError};
+pub use lock::{Holder, Lock, LockError};
 pub use open::{Durability, Store, Write};
 pub use orders::OrderPage;
 pub use outbox::{Claim, OpenWish, OutboxFilter, Verdict, WishRow};

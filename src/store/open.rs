@@ -3,7 +3,7 @@
 use super::error::Doing;
 use super::position_file::PositionFile;
 use super::seat::{BUSY, Opening, Seat, Taken, Transaction};
-use super::{Lock, StoreError};
+use super::{FileId, Lock, StoreError};
 use crate::model::Position;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow};
@@ -43,6 +43,8 @@ pub struct Store {
     path: PathBuf,
     /// The holder's alone.
     pub(super) position_file: Option<Arc<PositionFile>>,
+    /// The path by which the holder opened the database, and the file that this was.
+    opened: Option<(PathBuf, FileId)>,
 }
 
 /// A write transaction. Dropped without [`Write::commit`], it never happened.
@@ -60,13 +62,34 @@ impl Store {
     }
 
     /// The same, opened otherwise.
-    pub async fn open_as(path: &Path, _lock: &Lock, opening: Opening) -> Result<Self, StoreError> {
-        let path = &super::files::real(path);
-        let made = super::files::create_for_group(path);
-        made.map_err(|error| StoreError::Open { path: path.to_owned(), source: error.into() })?;
-        let store = Self::connect(path, true, opening).await?;
+    pub async fn open_as(path: &Path, lock: &Lock, opening: Opening) -> Result<Self, StoreError> {
+        let (named, path) = (path.to_owned(), &super::files::real(path));
+        let failed = |error: std::io::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
+        super::files::create_for_group(path).map_err(failed)?;
+        let mut store = Self::connect(path, true, opening).await?;
+        let opened = FileId::of(path).map_err(failed)?;
+        if let Some(opened) = opened {
+            lock.note(opened).map_err(failed)?;
+        }
+        store.opened = opened.map(|opened| (named, opened));
         store.migrate().await?;
         Ok(store)
+    }
+
+    /// Fails where the file that the holder opened is not the one at its path any more: it was removed, or another was
+    /// put in its place. What is written from then on nobody reads.
+    ///
+    /// # Errors
+    /// [`StoreError::Elsewhere`]. A path that cannot be looked at proves nothing.
+    pub fn in_place(&self) -> Result<(), StoreError> {
+        let Some((path, opened)) = &self.opened else { return Ok(()) };
+        let Ok(now) = FileId::of(path) else { return Ok(()) };
+        let how = match now {
+            Some(now) if now == *opened => return Ok(()),
+            Some(_) => "replaced by another file",
+            None => "removed",
+        };
+        Err(StoreError::Elsewhere { path: path.clone(), how })
     }
 
     /// Opens beside a holder: reads and inserts wishes, never migrates, never checkpoints.
@@ -116,7 +139,7 @@ impl Store {
                 Seat::new(options, &Opening::default())
             }
         };
-        Ok(Self { readers: [reader(), reader()], writer, path: path.to_owned(), position_file: None })
+        Ok(Self { readers: [reader(), reader()], writer, path: path.to_owned(), position_file: None, opened: None })
     }
 
     /// The database file.

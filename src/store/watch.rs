@@ -19,7 +19,7 @@ use tokio::io::unix::AsyncFd;
 /// The look where there is no inotify: a quarter of a second, as promised to the programs beside us.
 const LOOK_WITHOUT_WATCH: Duration = Duration::from_millis(250);
 
-/// A watch on the database's write-ahead log.
+/// A watch on the database's write-ahead log, and on the names of the database itself.
 #[derive(Debug)]
 pub struct Watch {
     descriptor: Option<AsyncFd<OwnedFd>>,
@@ -54,7 +54,7 @@ impl Store {
     pub fn watch(&self) -> Watch {
         let mut name = self.path().as_os_str().to_owned();
         name.push("-wal");
-        Watch { descriptor: descriptor(&PathBuf::from(name)).ok() }
+        Watch { descriptor: descriptor(&PathBuf::from(name), self.path()).ok() }
     }
 }
 
@@ -76,10 +76,13 @@ impl Watch {
     deprecated,
     reason = "the replacement is an unsafe fn; an OwnedFd keeps what it asks for: one open descriptor"
 )]
-fn descriptor(wal: &Path) -> io::Result<AsyncFd<OwnedFd>> {
+fn descriptor(wal: &Path, database: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
     let descriptor = inotify::init(flags)?;
     inotify::add_watch(&descriptor, wal, inotify::WatchFlags::MODIFY)?;
+    // Removing the file or putting another in its place changes its number of names.
+    let moved = inotify::WatchFlags::ATTRIB | inotify::WatchFlags::MOVE_SELF;
+    inotify::add_watch(&descriptor, database, moved)?;
     AsyncFd::new(descriptor)
 }
 

@@ -1,4 +1,4 @@
-//! A person's word on wishes: `outbox cancel`, `retry` and `resolve`.
+//! A person's word on wishes: `outbox cancel`, `retry`, `acknowledge` and `resolve`.
 //!
 //! A word that makes no sense changes nothing, exits 1 and is answered with the command that makes sense.
 
@@ -103,6 +103,26 @@ pub(super) async fn cancel(place: &Place, keys: &[String]) -> Result<Answer, Fai
         answers.add(key, "cancelled", "not cancelled", said);
     }
     Ok(answers.0)
+}
+
+pub(super) async fn acknowledge(place: &Place, keys: &[String]) -> Result<Answer, Failure> {
+    let store = place.store().await?;
+    let mut answers = Answers::default();
+    for key in keys {
+        let mut write = store.begin(Durability::Full).await?;
+        let said = write.outbox_acknowledge(key, place.clock().now()).await?;
+        write.commit().await?;
+        answers.add(key, "acknowledged", "not acknowledged", said);
+    }
+    Ok(answers.0)
+}
+
+pub(super) async fn acknowledge_all(place: &Place) -> Result<Answer, Failure> {
+    let store = place.store().await?;
+    let mut write = store.begin(Durability::Full).await?;
+    let news = write.outbox_acknowledge_all(place.clock().now()).await?;
+    write.commit().await?;
+    Ok(format!("{news} rejected wish(es) acknowledged\n").into())
 }
 
 /// One line a wish; the exit code is 1 when one of them was refused.

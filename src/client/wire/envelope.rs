@@ -74,6 +74,18 @@ impl Parked {
             serde_json::from_str::<Named>(raw.get()).ok().and_then(|named| named.sku.or(named.sku_number));
         Self { index, sku, why: why.to_string(), raw: raw.get().chars().take(RAW_MAX_CHARS).collect() }
     }
+
+    /// The name of the record: its SKU, or else the id by which the service knows it.
+    pub fn subject(&self) -> Option<String> {
+        const IDS: [&str; 7] =
+            ["OrderLineItemId", "LineItemId", "ShipmentId", "SalesOrderId", "OrderId", "Id", "ProductId"];
+        let id = || {
+            let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&self.raw).ok()?;
+            let named = IDS.iter().find_map(|name| Some((name, fields.get(*name).filter(|id| !id.is_null())?)));
+            named.map(|(name, id)| format!("{name} {}", id.as_str().map_or_else(|| id.to_string(), str::to_owned)))
+        };
+        self.sku.clone().or_else(id)
+    }
 }
 
 #[derive(Deserialize)]
@@ -230,5 +242,10 @@ mod tests {
     fn a_parked_record_names_its_sku() {
         let raw: Box<RawValue> = serde_json::from_str(r#"{"SkuNumber":"A"}"#).unwrap();
         assert_eq!(Parked::new(0, "odd", &raw).sku.as_deref(), Some("A"));
+        assert_eq!(Parked::new(0, "odd", &raw).subject().as_deref(), Some("A"));
+        let line = RawValue::from_string(r#"{"Id":7,"OrderId":"x","Quantity":{}}"#.into()).unwrap();
+        assert_eq!(Parked::new(0, "odd", &line).subject().as_deref(), Some("OrderId x"));
+        let nameless = RawValue::from_string("[1]".into()).unwrap();
+        assert_eq!(Parked::new(0, "odd", &nameless).subject(), None);
     }
 }

@@ -99,7 +99,11 @@ async fn not_landed(context: &Context, case: &Case) -> Result<bool, JobError> {
     }
     write.cells_free(now).await?;
     write.commit().await?;
-    say(context, case, "did not land", &detail).await;
+    if to == State::Rejected {
+        tell::tell(context, &case.moves(to, Some(reason), &detail)).await;
+    } else {
+        say(context, case, "did not land", &detail).await;
+    }
     Ok(true)
 }
 
@@ -114,17 +118,17 @@ async fn undecided(context: &Context, case: &Case, reason: Reason, detail: &str)
     }
     let now = context.now();
     let mut write = context.store.begin(Durability::Full).await?;
-    let moved = if reason == Reason::LandedOrAnother {
-        write.outbox_note(State::InDoubt, &case.moves(State::InDoubt, Some(reason), detail), now).await?
-    } else {
-        write.outbox_move(State::InDoubt, &case.moves(State::Held, Some(reason), detail), now).await?
+    let to = if reason == Reason::LandedOrAnother { State::InDoubt } else { State::Held };
+    let moves = case.moves(to, Some(reason), detail);
+    let moved = match to {
+        State::InDoubt => write.outbox_note(State::InDoubt, &moves, now).await?,
+        _ => write.outbox_move(State::InDoubt, &moves, now).await?,
     };
     if moved != case.wishes.len() as u64 {
         return Ok(false);
     }
     write.commit().await?;
-    // A shipment that stays in doubt waits for a person all the same.
-    tell::tell(context, &case.moves(State::Held, Some(reason), detail)).await;
+    tell::tell(context, &moves).await;
     Ok(true)
 }
 
