@@ -42,8 +42,18 @@ async fn the_fields_of_status_are_a_contract() {
     world.once().await;
     world.wish("mine", "no.such.kind", "{}").await;
     world.once().await;
+    let (code, all) = status(&world).await;
+    assert_eq!((code, &all["well"]), (Some(3), &json!(false)), "a rejected wish is news: {all}");
+    let finding = json!({
+        "code": "text", "severity": "text", "count": "number", "since": "text", "subjects": ["text"], "text": "text",
+        "what_to_do": "text"
+    });
+    assert_eq!((shape(&all["findings"]), shape(&all["troubles"])), (json!([finding]), json!(["text"])));
+    assert_eq!((&all["findings"][0]["code"], &all["findings"][0]["severity"]), (&json!("rejected"), &json!("person")));
+    assert_eq!(run(&world, "", &["outbox", "acknowledge", "mine"]).await.status.code(), Some(0));
     let (code, status) = status(&world).await;
     assert_eq!((code, &status["well"], &status["troubles"]), (Some(0), &json!(true), &json!([])), "{status}");
+    assert_eq!(status["findings"], json!([]));
     let counts = ["cells", "exchanges", "missing_skus", "orders", "parked", "runs", "skus"];
     let counts: Value = counts.iter().map(|name| ((*name).to_owned(), json!("number"))).collect();
     assert_eq!(shape(&status["mirror"]), counts);
@@ -127,5 +137,14 @@ async fn the_metrics_file_holds_what_its_page_promises() {
         .map(|line| line.split(['`', '{']).nth(1).unwrap())
         .collect();
     assert_eq!(names, written, "docs/operations.md, Metrics");
-    assert!(samples.contains(&"tallyd_job_stale{job=\"balances\"} 0"), "{text}");
+    for there in [
+        "tallyd_job_stale{job=\"balances\"} 0",
+        "tallyd_outbox_wishes{state=\"held\"} 0",
+        "tallyd_outbox_oldest_pending_seconds 0",
+        "tallyd_findings{code=\"waiting\"} 0",
+    ] {
+        assert!(samples.contains(&there), "{there}: {text}");
+    }
+    let codes = samples.iter().filter(|sample| sample.starts_with("tallyd_findings{")).count();
+    assert_eq!(codes, tallyd::job::Code::ALL.len(), "what is not found is there with 0");
 }

@@ -179,3 +179,45 @@ async fn the_daemon_says_what_a_person_released() {
     assert_eq!(released["trip"], tripped["trip"], "{tripped} {released}");
     assert!(released["wishes"].as_i64().unwrap() > 0, "{released}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rejection_is_a_warning_and_one_that_a_person_decided_is_none() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let (sku, warehouse, _) = world.shop().await.into_iter().find(|(.., quantity)| *quantity > 9).unwrap();
+    let moved = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 1, "seen": 999});
+    world.wish("policy", "quantity.set", &moved.to_string()).await;
+    world.wish("nonsense", "no.such.kind", "{}").await;
+    let desk = Desk { world: &world, more: "[quantities]\npolicy = \"remote\"\n" };
+    let lines = desk.lines(&["run", "--once"]).await;
+    let level = |key: &str| {
+        let line = lines.iter().find(|line| line["key"] == key && line["outcome"] == "rejected");
+        line.unwrap_or_else(|| panic!("{key}: {lines:#?}"))["level"].clone()
+    };
+    assert_eq!((level("nonsense"), level("policy")), (json!("WARN"), json!("INFO")));
+}
+
+/// What stays in doubt is looked for among the wishes in doubt, and nobody would find it among those held.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_else_may_have_made_is_said_as_in_doubt() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let ship = "POST /api/Shipments/Create";
+    world.post("/_sandbox/faults", &json!([{"Operation": ship, "Drop": "after", "Times": 1}])).await;
+    let (sku, ..) = world.shop().await.into_iter().find(|(.., quantity)| *quantity > 9).unwrap();
+    let order = world.sandbox.place_order(&[(sku.as_str(), 5)]).await.unwrap();
+    world.wish("s", "shipment.create", &json!({"order_id": order}).to_string()).await;
+    let desk = Desk { world: &world, more: "" };
+    let mut lines = desk.lines(&["run", "--once"]).await;
+    // The quiet time of a create passes.
+    world.sql("UPDATE exchange SET sent_ms = sent_ms - 700000, answered_ms = answered_ms - 700000").await;
+    world.sql("UPDATE exchange SET sent_moment = sent_moment - 700000, answered_moment = answered_moment - 700000").await;
+    lines.extend(desk.lines(&["run", "--once"]).await);
+    assert_eq!(world.fate("s").await.1, "landed_or_another", "{lines:#?}");
+    let said: Vec<&Value> = lines.iter().filter(|line| line["key"] == "s").collect();
+    let [line] = said[..] else { panic!("{said:#?}") };
+    assert_eq!((&line["event"], &line["reason"]), (&json!("outbox.in_doubt"), &json!("landed_or_another")), "{line}");
+    assert!(lines.iter().all(|line| line["event"] != "outbox.held"), "{lines:#?}");
+}

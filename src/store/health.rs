@@ -202,7 +202,7 @@ impl Store {
     pub async fn health_rows(&self, now: Timestamp) -> Result<HealthRows, StoreError> {
         Ok(HealthRows {
             worked: self.health_worked().await?,
-            jobs: self.job_health().await?,
+            jobs: self.health_jobs(now).await?,
             backup: self.health_backup().await?,
             wishes: self.outbox_counts().await?,
             waiting: self.health_waiting().await?,
@@ -233,6 +233,17 @@ impl Store {
                    JOIN session s ON s.id = n.session_id";
         let worked = sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await;
         worked.doing("read who worked last")
+    }
+
+    /// The rows of `job_health` at this time: the view reads the host's own clock.
+    async fn health_jobs(&self, now: Timestamp) -> Result<Vec<HealthRow>, StoreError> {
+        let sql = "SELECT job, strftime('%Y-%m-%dT%H:%M:%fZ', last_good_ms / 1000.0, 'unixepoch') AS last_good_at, \
+                          (?1 - last_good_ms) / 1000 AS age_seconds, \
+                          interval_ms IS NOT NULL AND ?1 - coalesce(last_good_ms, since_ms) > 2 * interval_ms AS stale, \
+                          strftime('%Y-%m-%dT%H:%M:%fZ', next_due_ms / 1000.0, 'unixepoch') AS next_due_at, \
+                          last_outcome FROM job_state WHERE enabled ORDER BY job";
+        let jobs = sqlx::query_as(sql).bind(now.0).fetch_all(&mut *self.read().await?).await;
+        jobs.doing("read the health of the jobs")
     }
 
     async fn health_backup(&self) -> Result<Option<BackupRow>, StoreError> {

@@ -20,6 +20,7 @@ mod gate;
 mod gone;
 mod meanwhile;
 mod numbers;
+mod health;
 mod people;
 mod plan;
 mod rules;

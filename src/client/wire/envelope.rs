@@ -70,8 +70,8 @@ pub struct Parked {
 
 impl Parked {
     pub(super) fn new(index: usize, why: impl ToString, raw: &RawValue) -> Self {
-        let sku =
-            serde_json::from_str::<Named>(raw.get()).ok().and_then(|named| named.sku.or(named.sku_number));
+        let named = serde_json::from_str::<lenient::Object<Named>>(raw.get()).ok();
+        let sku = named.and_then(|lenient::Object(named)| named.sku.or(named.sku_number));
         Self { index, sku, why: why.to_string(), raw: raw.get().chars().take(RAW_MAX_CHARS).collect() }
     }
 

@@ -7,6 +7,8 @@
 mod calls;
 mod finding;
 mod outbox;
+#[cfg(test)]
+mod tests;
 
 pub use finding::{Code, Finding, Severity};
 
