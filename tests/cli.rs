@@ -94,7 +94,10 @@ async fn an_operators_first_hour() {
     assert_eq!((wish["state"].as_str(), wish["written"].as_i64()), (Some("applied"), Some(quantity + 4)));
 
     let status = desk.json(&["status", "--json"]).await;
-    assert_eq!(fields(&status), ["budget", "findings", "jobs", "journal", "mirror", "outbox", "troubles", "well"]);
+    assert_eq!(
+        fields(&status),
+        ["budget", "findings", "jobs", "journal", "mirror", "outbox", "troubles", "well"]
+    );
     let runs = desk.json(&["job", "list", "--kind", "push", "--json"]).await;
     let run = runs[0]["id"].to_string();
     let shown = desk.json(&["job", "show", &run, "--json"]).await;

@@ -104,7 +104,10 @@ async fn status_knows_at_once_whether_a_daemon_runs() {
     let daemon = host.daemon().await;
     world.until("it is well", async |_| host.status().await.0 == Some(0)).await;
     let text = String::from_utf8(host.output(&["status"]).await.stdout).unwrap();
-    assert!(text.starts_with("all is well\n") && text.lines().count() < 8, "when all is well it is short: {text}");
+    assert!(
+        text.starts_with("all is well\n") && text.lines().count() < 8,
+        "when all is well it is short: {text}"
+    );
     let all = String::from_utf8(host.output(&["status", "--all"]).await.stdout).unwrap();
     assert!(all.starts_with(text.lines().next().unwrap()) && all.contains("last good run"), "{all}");
 
@@ -112,7 +115,10 @@ async fn status_knows_at_once_whether_a_daemon_runs() {
     daemon.end(&world).await;
     let (code, first, codes) = host.status().await;
     assert_eq!((code, &codes[..]), (Some(3), &["no_daemon".to_owned()][..]), "{first}");
-    assert!(first.contains("ended in the middle of its work") && first.contains("systemctl start tallyd"), "{first}");
+    assert!(
+        first.contains("ended in the middle of its work") && first.contains("systemctl start tallyd"),
+        "{first}"
+    );
 
     let daemon = host.daemon().await;
     assert_eq!(host.status().await.2, Vec::<String>::new());
@@ -192,7 +198,10 @@ async fn a_service_that_cannot_be_reached_and_an_old_copy_are_found_in_the_rows(
         .await;
     let (_, first, codes) = host.status().await;
     assert_eq!(codes, ["unreachable"], "{first}");
-    assert!(first.starts_with("the service cannot be reached") && first.contains("connection refused"), "{first}");
+    assert!(
+        first.starts_with("the service cannot be reached") && first.contains("connection refused"),
+        "{first}"
+    );
     world.sql("UPDATE exchange SET status = 200, verdict = 'accepted'").await;
     world
         .sql("UPDATE job_state SET enabled = 1, interval_ms = 86400000, last_good_ms = (unixepoch() - 180000) * 1000 \

@@ -49,7 +49,10 @@ async fn the_fields_of_status_are_a_contract() {
         "what_to_do": "text"
     });
     assert_eq!((shape(&all["findings"]), shape(&all["troubles"])), (json!([finding]), json!(["text"])));
-    assert_eq!((&all["findings"][0]["code"], &all["findings"][0]["severity"]), (&json!("rejected"), &json!("person")));
+    assert_eq!(
+        (&all["findings"][0]["code"], &all["findings"][0]["severity"]),
+        (&json!("rejected"), &json!("person"))
+    );
     assert_eq!(run(&world, "", &["outbox", "acknowledge", "mine"]).await.status.code(), Some(0));
     let (code, status) = status(&world).await;
     assert_eq!((code, &status["well"], &status["troubles"]), (Some(0), &json!(true), &json!([])), "{status}");

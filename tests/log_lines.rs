@@ -218,6 +218,10 @@ async fn what_somebody_else_may_have_made_is_said_as_in_doubt() {
     assert_eq!(world.fate("s").await.1, "landed_or_another", "{lines:#?}");
     let said: Vec<&Value> = lines.iter().filter(|line| line["key"] == "s").collect();
     let [line] = said[..] else { panic!("{said:#?}") };
-    assert_eq!((&line["event"], &line["reason"]), (&json!("outbox.in_doubt"), &json!("landed_or_another")), "{line}");
+    assert_eq!(
+        (&line["event"], &line["reason"]),
+        (&json!("outbox.in_doubt"), &json!("landed_or_another")),
+        "{line}"
+    );
     assert!(lines.iter().all(|line| line["event"] != "outbox.held"), "{lines:#?}");
 }

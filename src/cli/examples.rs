@@ -47,6 +47,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("outbox release", "tallyd outbox release --all"),
     ("outbox cancel", "tallyd outbox cancel count-2031-05-04-17"),
     ("outbox retry", "tallyd outbox retry count-2031-05-04-17"),
+    ("outbox acknowledge", "tallyd outbox acknowledge --all"),
     ("outbox resolve", "tallyd outbox resolve ship-4711 --not-landed"),
     ("job list", "tallyd job list --kind balances --limit 10"),
     ("job show", "tallyd job show 4711"),

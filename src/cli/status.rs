@@ -115,7 +115,9 @@ fn look(place: &Place, config: &Config) -> Result<Look, Failure> {
     let at_path = FileId::of(path).ok().flatten().map(|id| id.to_string());
     let daemon = match Lock::look(path)? {
         Holder::Nobody => DaemonState::Gone,
-        Holder::Somebody { opened: Some(opened) } if Some(&opened) != at_path.as_ref() => DaemonState::Elsewhere,
+        Holder::Somebody { opened: Some(opened) } if Some(&opened) != at_path.as_ref() => {
+            DaemonState::Elsewhere
+        }
         Holder::Somebody { .. } => DaemonState::Works,
     };
     let clock = place.clock();

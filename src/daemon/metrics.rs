@@ -33,7 +33,8 @@ pub(super) async fn collect(
     page.jobs(health);
     page.calls(store, limit, (health, now)).await?;
     page.outbox(health, now);
-    let codes: Vec<_> = Code::ALL.iter().map(|code| ([("code", code.as_str())], health.count(*code))).collect();
+    let codes: Vec<_> =
+        Code::ALL.iter().map(|code| ([("code", code.as_str())], health.count(*code))).collect();
     page.gauge("tallyd_findings", "How much `tallyd status` finds, by code.", &borrow(&codes));
     let counts = store.state_count().await?;
     for (name, help, value) in [
@@ -77,8 +78,10 @@ impl Page {
     /// Every state is there, also where no wish stands in it: a graph of what is absent has no line.
     fn outbox(&mut self, health: &Health, now: Timestamp) {
         let counts = &health.rows.wishes;
-        let count = |state: &State| counts.iter().find(|(name, _)| name == state.as_str()).map_or(0, |(_, n)| *n);
-        let rows: Vec<_> = State::ALL.iter().map(|state| ([("state", state.as_str())], count(state))).collect();
+        let count =
+            |state: &State| counts.iter().find(|(name, _)| name == state.as_str()).map_or(0, |(_, n)| *n);
+        let rows: Vec<_> =
+            State::ALL.iter().map(|state| ([("state", state.as_str())], count(state))).collect();
         self.gauge("tallyd_outbox_wishes", "Wishes by state.", &borrow(&rows));
         let oldest = health.oldest_pending.map_or(0, |since| now.since(since).as_secs());
         let oldest = i64::try_from(oldest).unwrap_or(i64::MAX);

@@ -274,11 +274,7 @@ impl Daemon {
 /// What the loop takes from a configuration.
 fn reload_of(config: &Config) -> Reload {
     let metrics = config.metrics.textfile.clone();
-    Reload {
-        schedules: settings::schedules(config),
-        metrics,
-        limits: settings::limits(config),
-    }
+    Reload { schedules: settings::schedules(config), metrics, limits: settings::limits(config) }
 }
 
 /// Opens the database and begins a session in it. Where it fails nothing of it happened, and it may be done again.

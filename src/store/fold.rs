@@ -93,7 +93,11 @@ impl Write {
         let sql = "UPDATE exchange SET parked = 0 WHERE id = ?1";
         sqlx::query(sql).bind(id.0).execute(&mut *self.tx).await.doing("count parked records anew")?;
         let sql = "DELETE FROM parked_subject WHERE exchange_id = ?1";
-        sqlx::query(sql).bind(id.0).execute(&mut *self.tx).await.doing("forget the names of parked records")?;
+        sqlx::query(sql)
+            .bind(id.0)
+            .execute(&mut *self.tx)
+            .await
+            .doing("forget the names of parked records")?;
         Ok(taken)
     }
 }

@@ -308,7 +308,8 @@ impl Store {
             "SELECT operation, verdict, status, message, sent_ms FROM exchange \
              WHERE sent_ms >= ?1 AND {which} AND verdict <> 'interrupted' ORDER BY sent_ms DESC, id DESC LIMIT ?2"
         );
-        let writes = Operation::ALL.iter().filter(|operation| operation.effect() == crate::model::Effect::Write);
+        let writes =
+            Operation::ALL.iter().filter(|operation| operation.effect() == crate::model::Effect::Write);
         let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(now.minus(CALLS_WITHIN).0).bind(CALLS);
         let query = if which.contains("?3") { query.bind(super::cells::json(&writes)) } else { query };

@@ -169,7 +169,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let database = dir.path().join("t.db");
         drop(Lock::take(&database).unwrap());
-        let (ended, looking) = (std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)), database.clone());
+        let (ended, looking) =
+            (std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)), database.clone());
         let end = std::sync::Arc::clone(&ended);
         let looks = std::thread::spawn(move || {
             while !end.load(std::sync::atomic::Ordering::Relaxed) {

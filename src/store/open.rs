@@ -139,7 +139,13 @@ impl Store {
                 Seat::new(options, &Opening::default())
             }
         };
-        Ok(Self { readers: [reader(), reader()], writer, path: path.to_owned(), position_file: None, opened: None })
+        Ok(Self {
+            readers: [reader(), reader()],
+            writer,
+            path: path.to_owned(),
+            position_file: None,
+            opened: None,
+        })
     }
 
     /// The database file.

@@ -150,7 +150,9 @@ impl Transport for Garbled {
             let mut response = self.http.send(request).await?;
             if is_balances && self.is_at_work.load(Ordering::SeqCst) {
                 let mut products: Vec<Value> = serde_json::from_slice(&response.body).unwrap();
-                for product in products.iter_mut().filter(|product| product["Sku"] == *self.sku.lock().unwrap()) {
+                for product in
+                    products.iter_mut().filter(|product| product["Sku"] == *self.sku.lock().unwrap())
+                {
                     product["Warehouses"][0]["QuantityOnHand"] = "many".into();
                 }
                 response.body = serde_json::to_vec(&products).unwrap();
@@ -164,7 +166,8 @@ impl Transport for Garbled {
 async fn a_record_that_no_poll_can_read_is_named_until_one_can() {
     let (sku, is_at_work) = (Arc::<Mutex<String>>::default(), Arc::new(AtomicBool::new(true)));
     let (named, garbles) = (Arc::clone(&sku), Arc::clone(&is_at_work));
-    let dock = Dock::open_over(|http| Some(Arc::new(Garbled { http, sku: named, is_at_work: garbles }))).await;
+    let dock =
+        Dock::open_over(|http| Some(Arc::new(Garbled { http, sku: named, is_at_work: garbles }))).await;
     let (bad, good) = dock.two_skus().await;
     sku.lock().unwrap().clone_from(&bad);
     for sku in [&bad, &good] {
@@ -203,7 +206,9 @@ async fn a_rejection_is_a_finding_until_a_person_acknowledges_it() {
     assert_eq!(dock.number(event).await, 1);
     assert!(dock.done(&["outbox", "acknowledge", "--all"]).await.contains("2 rejected wish(es)"));
     assert!(health(&dock).await.is_well());
-    assert!(dock.refused(&["outbox", "acknowledge", "nobody"]).await.contains("there is no wish with this key"));
+    assert!(
+        dock.refused(&["outbox", "acknowledge", "nobody"]).await.contains("there is no wish with this key")
+    );
     dock.wish("p", "tracking.submit", json!({"shipment_key": "later", "tracking_number": "T"})).await;
     let said = dock.refused(&["outbox", "acknowledge", "p"]).await;
     assert!(said.contains("only a rejected wish is acknowledged"), "{said}");

@@ -81,8 +81,11 @@ impl Parked {
             ["OrderLineItemId", "LineItemId", "ShipmentId", "SalesOrderId", "OrderId", "Id", "ProductId"];
         let id = || {
             let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&self.raw).ok()?;
-            let named = IDS.iter().find_map(|name| Some((name, fields.get(*name).filter(|id| !id.is_null())?)));
-            named.map(|(name, id)| format!("{name} {}", id.as_str().map_or_else(|| id.to_string(), str::to_owned)))
+            let named =
+                IDS.iter().find_map(|name| Some((name, fields.get(*name).filter(|id| !id.is_null())?)));
+            named.map(|(name, id)| {
+                format!("{name} {}", id.as_str().map_or_else(|| id.to_string(), str::to_owned))
+            })
         };
         self.sku.clone().or_else(id)
     }

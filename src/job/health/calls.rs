@@ -53,7 +53,10 @@ fn in_vain(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
         newest.operation,
         words(newest)
     );
-    Some(Finding::new(Code::CallsFail, number(count), text, "ask the service; see: tallyd job list").since(since))
+    Some(
+        Finding::new(Code::CallsFail, number(count), text, "ask the service; see: tallyd job list")
+            .since(since),
+    )
 }
 
 /// Calls that say something of the service: one that was told to wait is no failure, and a refused key is a finding of
@@ -76,7 +79,8 @@ fn pushes(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
     for call in counted(&rows.writes) {
         by_operation.entry(&call.operation).or_default().push(call);
     }
-    let failing = by_operation.values().filter_map(|calls| streak(calls.iter().copied(), is_accepted, PUSHES, now));
+    let failing =
+        by_operation.values().filter_map(|calls| streak(calls.iter().copied(), is_accepted, PUSHES, now));
     let found: Vec<Finding> = failing
         .map(|(count, newest, since)| {
             let text = format!(
@@ -116,7 +120,9 @@ fn push_fails(count: usize, text: String, since: Timestamp) -> Finding {
 /// The platform's words of a call that failed.
 fn words(call: &CallRow) -> String {
     match (&call.message, call.status) {
-        (Some(message), Some(status)) if !message.contains(&status.to_string()) => format!("{status}, {message}"),
+        (Some(message), Some(status)) if !message.contains(&status.to_string()) => {
+            format!("{status}, {message}")
+        }
         (Some(message), _) => message.clone(),
         (None, Some(status)) => format!("answered {status}"),
         (None, None) => "no answer".to_owned(),

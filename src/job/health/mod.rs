@@ -14,7 +14,9 @@ pub use finding::{Code, Finding, Severity};
 
 use crate::limiter::{self, Kept, LedgerForecast, Standing, StandingHold, ledger_forecast};
 use crate::model::{Moment, Timestamp, age};
-use crate::store::{BackupRow, HealthRow, HealthRows, MismatchRow, QuarantineRow, Store, StoreError, WorkedRow};
+use crate::store::{
+    BackupRow, HealthRow, HealthRows, MismatchRow, QuarantineRow, Store, StoreError, WorkedRow,
+};
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -116,7 +118,9 @@ fn judge(rows: HealthRows, bad_requests: &[Timestamp], look: &Look) -> Health {
     findings.extend(holds(&standing, look.now));
     findings.extend(bad_request_lines(&standing, &ledger));
     let copies = rows.backup.and_then(|backup| old_copies(backup, look.now));
-    findings.extend(rows.jobs.iter().filter(|row| row.stale && (row.job != "backup" || copies.is_none())).map(stale));
+    findings.extend(
+        rows.jobs.iter().filter(|row| row.stale && (row.job != "backup" || copies.is_none())).map(stale),
+    );
     findings.extend(copies);
     // From cron, the job that is stale says more.
     findings.extend(gone.filter(|_| is_by_cron));
@@ -131,7 +135,8 @@ fn judge(rows: HealthRows, bad_requests: &[Timestamp], look: &Look) -> Health {
 
 /// The finding for a daemon whose database is not the file at its path.
 pub fn replaced() -> Finding {
-    let text = "the database that tallyd has open is not the file at its path: the file was removed or replaced";
+    let text =
+        "the database that tallyd has open is not the file at its path: the file was removed or replaced";
     let todo = "tallyd ends by itself and systemd starts it again; without systemd, restart it";
     Finding::new(Code::DatabaseReplaced, 1, text, todo)
 }
@@ -247,10 +252,14 @@ fn unshown(rows: &[MismatchRow]) -> Option<Finding> {
 
 fn quarantined(rows: &[QuarantineRow]) -> Option<Finding> {
     let since = rows.iter().map(|row| row.since_ms).min()?;
-    let named = rows.iter().map(|row| {
-        format!("{} ({}: {}; next try {})", row.subject, row.operation, row.why, row.next_try())
-    });
-    let text = format!("{} entry(ies) fail alone and are tried by themselves: {}", rows.len(), few(named, rows.len()));
+    let named = rows
+        .iter()
+        .map(|row| format!("{} ({}: {}; next try {})", row.subject, row.operation, row.why, row.next_try()));
+    let text = format!(
+        "{} entry(ies) fail alone and are tried by themselves: {}",
+        rows.len(),
+        few(named, rows.len())
+    );
     let todo = "correct them at the service, or ask it why";
     let found = Finding::new(Code::Quarantined, i64::try_from(rows.len()).unwrap_or(i64::MAX), text, todo);
     Some(found.since(Timestamp(since)).about(rows.iter().map(|row| row.subject.clone())))

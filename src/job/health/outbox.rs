@@ -20,7 +20,11 @@ const TENTHS_OTHER: u64 = 40;
 
 pub(super) fn judge(rows: &HealthRows, kept: &Kept, look: &Look) -> Vec<Finding> {
     let queue = Queue::of(rows, kept, look);
-    let waiting = rows.waiting.iter().filter(|row| row.why.as_deref() != Some(NOBODY)).filter_map(|row| queue.late(row));
+    let waiting = rows
+        .waiting
+        .iter()
+        .filter(|row| row.why.as_deref() != Some(NOBODY))
+        .filter_map(|row| queue.late(row));
     let orphans = orphans(&rows.orphans, look.now);
     waiting.chain(orphans).chain(states(rows)).chain(rows.rejected.as_ref().map(rejected)).collect()
 }
@@ -55,7 +59,14 @@ impl<'a> Queue<'a> {
         let patience = PATIENCE + minutes(CALLS_AHEAD);
         let accepted = rows.writes.iter().find(|call| call.verdict == "accepted");
         let moves = accepted.is_some_and(|call| look.now.since(Timestamp(call.sent_ms)) <= patience);
-        Self { kept, look, patience, allowance: patience + minutes(calls), moves, is_refused: rows.is_refused }
+        Self {
+            kept,
+            look,
+            patience,
+            allowance: patience + minutes(calls),
+            moves,
+            is_refused: rows.is_refused,
+        }
     }
 
     fn late(&self, row: &WaitingRow) -> Option<Finding> {
@@ -105,7 +116,9 @@ impl<'a> Queue<'a> {
             return said("the service refuses the key", "put the right key in its place");
         }
         match row.why.as_deref() {
-            Some("quarantined") => said("an entry of theirs is set aside, because calls that hold it fail", "see `quarantined`"),
+            Some("quarantined") => {
+                said("an entry of theirs is set aside, because calls that hold it fail", "see `quarantined`")
+            }
             Some("behind_in_doubt") => {
                 said("another wish of the same cell is in doubt", "see: tallyd outbox list --state in_doubt")
             }
@@ -154,7 +167,8 @@ fn orphans(rows: &[OrphanRow], now: Timestamp) -> Option<Finding> {
         late.len(),
         few(named, late.len())
     );
-    let todo = "insert that `shipment.create`, or tallyd outbox cancel KEY and insert them with the right key";
+    let todo =
+        "insert that `shipment.create`, or tallyd outbox cancel KEY and insert them with the right key";
     let found = Finding::new(Code::AwaitsNobody, i64::try_from(late.len()).unwrap_or(i64::MAX), text, todo);
     Some(found.since(Timestamp(since)).about(late.iter().map(|row| row.key.clone())))
 }

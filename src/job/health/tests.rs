@@ -25,8 +25,12 @@ fn judged(rows: HealthRows) -> Health {
 
 /// The codes that need a person, once each.
 fn alarms(health: &Health) -> Vec<&'static str> {
-    let mut codes: Vec<_> =
-        health.findings.iter().filter(|found| found.needs_a_person()).map(|found| found.code.as_str()).collect();
+    let mut codes: Vec<_> = health
+        .findings
+        .iter()
+        .filter(|found| found.needs_a_person())
+        .map(|found| found.code.as_str())
+        .collect();
     codes.dedup();
     codes
 }
@@ -88,7 +92,10 @@ fn no_daemon_is_missed_at_once_but_for_a_shop_kept_from_cron() {
         (stale(worked(true, true, Some(60))), &["stale", "no_daemon"], ""),
     ];
     for (rows, codes, words) in cases {
-        assert!(judge(rows.clone(), &[], &look(Daemon::Works)).count(Code::NoDaemon) == 0, "one works: {rows:?}");
+        assert!(
+            judge(rows.clone(), &[], &look(Daemon::Works)).count(Code::NoDaemon) == 0,
+            "one works: {rows:?}"
+        );
         let health = judge(rows, &[], &look(Daemon::Gone));
         assert_eq!(alarms(&health), codes);
         assert!(health.verdict().contains(words), "{}", health.verdict());
@@ -100,7 +107,8 @@ fn no_daemon_is_missed_at_once_but_for_a_shop_kept_from_cron() {
 #[test]
 fn a_wish_is_late_two_minutes_beyond_its_time_and_says_why() {
     for (minutes, is_late) in [(1, false), (2, false), (3, true)] {
-        let rows = HealthRows { waiting: vec![waiting("quantity.set", None, 4, minutes)], ..HealthRows::default() };
+        let rows =
+            HealthRows { waiting: vec![waiting("quantity.set", None, 4, minutes)], ..HealthRows::default() };
         let health = judged(rows);
         assert_eq!(health.count(Code::Waiting), if is_late { 4 } else { 0 }, "{minutes} min");
         assert_eq!(health.oldest_pending, Some(ago(minutes)));
@@ -151,7 +159,8 @@ fn a_hold_gives_time_to_those_that_need_its_call() {
     ];
     for (limiter_memory, is_late) in cases {
         let waiting = vec![waiting("quantity.set", None, 1, 60)];
-        let rows = HealthRows { waiting, limiter_memory: Some(limiter_memory.clone()), ..HealthRows::default() };
+        let rows =
+            HealthRows { waiting, limiter_memory: Some(limiter_memory.clone()), ..HealthRows::default() };
         assert_eq!(judged(rows).count(Code::Waiting) == 1, is_late, "{limiter_memory}");
     }
 }
@@ -160,7 +169,11 @@ fn a_hold_gives_time_to_those_that_need_its_call() {
 fn a_backlog_that_moves_is_in_time_and_one_that_stands_is_not() {
     let recount = |accepted: u64, minutes: u64| {
         let writes = vec![call(UPDATE, "accepted", Some(200), accepted)];
-        judged(HealthRows { waiting: vec![waiting("quantity.set", None, 40_000, minutes)], writes, ..HealthRows::default() })
+        judged(HealthRows {
+            waiting: vec![waiting("quantity.set", None, 40_000, minutes)],
+            writes,
+            ..HealthRows::default()
+        })
     };
     assert_eq!(recount(5, 30).count(Code::Waiting), 0, "it takes half an hour of the quota");
     assert_eq!(recount(400, 30).count(Code::Waiting), 40_000, "nothing was written for minutes");
@@ -177,15 +190,19 @@ fn a_backlog_that_moves_is_in_time_and_one_that_stands_is_not() {
 fn from_cron_a_wish_is_late_once_a_run_left_it_behind() {
     for (found, is_late) in [(None, false), (Some(ago(50).0), true)] {
         let row = WaitingRow { found_ms: found, ..waiting("quantity.set", None, 1, 60) };
-        let health =
-            judge(HealthRows { waiting: vec![row], ..worked(true, true, Some(40)) }, &[], &look(Daemon::Gone));
+        let health = judge(
+            HealthRows { waiting: vec![row], ..worked(true, true, Some(40)) },
+            &[],
+            &look(Daemon::Gone),
+        );
         assert_eq!(alarms(&health).contains(&"waiting"), is_late, "{:?}", health.findings);
     }
 }
 
 #[test]
 fn a_service_that_answers_nothing_is_named_with_the_time_it_began() {
-    let silent = |ages: &[u64]| ages.iter().map(|age| call(UPDATE, "not_sent", None, *age)).collect::<Vec<_>>();
+    let silent =
+        |ages: &[u64]| ages.iter().map(|age| call(UPDATE, "not_sent", None, *age)).collect::<Vec<_>>();
     let cases: [(Vec<CallRow>, bool); 4] = [
         (silent(&[1, 2]), false),
         (silent(&[1, 2, 3, 4]), false),
@@ -205,7 +222,9 @@ fn a_service_that_answers_nothing_is_named_with_the_time_it_began() {
 #[test]
 fn calls_that_all_fail_are_named_and_waiting_as_told_is_no_failure() {
     let all = |verdict: &str| (0..12).map(|n| call("GET /x", verdict, Some(500), n * 20)).collect::<Vec<_>>();
-    for (verdict, fails) in [("transient", true), ("throttled", false), ("refused", false), ("accepted", false)] {
+    for (verdict, fails) in
+        [("transient", true), ("throttled", false), ("refused", false), ("accepted", false)]
+    {
         let health = judged(HealthRows { calls: all(verdict), ..HealthRows::default() });
         assert_eq!(alarms(&health) == ["calls_fail"], fails, "{verdict}: {:?}", health.findings);
     }
@@ -217,16 +236,26 @@ fn pushes_that_fail_again_and_again_are_named_while_something_waits_for_them() {
     let waits = || vec![waiting("quantity.set", Some("not_sent"), 5, 2)];
     let health = judged(HealthRows { writes: failing(), waiting: waits(), ..HealthRows::default() });
     assert_eq!(alarms(&health), ["push_fails"]);
-    assert!(health.verdict().contains("404, its words") && health.verdict().contains(UPDATE), "{}", health.verdict());
-    assert!(judged(HealthRows { writes: failing(), ..HealthRows::default() }).is_well(), "nobody waits for it");
+    assert!(
+        health.verdict().contains("404, its words") && health.verdict().contains(UPDATE),
+        "{}",
+        health.verdict()
+    );
+    assert!(
+        judged(HealthRows { writes: failing(), ..HealthRows::default() }).is_well(),
+        "nobody waits for it"
+    );
     let other = vec![call("POST /api/Shipments/Create", "accepted", Some(200), 1)];
-    let health = judged(HealthRows { writes: [other, failing()].concat(), waiting: waits(), ..HealthRows::default() });
+    let health =
+        judged(HealthRows { writes: [other, failing()].concat(), waiting: waits(), ..HealthRows::default() });
     assert_eq!(alarms(&health), ["push_fails"], "shipments go, stock does not");
     let again = vec![call(UPDATE, "accepted", Some(200), 1)];
-    let health = judged(HealthRows { writes: [again, failing()].concat(), waiting: waits(), ..HealthRows::default() });
+    let health =
+        judged(HealthRows { writes: [again, failing()].concat(), waiting: waits(), ..HealthRows::default() });
     assert!(health.is_well(), "{:?}", health.findings);
 
-    let run = |n: u64| PushRow { outcome: "failed".into(), summary: Some("why".into()), started_ms: ago(n).0 };
+    let run =
+        |n: u64| PushRow { outcome: "failed".into(), summary: Some("why".into()), started_ms: ago(n).0 };
     let pushes = vec![run(0), run(1), run(3)];
     let health = judged(HealthRows { pushes, waiting: waits(), ..HealthRows::default() });
     assert_eq!(alarms(&health), ["push_fails"], "it breaks off before it sends");
@@ -280,8 +309,14 @@ fn what_needs_a_person_is_named() {
     let texts: Vec<&str> = health.findings.iter().map(|found| found.text.as_str()).collect();
     assert!(texts[0].contains("`t` names `s`"), "{texts:?}");
     assert_eq!((texts[1], texts[2]), ("2 wish(es) are held", "1 wish(es) are in doubt"));
-    assert!(texts[3].contains("3 wish(es) were rejected, the newest is `r` (unknown_sku: no SKU)"), "{texts:?}");
-    assert!(texts[4].contains("SKU-3 (") && texts[4].contains("and 2 more") && !texts[4].contains('\n'), "{texts:?}");
+    assert!(
+        texts[3].contains("3 wish(es) were rejected, the newest is `r` (unknown_sku: no SKU)"),
+        "{texts:?}"
+    );
+    assert!(
+        texts[4].contains("SKU-3 (") && texts[4].contains("and 2 more") && !texts[4].contains('\n'),
+        "{texts:?}"
+    );
     assert_eq!(health.findings[4].subjects.len(), 5, "all of them for programs");
     assert!(health.verdict().ends_with("(and 4 more finding(s))"), "{}", health.verdict());
 }
