@@ -1,4 +1,4 @@
-//! What `tallyd status` finds beside the outbox: whether a daemon runs at all, and on which file. With the real program, its
+//! The findings of `tallyd status` beside the outbox: whether a daemon runs at all, and on which file. With the real program, its
 //! lock and its signals.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]

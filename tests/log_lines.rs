@@ -198,7 +198,7 @@ async fn a_rejection_is_a_warning_and_one_that_a_person_decided_is_none() {
     assert_eq!((level("nonsense"), level("policy")), (json!("WARN"), json!("INFO")));
 }
 
-/// What stays in doubt is looked for among the wishes in doubt, and nobody would find it among those held.
+/// A wish that stays in doubt is looked for among those in doubt, and nobody would find it among those held.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_somebody_else_may_have_made_is_said_as_in_doubt() {
     let world = World::new().await;

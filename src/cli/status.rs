@@ -12,7 +12,7 @@ use crate::store::{FileId, Holder, Lock, SnapshotRow, StateCount};
 use serde_json::json as value;
 use std::io::IsTerminal;
 
-/// What `status` takes.
+/// The arguments of `status`.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct Args {
     /// Show the jobs and the calls of the last hour also when all is well
@@ -104,12 +104,12 @@ fn journal(snapshot: SnapshotRow) -> serde_json::Value {
     })
 }
 
-/// What needs a person, each with the next step.
+/// The findings that need a person, each with the next step.
 fn troubles(findings: &[Finding]) -> Vec<String> {
     findings.iter().filter(|finding| finding.needs_a_person()).map(Finding::sentence).collect()
 }
 
-/// What the judgement needs beside the database: the state of the lock, the account's limits and the time.
+/// The inputs of the judgement beside the database: the state of the lock, the account's limits and the time.
 fn look(place: &Place, config: &Config) -> Result<Look, Failure> {
     let path = &config.database.path;
     let at_path = FileId::of(path).ok().flatten().map(|id| id.to_string());

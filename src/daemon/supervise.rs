@@ -52,9 +52,9 @@ const STALE_LOOK: Duration = Duration::from_secs(60);
 pub(super) struct Reload {
     /// The schedules from now on.
     pub(super) schedules: Vec<(JobKind, Schedule)>,
-    /// Where metrics go from now on.
+    /// The file of the metrics from now on.
     pub(super) metrics: Option<PathBuf>,
-    /// What the account allows from now on.
+    /// The account's limits from now on.
     pub(super) limits: limiter::Settings,
 }
 

@@ -52,7 +52,7 @@ pub enum StoreError {
     Elsewhere {
         /// The path.
         path: PathBuf,
-        /// What was done to the file.
+        /// The change of the file, as in "was …".
         how: &'static str,
     },
     /// The lock is held or cannot be taken.

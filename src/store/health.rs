@@ -27,7 +27,7 @@ pub struct HealthRows {
     pub jobs: Vec<HealthRow>,
     /// The copies of the job `backup`, if it is enabled.
     pub backup: Option<BackupRow>,
-    /// How many wishes stand in each state.
+    /// The number of wishes in each state.
     pub wishes: Vec<(String, i64)>,
     /// The pending wishes by kind and reason.
     pub waiting: Vec<WaitingRow>,
@@ -88,7 +88,7 @@ pub struct WaitingRow {
     /// The word for why they wait: a reason of the outbox, or `quarantined`, `awaits_nobody`,
     /// `behind_held`, `behind_in_doubt`.
     pub why: Option<String>,
-    /// How many they are.
+    /// The number of them.
     pub wishes: i64,
     /// The time since which the oldest of them waits, in milliseconds since 1970.
     pub since_ms: i64,
@@ -117,7 +117,7 @@ pub struct OrphanRow {
 /// The rejected wishes that nobody has acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct RejectedRow {
-    /// How many they are.
+    /// The number of them.
     pub wishes: i64,
     /// The key of the newest.
     #[sqlx(try_from = "super::text::Text")]
@@ -148,7 +148,7 @@ pub struct CallRow {
 /// A run of the push that ended.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct PushRow {
-    /// How it ended.
+    /// Its outcome.
     pub outcome: String,
     /// Its summary.
     pub summary: Option<String>,
@@ -163,9 +163,9 @@ pub struct UnreadableRow {
     pub job: String,
     /// The name of it.
     pub subject: String,
-    /// What makes no sense about it.
+    /// The part of it that makes no sense.
     pub why: String,
-    /// How many polls met it.
+    /// The number of polls that met it.
     pub polls: i64,
     /// The time of the first of them, in milliseconds since 1970.
     pub since_ms: i64,

@@ -18,9 +18,9 @@ pub struct Lock {
 /// The answer to a look at the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Nobody holds it: no daemon runs.
+    /// It is free: no daemon runs.
     Nobody,
-    /// Somebody holds it.
+    /// It is held.
     Somebody {
         /// The database file that the holder opened, as it noted it.
         opened: Option<String>,
@@ -30,7 +30,7 @@ pub enum Holder {
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Somebody holds it.
+    /// It is held.
     #[error(
         "another tallyd already works on this database (lock {path}): \
          stop it first, or use a command that works beside it"
@@ -63,7 +63,7 @@ impl Lock {
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { file }),
-                // Who only looks shares the lock for an instant, and never keeps a start from it.
+                // A look shares the lock for an instant, and must not keep a start from it.
                 Err(TryLockError::WouldBlock) if is_looked_at(&file) => std::thread::yield_now(),
                 Err(TryLockError::WouldBlock) => return Err(LockError::Held { path }),
                 Err(TryLockError::Error(source)) => return Err(LockError::File { path, source }),

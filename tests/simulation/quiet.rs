@@ -27,7 +27,7 @@ const QUIET: Trade = Trade {
     open_hours: (7, 18),
 };
 
-/// So often somebody looks whether all is well: amid whatever goes on then.
+/// The time between two looks whether all is well, each amid whatever goes on then.
 const LOOK_MS: i64 = 3_600_000;
 
 /// Nothing needs a person. Jobs that this world leaves out are late; the others are not.

@@ -62,7 +62,7 @@ pub struct Parked {
     pub index: usize,
     /// The SKU it is about, where that much could be read.
     pub sku: Option<String>,
-    /// What makes no sense about it.
+    /// The part of it that makes no sense.
     pub why: String,
     /// The record as it came, cut after 2000 characters.
     pub raw: String,

@@ -77,7 +77,7 @@ impl Serialize for Code {
     }
 }
 
-/// So many characters of a finding's text are shown.
+/// A finding's text is cut after this many characters.
 const TEXT_MAX: usize = 800;
 
 /// The weight of a finding.
@@ -90,7 +90,7 @@ pub enum Severity {
     Note,
 }
 
-/// One thing that is wrong.
+/// A thing that is wrong, or to be known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Its code.
@@ -131,7 +131,7 @@ impl Finding {
         Self { subjects: subjects.into_iter().map(Into::into).collect(), ..self }
     }
 
-    pub(super) fn to_be_known(self) -> Self {
+    pub(super) fn as_note(self) -> Self {
         Self { severity: Severity::Note, ..self }
     }
 

@@ -25,17 +25,17 @@ const LONG_HOLD: Duration = Duration::from_secs(2 * 60);
 /// The last good copy may be so old; where a schedule leaves longer gaps, half a day older than its gap.
 const COPY_MAX_AGE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 const COPY_LATE: Duration = Duration::from_secs(12 * 60 * 60);
-/// So many names stand in a sentence; all of them are in the subjects.
+/// Names in a sentence; all of them are in the subjects.
 const NAMED: usize = 3;
 
 /// The state in which the lock beside the database was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Daemon {
-    /// Somebody holds it and has the database open that is at its path.
+    /// It is held, by a process that has the database open that is at its path.
     Works,
-    /// Somebody holds it and has another file open, or one that was removed.
+    /// It is held, by a process that has another file open, or one that was removed.
     Elsewhere,
-    /// Nobody holds it.
+    /// It is free.
     Gone,
 }
 
@@ -44,7 +44,7 @@ pub enum Daemon {
 pub struct Look {
     /// The state of the lock.
     pub daemon: Daemon,
-    /// What the account allows.
+    /// The account's limits.
     pub limits: limiter::Settings,
     /// The host's boot, by which the journal's moments are read.
     pub boot_id: String,
@@ -61,7 +61,7 @@ pub struct Health {
     pub findings: Vec<Finding>,
     /// The rows.
     pub rows: HealthRows,
-    /// What the service or other software leaves us.
+    /// The holds in force and the share of the quota that is ours.
     pub standing: Standing,
     /// The ledger of answers 400.
     pub ledger: LedgerForecast,
@@ -85,7 +85,7 @@ impl Health {
         }
     }
 
-    /// How much there is of a code, 0 where there is nothing.
+    /// The sum of the counts of a code, 0 where there is nothing.
     pub fn count(&self, code: Code) -> i64 {
         self.findings.iter().filter(|finding| finding.code == code).map(|finding| finding.count).sum()
     }
@@ -102,7 +102,7 @@ pub async fn health(store: &Store, look: &Look) -> Result<Health, StoreError> {
     Ok(judge(rows, &bad, look))
 }
 
-/// What is wrong, by these rows at this time. Pure.
+/// Judges these rows at this time. Pure.
 fn judge(rows: HealthRows, bad_requests: &[Timestamp], look: &Look) -> Health {
     let kept = rows.limiter_memory.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let kept: Kept = kept.unwrap_or_default();
@@ -282,7 +282,7 @@ fn unreadable(rows: &HealthRows) -> Option<Finding> {
 
 fn missing(skus: i64) -> Finding {
     let text = format!("{skus} tracked SKU(s) are missing at the service");
-    Finding::new(Code::MissingSkus, skus, text, "see: tallyd sku list").to_be_known()
+    Finding::new(Code::MissingSkus, skus, text, "see: tallyd sku list").as_note()
 }
 
 /// The first names of many.

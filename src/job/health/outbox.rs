@@ -106,7 +106,7 @@ impl<'a> Queue<'a> {
         timed.max_by_key(|(until, _)| *until)
     }
 
-    /// Why they wait, and what to do.
+    /// The reason for which they wait, and what to do.
     fn why(&self, row: &WaitingRow, hold: Option<String>) -> (String, String) {
         let said = |why: &str, todo: &str| (why.to_owned(), todo.to_owned());
         if self.look.daemon != Daemon::Works {

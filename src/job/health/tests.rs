@@ -1,3 +1,5 @@
+//! The rules of the judgement, one by one, on rows as they may stand.
+
 use super::*;
 use crate::store::{CallRow, OrphanRow, PushRow, RejectedRow, WaitingRow};
 
