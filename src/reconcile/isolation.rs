@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_culprit_is_found_in_two_calls_for_each_halving_wherever_it_stands() {
-        for entries in [1, 2, 3, 25, 200, 400, 1000] {
+        for entries in [1_usize, 2, 3, 25, 200, 400, 1000] {
             let bound = 1 + 2 * usize::try_from(entries.next_power_of_two().ilog2()).unwrap();
             for bad in 0..entries {
                 let (calls, alone) = search(entries, &[bad]);
