@@ -171,8 +171,9 @@ impl Push<'_> {
     /// read may have shown that two spellings are one cell.
     async fn meant(&mut self, cells: Vec<Cell>) -> Result<Vec<Cell>, JobError> {
         let meant = self.context.store.cells_meant(&cells).await?;
-        for (named, cell) in cells.iter().zip(&meant) {
-            if let (Some(read), false) = (self.pipe.own_reads.get(named).copied(), named == cell) {
+        for (named, cell) in cells.iter().zip(&meant).filter(|(named, cell)| named != cell) {
+            self.pipe.flush.gone(std::slice::from_ref(named));
+            if let Some(read) = self.pipe.own_reads.remove(named) {
                 self.pipe.own_reads.entry(cell.clone()).or_insert(read);
             }
         }
