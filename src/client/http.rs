@@ -100,6 +100,8 @@ impl HttpTransport {
             if turn.is_none() && response.body.len() + chunk.len() > LARGE_BYTES {
                 // The call's own time runs on meanwhile. Nobody closes the semaphore.
                 turn = self.large.acquire().await.ok();
+                // At once: grown step by step it would stand in memory twice.
+                response.body.reserve_exact(self.answer_limit_bytes.saturating_sub(response.body.len()));
             }
             response.body.extend_from_slice(&chunk);
         }

@@ -74,8 +74,6 @@ impl<'r> Decode<'r, Sqlite> for BodyText {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn the_limit_in_the_queries_is_the_limit_of_bodies() {
         assert!(body_column!().contains(&format!("> {},", crate::outbox::BODY_MAX_BYTES)));
