@@ -491,6 +491,8 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "INSERT INTO request (kind, input, asked_at, answered_at) VALUES ('keys', '{}', '', '')",
         ),
         ("product_lack", "INSERT INTO product (sku, sku_fold, lack) VALUES ('x', 'x', 'gone')"),
+        ("lacking_looks", "INSERT INTO lacking VALUES ('s', 'w', NULL, NULL, 1, 1, 0)"),
+        ("lacking_first", "INSERT INTO lacking VALUES ('s', 'w', 1, NULL, 1, 1, 1)"),
         ("quarantine_failures", "INSERT INTO quarantine VALUES ('o', 's', 1, 1, 0, 'w')"),
         ("page_size_single", "INSERT INTO page_size VALUES (2, 200, 200)"),
         ("page_size_configured", "INSERT INTO page_size VALUES (1, 0, 200)"),

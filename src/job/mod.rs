@@ -26,6 +26,7 @@ mod health;
 mod input;
 mod insist;
 mod kit_components;
+mod lacking;
 mod listing_templates;
 mod moved;
 mod new_fold;

@@ -120,6 +120,11 @@ impl Progress {
         !self.is_cut && self.parked == 0 && self.total.is_none_or(|total| total == count(self.listed.len()))
     }
 
+    /// The ids of the list, where it is whole and not empty.
+    pub(super) fn whole(self) -> Option<BTreeSet<i64>> {
+        (self.is_whole() && !self.listed.is_empty()).then_some(self.listed)
+    }
+
     /// What is odd about what was read, if anything.
     pub(super) fn oddity(&self) -> Option<String> {
         let (listed, parked) = (self.listed.len(), self.parked);

@@ -5,11 +5,18 @@ use super::pages::{self, Listing, Recorded};
 use super::{Context, JobError, Report, record};
 use crate::client::Request;
 use crate::client::wire::{self, Decoded, Malformed, Paging, Warehouse};
-use crate::model::RunId;
+use crate::model::{RunId, WarehouseId};
 use crate::store::{ListOf, StoreError, Write};
+use std::collections::BTreeSet;
 
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
     Ok(pages::read(context, run, &Warehouses).await?.report("warehouse(s)"))
+}
+
+/// Reads the list; the warehouses on it, where it came whole and each of its records makes sense.
+pub(super) async fn listed(context: &Context, run: RunId) -> Result<Option<BTreeSet<WarehouseId>>, JobError> {
+    let listed = pages::read(context, run, &Warehouses).await?.whole();
+    Ok(listed.map(|ids| ids.into_iter().map(WarehouseId).collect()))
 }
 
 struct Warehouses;

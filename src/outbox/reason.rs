@@ -103,6 +103,8 @@ reasons! {
     AwaitsOther = "awaits_other", "nothing; it is next";
     /// Pending: its operation is held, see `status`.
     OperationHeld = "operation_held", "see `tallyd status`";
+    /// Pending: an answer lacked what the wish names, which one answer does not prove absent.
+    Unproved = "unproved", "nothing; it is looked at again by itself. If the wish is a mistake: `tallyd outbox cancel KEY`";
     /// Pending again: the call was proved not done.
     NotSent = "not_sent", "nothing; it is planned again";
     /// Pending again: looks at the service show that it did not land.

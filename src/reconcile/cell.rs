@@ -40,7 +40,9 @@ pub enum CellFact {
     UnknownSku,
     /// Several SKUs fold to the wish's, none is spelled like it (rules.md 12).
     AmbiguousSku(Vec<Sku>),
-    /// The service lists no such warehouse.
+    /// The list of warehouses as it was last read lacks this one: nothing is decided before it is read again.
+    Unlisted,
+    /// The service lists no such warehouse, and that is proved.
     UnknownWarehouse,
     /// A kit: its quantity follows from its components.
     Kit,

@@ -22,6 +22,7 @@ mod quantity;
 pub mod shipment;
 pub mod tracking;
 pub mod unshown;
+pub mod update;
 
 pub use cell::{
     Base, CellFact, CellInput, CellPlan, CellWish, Change, Count, CountMark, Decision, Outcome, Pair, Policy,

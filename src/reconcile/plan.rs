@@ -16,6 +16,13 @@ pub enum Plan<T> {
         /// On what, and what to do.
         detail: String,
     },
+    /// The answer lacks what it names. Proved absent, it is refused for good, or held where the reason is a person's.
+    Lacking {
+        /// Why, once proved.
+        reason: Reason,
+        /// The missing record, and what to do.
+        detail: String,
+    },
     /// Refused for good.
     Rejected {
         /// Why.

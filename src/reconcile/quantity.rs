@@ -29,6 +29,7 @@ pub fn decide(input: &CellInput<'_>) -> CellPlan {
             Reason::UnknownSku,
             format!("the service returns no SKU `{sku}`; correct it or create the product"),
         ),
+        CellFact::Unlisted => CellPlan { step: Step::Nothing, decisions: Vec::new() },
         CellFact::UnknownWarehouse => reject(
             Reason::UnknownWarehouse,
             format!("the service lists no warehouse {warehouse}; see `tallyd warehouse list`"),

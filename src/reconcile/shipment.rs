@@ -42,7 +42,7 @@ pub fn plan(wish: &ShipmentCreate, order: OrderFact<'_>) -> Plan<Vec<ClaimedLine
         OrderFact::Unread => return Plan::Read,
         OrderFact::Unknown => {
             let detail = format!("the service lists no lines of order {id}; correct the id");
-            return Plan::Rejected { reason: Reason::UnknownOrder, detail };
+            return Plan::Lacking { reason: Reason::UnknownOrder, detail };
         }
         OrderFact::Incomplete => {
             let detail =
@@ -62,7 +62,7 @@ type Stop = Plan<Vec<ClaimedLine>>;
 
 fn claim(named: &ShipmentLine, wish: &ShipmentCreate, lines: &[OrderLine]) -> Result<ClaimedLine, Stop> {
     let (id, order) = (named.line_item_id, wish.order_id);
-    let line = lines.iter().find(|line| line.line_item_id == id).ok_or_else(|| Plan::Rejected {
+    let line = lines.iter().find(|line| line.line_item_id == id).ok_or_else(|| Plan::Lacking {
         reason: Reason::ForeignLine,
         detail: format!("line {id} does not belong to order {order}; correct it"),
     })?;

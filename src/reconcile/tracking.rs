@@ -39,7 +39,7 @@ pub fn plan(wish: &TrackingSubmit, items: Option<&[Item]>) -> Plan<Vec<Entry>> {
     let Some(items) = items else { return Plan::Read };
     if items.is_empty() {
         let detail = "the service lists no items of the shipment; look at it there".into();
-        return Plan::Held { reason: Reason::Undecided, detail };
+        return Plan::Lacking { reason: Reason::Undecided, detail };
     }
     let wanted = match &wish.lines {
         Some(lines) => named(lines, &wish.info, items),
@@ -63,7 +63,7 @@ fn named<'a>(
         let before = named.len();
         named.extend(items.iter().filter(meant).map(|item| (item, falling_back(info, base))));
         if named.len() == before {
-            return Err(Plan::Rejected { reason: Reason::ForeignLine, detail: foreign(*line) });
+            return Err(Plan::Lacking { reason: Reason::ForeignLine, detail: foreign(*line) });
         }
     }
     Ok(named)

@@ -115,6 +115,7 @@ pub const REST: &[(&str, &str)] = &[
     ("mismatch", "what waits for a person; a wish that agrees ends it"),
     ("quarantine", "what fails alone"),
     ("parked_subject", "the names of what was parked, for people"),
+    ("lacking", "what answers lacked and is not proved absent"),
     ("brake_trip", "wishes"),
     ("brake_trip_wish", "wishes"),
 ];

@@ -36,6 +36,7 @@ mod fold;
 mod health;
 mod journal;
 mod kits;
+mod lacking;
 mod list;
 mod lock;
 mod open;
@@ -98,6 +99,7 @@ pub use health::{
 };
 pub use journal::{Asking, Decided, Ending, Entry, Journal};
 pub use kits::{ComponentFact, ComponentRow, KIT, KitPage, ProductFact};
+pub use lacking::LackingRow;
 pub use list::{LIST_COMPLETE, LIST_MISSING, ListOf};
 pub use lock::{Holder, Lock, LockError};
 pub use open::{Durability, Store, Write};

@@ -137,7 +137,9 @@ async fn quantities(world: &World) -> Vec<Row> {
     let holds = |n: usize, quantity: i64| Proof::Holds(cells[n].0.clone(), cells[n].1, quantity);
     let made = world.post("/api/Inventory", &json!({"Sku": "UPD-1", "Name": "Before"})).await;
     let mut update = made["data"]["Product"].clone();
+    // The UPC shows in a lookup: a name alone would be left to a person.
     update["Name"] = "After".into();
+    update["Identifiers"]["UPC"] = "777".into();
     let fields = update.as_object_mut().unwrap();
     fields.remove("QuantityOnHand");
     fields.retain(|_, value| !value.is_null());

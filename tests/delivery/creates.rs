@@ -52,6 +52,9 @@ async fn what_the_service_refuses_is_rejected_with_its_words() {
     dock.wish("t", "listing_template.create", json!({"StorefrontId": 999_999, "Name": "n", "Body": "b"}))
         .await;
     dock.push().await;
+    assert_eq!(dock.state("t").await, "pending", "one refusal to be shown proves nothing");
+    dock.later(crate::support::LONG);
+    dock.push().await;
     for (key, words) in [("p", "no supplier"), ("t", "StorefrontId")] {
         let (state, reason, detail) = dock.fate(key).await;
         assert_eq!((state.as_str(), reason.as_str()), ("rejected", "service_refused"), "{detail}");
@@ -192,13 +195,15 @@ async fn a_lost_update_is_sent_again_once_the_first_cannot_come_any_more() {
     let dock = Dock::open().await;
     let made = product(&dock, "UPD-4").await;
     dock.fault(PRODUCT_PUT, json!({"Drop": "before"})).await;
-    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    let mut body = update_of(&made, "After");
+    body["Identifiers"]["UPC"] = "222".into();
+    dock.wish("u", "product.update", body).await;
     dock.push().await;
     assert_eq!(dock.state("u").await, "in_doubt");
     dock.settle().await;
     assert_eq!(dock.state("u").await, "in_doubt", "not before its quiet time");
-    dock.later(crate::support::A_MOMENT);
-    dock.settle().await;
+    dock.settle_after(crate::support::A_MOMENT).await;
+    dock.later(crate::support::LONG);
     dock.push().await;
     assert_eq!(dock.state("u").await, "applied");
     assert_eq!(dock.number("SELECT count(*) FROM cell_write WHERE ended IS NULL").await, 0);

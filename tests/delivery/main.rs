@@ -7,6 +7,7 @@
     reason = "a test ends at the first thing that is not as said, and takes from the support what it needs"
 )]
 
+mod absences;
 #[path = "../readback/between.rs"]
 mod between;
 mod closed;
@@ -21,6 +22,7 @@ mod gone;
 mod meanwhile;
 mod numbers;
 mod health;
+mod lost_updates;
 mod people;
 mod plan;
 mod rules;

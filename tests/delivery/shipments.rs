@@ -1,7 +1,7 @@
 //! Shipments: what is sent, what is refused, and one order at a time.
 
 use crate::gate::{Leaving, gated};
-use crate::support::{Dock, LINES, SHIP, whole};
+use crate::support::{Dock, LINES, LONG, SHIP, whole};
 use serde_json::json;
 use std::time::Duration;
 use tallyd::model::Operation;
@@ -62,6 +62,13 @@ async fn several_orders_share_a_call_and_one_that_cannot_be_shipped_spoils_nothi
         assert_eq!(dock.state(&format!("s{n}")).await, "applied");
     }
     assert_eq!(dock.calls(SHIP), 1);
+    assert_eq!(
+        (dock.state("unknown").await, dock.state("foreign").await),
+        ("pending".into(), "pending".into())
+    );
+    // One answer that lacks an order or a line proves nothing; a second one, minutes later, does.
+    dock.later(LONG);
+    dock.push().await;
     assert_eq!(
         (dock.state("unknown").await, dock.reason("unknown").await),
         ("rejected".into(), "unknown_order".into())

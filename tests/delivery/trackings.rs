@@ -54,6 +54,9 @@ async fn a_rejected_or_cancelled_shipment_rejects_its_tracking() {
     dock.wish("t2", "tracking.submit", json!({"shipment_key": "many", "tracking_number": "T"})).await;
     dock.wish("t3", "tracking.submit", json!({"shipment_key": "t1", "tracking_number": "T"})).await;
     dock.push().await;
+    assert_eq!(dock.reason("t1").await, "awaits_shipment", "one answer proves no order unknown");
+    dock.later(crate::support::LONG);
+    dock.push().await;
     assert_eq!(dock.fate("t1").await.1, "no_shipment");
     assert_eq!(dock.state("t2").await, "pending", "its shipment is held");
     assert_eq!(dock.fate("t3").await.1, "no_shipment", "a tracking makes no shipment");
@@ -117,6 +120,9 @@ async fn a_line_of_another_shipment_is_rejected_before_the_send() {
     let body = json!({"shipment_id": dock.made("s1").await, "tracking_number": "T",
                       "lines": [{"line_item_id": foreign}]});
     dock.wish("t", "tracking.submit", body).await;
+    dock.push().await;
+    assert_eq!(dock.state("t").await, "pending", "one answer that lacks an item proves nothing");
+    dock.later(crate::support::LONG);
     dock.push().await;
     assert_eq!(dock.fate("t").await.1, "foreign_line");
     assert_eq!(dock.calls(TRACK), 0);

@@ -216,6 +216,7 @@ impl Foresight<'_> {
         match plan {
             Plan::Go(what) => return Some(what),
             Plan::Held { detail, .. } => self.note(id, format!("held: {detail}")),
+            Plan::Lacking { detail, .. } => self.note(id, format!("waits for a second look: {detail}")),
             Plan::Rejected { detail, .. } => self.note(id, format!("rejected: {detail}")),
             Plan::Read => self.note(id, format!("decided once {what} was read")),
         }

@@ -10,6 +10,7 @@ use crate::model::{
 };
 use crate::reconcile::shipment::OrderFact;
 use crate::reconcile::tracking::Item;
+use crate::reconcile::update::{self, Shown};
 use crate::store::{Durability, ListOf};
 
 /// No shipment or list has so many pages; a service that pages for ever is stopped here.
@@ -75,7 +76,8 @@ pub(in crate::job) async fn order(looker: Looker<'_>, order: OrderId) -> Result<
     context.exchange_end(&mut write, &answer).await?;
     record::order_lines(&mut write, answer.id, answer.sent_at, order, &decoded).await?;
     write.commit().await?;
-    let is_complete = !decoded.has_more() && decoded.parked.is_empty();
+    whole(&what, &decoded)?;
+    let is_complete = !decoded.has_more();
     let lines = decoded.records.iter().map(|item| item.line(order)).collect();
     Ok(Seen::of(&answer, Order { lines, is_complete }))
 }
@@ -120,6 +122,29 @@ pub(in crate::job) struct FoundProduct {
     pub(in crate::job) id: i64,
     pub(in crate::job) sku: Sku,
     pub(in crate::job) upc: Option<String>,
+    /// Its units over all warehouses.
+    pub(in crate::job) total: Option<i64>,
+    /// True if it is linked to a warehouse.
+    pub(in crate::job) is_linked: bool,
+    /// All that the lookup shows of it beside quantities.
+    pub(in crate::job) shown: Shown,
+}
+
+/// What a look shows of a product beside quantities.
+pub(in crate::job) fn shown(product: &wire::ProductBalance<'_>) -> Shown {
+    let mut fields = vec![
+        (update::SKU.to_owned(), Some(product.sku.to_string())),
+        (update::UPC.to_owned(), product.upc.as_deref().map(|upc| upc.trim().to_owned())),
+    ];
+    for link in &product.warehouses {
+        let is_active = link.is_active.map(|is_active| is_active.to_string());
+        fields.push((update::is_active_in(link.warehouse_id), is_active));
+        let sku = link.warehouse_sku.as_deref().map(|sku| sku.trim().to_owned());
+        fields.push((update::sku_in(link.warehouse_id), sku));
+    }
+    let told =
+        |(name, value): (String, Option<String>)| Some((name, value.filter(|value| !value.is_empty())?));
+    fields.into_iter().filter_map(told).collect()
 }
 
 /// The request of [`products`].
@@ -152,6 +177,9 @@ pub(in crate::job) async fn products(
         id: product.id.map_or(0, |id| id.0),
         sku: product.sku.clone(),
         upc: product.upc.as_deref().map(str::to_owned),
+        total: total(product),
+        is_linked: !product.warehouses.is_empty(),
+        shown: shown(product),
     });
     let found = found.collect();
     let mut write = context.store.begin(Durability::Normal).await?;
@@ -160,6 +188,12 @@ pub(in crate::job) async fn products(
     write.commit().await?;
     is_whole?;
     Ok(Seen::of(&answer, found))
+}
+
+/// The units of a product over all warehouses, as far as an answer tells.
+fn total(product: &wire::ProductBalance<'_>) -> Option<i64> {
+    let sum = product.warehouses.iter().map(|link| link.quantity_on_hand).sum();
+    (!product.warehouses.is_empty()).then_some(sum).or(product.quantity_on_hand)
 }
 
 /// *List warehouses*, all pages.

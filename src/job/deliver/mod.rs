@@ -20,10 +20,11 @@ mod warehouse_create;
 
 pub(super) use create::Create;
 pub(super) use foresee::foresee;
-pub(super) use look::{Looker, Seen, order, shipment};
+pub(super) use look::{Looker, Seen, order, products, shipment};
 
 use super::call::Answer;
 use super::carry::{self, Load, WRITE_ANSWER, Went};
+use super::lacking::{self, Lacking, Lacks};
 use super::moved::Tally;
 use super::probe::{self, Judged};
 use super::tell::tell;
@@ -141,6 +142,13 @@ impl<'a> Deliver<'a> {
         }
         self.unlucky = unlucky(pending);
         let wishes: Vec<Wish> = pending.iter().filter_map(Wish::of).collect();
+        let lacking = Lacking::read(self.context).await?;
+        for Wish { id, .. } in &wishes {
+            if let Some(what) = lacking.not_yet(self.context, &lacking_subject(*id)) {
+                self.left_alone.insert(*id);
+                tally.note(what.to_owned());
+            }
+        }
         for lane in [Lane::Operator, Lane::Push] {
             let mine = |wish: &&Wish| {
                 wish.is_urgent == (lane == Lane::Operator) && !self.left_alone.contains(&wish.id)
@@ -185,8 +193,8 @@ impl<'a> Deliver<'a> {
         wishes
     }
 
-    /// What a look showed, unless it failed: what the service refuses to show rejects the wish, what cannot be read
-    /// now leaves it alone.
+    /// What a look showed, unless it failed: what the service refuses to show is as good as lacking, what cannot be read
+    /// now leaves the wish alone.
     async fn seen<T>(
         &mut self,
         id: WishId,
@@ -197,7 +205,7 @@ impl<'a> Deliver<'a> {
             Ok(seen) => Ok(Some(seen)),
             Err(JobError::Rejected { what, why, .. }) => {
                 let detail = format!("the service refuses to show {what}: {why}");
-                self.stop(id, State::Rejected, Reason::ServiceRefused, detail, tally).await?;
+                self.lacks(id, Reason::ServiceRefused, detail, tally).await?;
                 Ok(None)
             }
             Err(error @ (JobError::GivenUp { .. } | JobError::Implausible(_))) => {
@@ -220,6 +228,7 @@ impl<'a> Deliver<'a> {
         match plan {
             Plan::Go(what) => return Ok(Some(what)),
             Plan::Held { reason, detail } => self.stop(id, State::Held, reason, detail, tally).await?,
+            Plan::Lacking { reason, detail } => self.lacks(id, reason, detail, tally).await?,
             Plan::Rejected { reason, detail } => {
                 self.stop(id, State::Rejected, reason, detail, tally).await?;
             }
@@ -229,6 +238,30 @@ impl<'a> Deliver<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// An answer lacks what a wish names: the wish waits for the proof, and goes where that leads.
+    async fn lacks(
+        &mut self,
+        id: WishId,
+        reason: Reason,
+        detail: String,
+        tally: &mut Tally,
+    ) -> Result<(), JobError> {
+        let subject = lacking_subject(id);
+        match lacking::judge(self.context, self.run, &subject, &detail).await? {
+            Lacks::Proved => {
+                lacking::end(self.context, &subject).await?;
+                let to = if reason == Reason::Undecided { State::Held } else { State::Rejected };
+                self.stop(id, to, reason, detail, tally).await
+            }
+            Lacks::NotProved(why) => {
+                self.left_alone.insert(id);
+                self.wait(&[(id, Reason::Unproved, why.clone())]).await?;
+                tally.note(why);
+                Ok(())
+            }
+        }
     }
 
     /// Moves a pending wish that is not sent, unless somebody moved it meanwhile.
@@ -423,6 +456,11 @@ fn turn<T>(
 /// The order's name among subjects.
 fn order_subject(wish: &outbox::ShipmentCreate) -> String {
     format!("order {}", wish.order_id)
+}
+
+/// The wish's name among what answers lacked.
+fn lacking_subject(wish: WishId) -> String {
+    format!("wish {wish}")
 }
 
 /// The shipment's name among subjects.

@@ -4,7 +4,7 @@
 //! else writes them. Its quantities are the facts just read, so that it undoes no sale but those of the moment
 //! between; a caller who wants other quantities is told so.
 
-use super::look::Looker;
+use super::look::{self, Looker};
 use super::{Deliver, Fold, Wish, refusal, sku_subject, unmatched};
 use crate::client::Request;
 use crate::client::wire::{self, Invalid, Malformed, Outcome, WriteAnswer};
@@ -12,10 +12,11 @@ use crate::job::brake::judge_update;
 use crate::job::call::Answer;
 use crate::job::moved::Tally;
 use crate::job::{JobError, record, vouch};
-use crate::model::{ExchangeId, Lane, Moment, Position, Quantity, Sku, WarehouseId, WishId};
+use crate::model::{ExchangeId, Lane, Moment, Operation, Position, Quantity, Sku, WarehouseId, WishId};
 use crate::outbox::{Body, Kind, ProductUpdate, Reason, Rejection, State};
+use crate::reconcile::update::{Shown, named};
 use crate::reconcile::{Lack, Plan};
-use crate::store::{CellWrite, Kept, ProductCells, Store, StoreError, Verdict, Write};
+use crate::store::{CellWrite, Kept, ProductCells, QuarantineRow, Store, StoreError, Verdict, Write};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -30,9 +31,24 @@ pub(super) async fn deliver(
         _ => None,
     });
     let turn = deliver.in_turn(ours.collect()).await?;
+    let set_aside = deliver.context.store.quarantine_of(Operation::UpdateProduct).await?;
     let mut free = None;
     for (id, subject, (wish, is_released)) in turn {
         let sku = known_sku(&deliver.context.store, wish).await?;
+        let not_yet =
+            |row: &&QuarantineRow| row.subject == sku.as_str() && !row.is_due(deliver.context.now());
+        if let Some(row) = set_aside.iter().find(not_yet) {
+            let why = format!(
+                "sent {} time(s) and not done ({}); it is sent again at {}",
+                row.failures,
+                row.why,
+                row.next_try().rfc3339()
+            );
+            deliver.wait(&[(id, Reason::NotLanded, why.clone())]).await?;
+            deliver.left_alone.insert(id);
+            tally.note(format!("the update of {sku} was {why}"));
+            continue;
+        }
         if !deliver.context.store.product_cells(&sku).await?.is_busy() {
             free = Some((id, subject, wish, is_released, sku));
             break;
@@ -44,12 +60,14 @@ pub(super) async fn deliver(
     let Some((id, subject, wish, is_released, sku)) = free else { return Ok(false) };
     let looker = Looker { context: deliver.context, run: deliver.run, lane };
     let look = look(looker, &sku).await;
-    let Some((exchange, seen_at)) = deliver.seen(id, look, tally).await? else { return Ok(true) };
+    let Some((exchange, seen_at, before)) = deliver.seen(id, look, tally).await? else { return Ok(true) };
     let cells = deliver.context.store.product_cells(&sku).await?;
     let Some(fields) = deliver.planned(id, plan(wish, &cells, Some(exchange)), tally).await? else {
         return Ok(true);
     };
-    let kept = Kept { id, kind: Kind::ProductUpdate.as_str(), subject, claimed: json!({"sku": sku}) };
+    let ours = named(&fields, &before);
+    let claimed = json!({"sku": sku, "product_id": wish.product_id, "before": before, "ours": ours});
+    let kept = Kept { id, kind: Kind::ProductUpdate.as_str(), subject, claimed };
     let request = request(fields);
     let writes = cells.writes();
     let held = judge_update(deliver.context, id, is_released, &sku, &writes).await?;
@@ -58,7 +76,7 @@ pub(super) async fn deliver(
         return Ok(true);
     }
     if let Some(answer) = deliver.carry(lane, request, &[kept], &writes, seen_at, tally).await? {
-        conclude(deliver, id, &writes, &answer, tally).await?;
+        conclude(deliver, (id, &sku), &writes, &answer, tally).await?;
     }
     Ok(true)
 }
@@ -74,15 +92,15 @@ pub(super) fn request(fields: Map<String, Value>) -> Result<Request, Invalid> {
     wire::update_product(&Value::Object(fields))
 }
 
-/// The balances of the product, read for this very write. One that nobody ever saw is looked for twice, which proves that
-/// the service does not have it.
-async fn look(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Moment), JobError> {
+/// The balances of the product, read for this very write, and what else the answer shows of it. One that nobody ever saw is
+/// looked for twice, which proves that the service does not have it.
+async fn look(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Moment, Shown), JobError> {
     let seen = read(looker, sku).await?;
     let cells = looker.context.store.product_cells(sku).await?;
     if cells.product_id.is_none() && !cells.is_missing { read(looker, sku).await } else { Ok(seen) }
 }
 
-async fn read(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Moment), JobError> {
+async fn read(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Moment, Shown), JobError> {
     let Looker { context, run, lane } = looker;
     let mut page = vec![sku.clone()];
     let known = context.store.product_cells(sku).await?;
@@ -91,7 +109,10 @@ async fn read(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Moment), Job
     }
     let what = format!("the balances of {sku}");
     let answer = vouch::balances(context, run, lane, &what, &page).await?;
-    Ok((answer.id, answer.sent_moment))
+    let decoded = wire::decode_balances(&answer.reply.body);
+    let decoded = decoded.map_err(|why| JobError::Implausible(why.to_string()))?;
+    let product = decoded.records.iter().find(|product| product.sku == *sku);
+    Ok((answer.id, answer.sent_moment, product.map(look::shown).unwrap_or_default()))
 }
 
 /// The body to be sent, from what `read` showed, or without one from the facts at hand.
@@ -128,6 +149,10 @@ pub(super) fn plan(
     let total = cells.total.unwrap_or_else(|| facts.values().map(|quantity| quantity.0).sum());
     match wish.with_quantities(&facts, Quantity(total)) {
         Ok(fields) => Plan::Go(fields),
+        // The answer shows no such link.
+        Err(Rejection { reason: reason @ Reason::UnknownWarehouse, detail }) => {
+            Plan::Lacking { reason, detail }
+        }
         Err(Rejection { reason, detail }) => Plan::Rejected { reason, detail },
     }
 }
@@ -135,18 +160,19 @@ pub(super) fn plan(
 /// Done: the cells hold what they held. In doubt, they stay occupied until nobody can carry the update out any more.
 async fn conclude(
     deliver: &mut Deliver<'_>,
-    id: WishId,
+    (id, sku): (WishId, &Sku),
     writes: &[CellWrite],
     answer: &Answer,
     tally: &mut Tally,
 ) -> Result<(), JobError> {
     let told = wire::decode_product_answer(&answer.reply.body);
-    deliver.conclude(answer, &Told { id, writes, told }, tally).await
+    deliver.conclude(answer, &Told { id, sku, writes, told }, tally).await
 }
 
 /// What the service said of an update.
 struct Told<'a> {
     id: WishId,
+    sku: &'a Sku,
     writes: &'a [CellWrite],
     told: Result<WriteAnswer<wire::Product>, Malformed>,
 }
@@ -162,6 +188,7 @@ impl Fold for Told<'_> {
         if let Ok(told) = &self.told {
             let when = (ended, answer.sent_at);
             record::product_updated(write, answer.id, when, self.writes, told).await?;
+            write.quarantine_lift(Operation::UpdateProduct, self.sku.as_str()).await?;
         }
         Ok(vec![match &self.told {
             Ok(told) if told.outcome() == Outcome::Refused => refusal(id, &told.messages),

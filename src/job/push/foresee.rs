@@ -5,7 +5,7 @@
 
 use super::backlog::Backlog;
 use super::pipeline::named;
-use super::work::{Gathered, Look, OwnReads, Work, gather};
+use super::work::{Gathered, Look, NONE, OwnReads, Work, gather};
 use super::{brake, calls, page_to_read, send, skus_to_read};
 use crate::client::wire;
 use crate::job::preview::{Planned, Preview};
@@ -22,7 +22,8 @@ pub(in crate::job) async fn foresee(
     (now, moment): (Timestamp, Moment),
     preview: &mut Preview,
 ) -> Result<(), JobError> {
-    let look = Look { settings: &settings.quantities, now, moment, own_reads: &OwnReads::new() };
+    let look =
+        Look { settings: &settings.quantities, now, moment, own_reads: &OwnReads::new(), no_such: &NONE };
     let Gathered { works, rejected, .. } = gather(store, look, None).await?;
     for verdict in rejected {
         let why = verdict.detail.unwrap_or_default();
@@ -35,6 +36,11 @@ pub(in crate::job) async fn foresee(
         held.extend(trip.wishes().iter().copied());
     }
     let mut works: Vec<Work> = works.into_iter().map(|work| at_hand(work, preview)).collect();
+    for work in works.iter().filter(|work| work.is_unlisted) {
+        let note =
+            format!("decided once the list of warehouses was read: it lacks {}", work.cell.warehouse_id);
+        preview.without_call.extend(work.pending.iter().map(|id| (*id, note.clone())));
+    }
     for work in &mut works {
         if work.plan.settles().any(|id| held.contains(&id)) {
             work.plan.step = Step::Nothing;

@@ -14,6 +14,7 @@ mod pipeline;
 mod read;
 mod rows;
 mod send;
+mod unlisted;
 pub(super) mod work;
 
 pub(super) use self::foresee::foresee;
@@ -23,7 +24,7 @@ use super::deliver::Deliver;
 use super::moved::{Tally, count};
 use super::tell::tell;
 use super::{Context, JobError, Report};
-use crate::model::{Cell, ExchangeId, RunId, Sku, WishId};
+use crate::model::{Cell, ExchangeId, RunId, Sku, WarehouseId, WishId};
 use crate::outbox::{Reason, State};
 use crate::reconcile::packing::{Entry, pack};
 use crate::reconcile::proof::TRUSTED_PAGE;
@@ -44,7 +45,8 @@ const SMALL_PAGE: usize = TRUSTED_PAGE - WITNESSES;
 
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
     let (reads, pipe, tally) = (BTreeMap::new(), Pipeline::default(), Tally::default());
-    let mut push = Push { context, run, reads, pipe, tally };
+    let (unlisted, no_such, waits) = (BTreeMap::new(), BTreeSet::new(), None);
+    let mut push = Push { context, run, reads, pipe, tally, unlisted, no_such, waits };
     let mut deliver = Deliver::new(context, run);
     let mut broken = None;
     loop {
@@ -65,7 +67,7 @@ async fn stock_and_parcels(
 ) -> Result<Option<JobError>, JobError> {
     let (over, mut parcels) = (CancellationToken::new(), Tally::default());
     let stock = async {
-        let drained = push.drain().await;
+        let drained = push.stock().await;
         over.cancel();
         drained
     };
@@ -82,9 +84,29 @@ struct Push<'a> {
     reads: BTreeMap<Cell, u8>,
     pipe: Pipeline,
     tally: Tally,
+    /// Warehouses that the list lacks, with the wishes that name them.
+    unlisted: BTreeMap<WarehouseId, BTreeSet<WishId>>,
+    /// Warehouses that are proved not to be there.
+    no_such: BTreeSet<WarehouseId>,
+    /// The reason why some wishes wait.
+    waits: Option<String>,
 }
 
 impl Push<'_> {
+    /// All wishes for stock; facts that cannot be read are returned.
+    async fn stock(&mut self) -> Result<Option<JobError>, JobError> {
+        let drained = loop {
+            let drained = self.drain().await?;
+            if drained.is_some() || !self.read_warehouses().await? {
+                break drained;
+            }
+        };
+        if let Some(why) = self.waits.take() {
+            self.tally.note(why);
+        }
+        Ok(drained)
+    }
+
     /// Moves what makes no sense to where it is read. Each is judged by itself: one that somebody moved meanwhile stays
     /// where that put it.
     async fn reject(&mut self, moves: &[Verdict]) -> Result<(), JobError> {

@@ -162,6 +162,7 @@ impl Push<'_> {
     async fn look(&mut self, cells: &[Cell]) -> Result<Vec<Work>, JobError> {
         let settings = self.context.settings();
         let look = Look::now(self.context, &settings.quantities, &self.pipe.own_reads);
+        let look = Look { no_such: &self.no_such, ..look };
         let works = gather(&self.context.store, look, Some(cells)).await?.works;
         self.pipe.flush.found(cells, &works);
         Ok(works)
@@ -202,6 +203,7 @@ impl Push<'_> {
         cells.extend(self.pipe.backlog.page(self.context.settings().skus_per_call));
         let cells = self.meant(cells).await?;
         let works = self.look(&cells).await?;
+        self.note_unlisted(&works);
         let held = brake::judge_backlog(self.context, &mut self.pipe.flush).await?;
         if held.is_none() {
             let heading = self.pipe.flush.cells();

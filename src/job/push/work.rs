@@ -34,7 +34,12 @@ pub(in crate::job) struct Look<'a> {
     pub(in crate::job) moment: Moment,
     /// The reads that this push made for the writes at hand, cell by cell.
     pub(in crate::job) own_reads: &'a OwnReads,
+    /// Warehouses that are proved not to be there.
+    pub(in crate::job) no_such: &'a BTreeSet<WarehouseId>,
 }
+
+/// No warehouse.
+pub(in crate::job) static NONE: BTreeSet<WarehouseId> = BTreeSet::new();
 
 /// One cell, its wishes, and what is decided.
 #[derive(Clone, Debug)]
@@ -63,6 +68,8 @@ pub(in crate::job) struct Work {
     pub(super) lack: Option<Lack>,
     /// Held wishes of the cell wait for an answer that shows it, and it is looked at for them.
     pub(super) is_awaited: bool,
+    /// The list of warehouses as it was last read lacks this one.
+    pub(super) is_unlisted: bool,
     /// The plan is made from a fact that would be read again first; only a preview shows such a plan.
     pub(super) is_stale: bool,
     /// Where the fact is from.
@@ -237,7 +244,7 @@ async fn open_wishes(
 impl<'a> Look<'a> {
     /// A look at this time.
     pub(super) fn now(context: &Context, settings: &'a QuantitySettings, own_reads: &'a OwnReads) -> Self {
-        Self { settings, now: context.now(), moment: context.moment(), own_reads }
+        Self { settings, now: context.now(), moment: context.moment(), own_reads, no_such: &NONE }
     }
 
     /// The cell with its decision; none while a write of it is under way or in doubt, or its last read is.
@@ -281,6 +288,7 @@ impl<'a> Look<'a> {
             pending: pending.map(|wish| WishId(wish.id)).collect(),
             lack: lack.or((row.was_asked && row.product_id.is_none()).then_some(Lack::Silent)),
             is_awaited: lack.is_some() && !row.is_missing && open.iter().any(waits_to_be_shown),
+            is_unlisted: input.fact == CellFact::Unlisted,
             is_stale: false,
             fact_exchange: ExchangeId(row.fact_exchange_id.unwrap_or(0)),
             fact_at: row.fact_moment.map(Moment),
@@ -322,8 +330,10 @@ impl<'a> Look<'a> {
             (None, _) if row.lack.is_none() && self.is_fresh(row.asked_moment, row.asked_position, own) => {
                 if is_listed {
                     CellFact::Unlinked
-                } else {
+                } else if self.no_such.contains(&cell.warehouse_id) {
                     CellFact::UnknownWarehouse
+                } else {
+                    CellFact::Unlisted
                 }
             }
             _ => CellFact::Unread,

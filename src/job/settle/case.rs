@@ -9,7 +9,8 @@ use crate::model::{
 use crate::outbox::{self, Body, Reason, State};
 use crate::reconcile::doubt::{Look, Settlement, Shown, Witness, WriteInDoubt, quiet_quantity, settle_write};
 use crate::reconcile::shipment::ClaimedLine;
-use crate::reconcile::{create, shipment, tracking};
+use crate::reconcile::update::{Shown as ShownOfProduct, UpdateInDoubt};
+use crate::reconcile::{create, shipment, tracking, update};
 use crate::store::{CellWrite, DoubtRow, Store, StoreError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -52,7 +53,7 @@ pub(super) enum What {
     /// A tracking.
     Tracking(TrackingClaim),
     /// A product's update.
-    Update,
+    Update(UpdateClaim),
     /// A product, a warehouse or a template.
     Create { body: Body, seen: BTreeSet<i64> },
     /// Something of which the claim cannot be read.
@@ -64,6 +65,33 @@ pub(super) enum What {
 pub(super) struct TrackingClaim {
     pub(super) shipment_id: ShipmentId,
     items: Vec<(ShipmentItemId, String)>,
+}
+
+/// What an update was sent with, as far as a look can show it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct UpdateClaim {
+    /// The SKU by which the platform knew the product.
+    pub(super) sku: String,
+    pub(super) product_id: i64,
+    before: ShownOfProduct,
+    ours: BTreeMap<String, Option<String>>,
+}
+
+impl UpdateClaim {
+    fn in_doubt(&self, sent_at: Timestamp, quiet: Duration) -> UpdateInDoubt {
+        let (sku, before, ours) = (self.sku.clone(), self.before.clone(), self.ours.clone());
+        UpdateInDoubt { sku, before, ours, sent_at, quiet }
+    }
+
+    /// The SKUs that the product may have by now; none where no look can tell.
+    pub(super) fn skus(&self) -> BTreeSet<&str> {
+        if !self.in_doubt(Timestamp(0), Duration::ZERO).shows() {
+            return BTreeSet::new();
+        }
+        let new = self.ours.get(update::SKU).and_then(Option::as_deref);
+        new.into_iter().chain([self.sku.as_str()]).collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -177,12 +205,10 @@ impl Case {
                     None => unreadable(),
                 }
             }
-            // A full PUT leaves the same product however often it is done, and no operation shows all of it. So it
-            // is planned anew, with quantities read anew, once the first one cannot come any more.
-            What::Update if now < sent_at.plus(quiet) => {
-                Settlement::LookAgain { not_before: sent_at.plus(quiet) }
-            }
-            What::Update => Settlement::NotLanded,
+            What::Update(claim) => match self.shown(|sent_at, shown| update::Look { sent_at, shown }) {
+                Some(looks) => update::settle(&claim.in_doubt(sent_at, quiet), &looks, now).map(|()| None),
+                None => unreadable(),
+            },
             What::Create { body, seen } => match Create::of(body) {
                 // The first look goes at once: what landed may show already.
                 Some(_) if self.looks.is_empty() => Settlement::LookAgain { not_before: sent_at },
@@ -228,7 +254,8 @@ fn what(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Option<What> {
             What::Shipment { order: wish.order_id, claimed: serde_json::from_str(claimed).ok()? }
         }
         Body::TrackingSubmit(_) => What::Tracking(serde_json::from_str(claimed).ok()?),
-        Body::ProductUpdate(_) => What::Update,
+        // One that an earlier version sent says nothing that a look could show.
+        Body::ProductUpdate(_) => What::Update(serde_json::from_str(claimed).unwrap_or_default()),
         body @ (Body::ProductCreate(_) | Body::WarehouseCreate(_) | Body::ListingTemplateCreate(_)) => {
             let CreateClaim { seen } = serde_json::from_str(claimed).ok()?;
             What::Create { body, seen }

@@ -3,7 +3,7 @@
 use super::case::{Case, What};
 use super::tally::Tally;
 use crate::job::{Context, JobError, tell};
-use crate::model::WishId;
+use crate::model::{Operation, WishId};
 use crate::outbox::{Body, Reason, State};
 use crate::reconcile::doubt::Settlement;
 use crate::store::{Durability, Verdict};
@@ -12,6 +12,9 @@ use serde_json::json;
 
 /// The kind of event that a decision of this job is.
 const SETTLED: &str = "outbox.settled";
+
+/// What is said of an update that is sent again.
+const UPDATE_NOT_DONE: &str = "the answer was lost; two looks at the service show the product as it was before, so the update is sent again";
 
 pub(super) async fn decide(context: &Context, case: &Case, tally: &mut Tally) -> Result<(), JobError> {
     let count = case.wishes.len() as u64;
@@ -59,6 +62,10 @@ async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<boo
     if let What::Create { body: Body::ProductCreate(create), .. } = &case.what {
         write.learnt_sku_made(case.exchange, &create.sku, now).await?;
     }
+    if let What::Update(claim) = &case.what {
+        write.quarantine_lift(Operation::UpdateProduct, &claim.sku).await?;
+        write.cells_free(now).await?;
+    }
     if let (Some(id), Some(wish)) = (made, case.wishes.first()) {
         write.delivery_made(*wish, id).await?;
     }
@@ -70,12 +77,8 @@ async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<boo
 /// Planned anew, unless the service answered: then it refused this content, and is not asked for it again.
 async fn not_landed(context: &Context, case: &Case) -> Result<bool, JobError> {
     let now = context.now();
-    let (to, reason, detail) = match case.what {
-        What::Update => (
-            State::Pending,
-            Reason::NotLanded,
-            "the answer was lost; an update done twice leaves the same product, so it is sent again".into(),
-        ),
+    let (to, reason, detail) = match &case.what {
+        What::Update(_) => (State::Pending, Reason::NotLanded, UPDATE_NOT_DONE.to_owned()),
         _ if case.was_answered() => {
             let detail = format!("{}; two looks at the service show that it refused this one", case.doubt());
             (State::Rejected, Reason::ServiceRefused, detail)
@@ -96,6 +99,10 @@ async fn not_landed(context: &Context, case: &Case) -> Result<bool, JobError> {
     }
     if let What::Cell { write: cell, .. } = &case.what {
         write.cell_not_landed(case.exchange, cell, now).await?;
+    }
+    if let What::Update(claim) = &case.what {
+        let why = "the answer was lost, and the product is as it was before";
+        write.quarantine_add(Operation::UpdateProduct, &claim.sku, why, now).await?;
     }
     write.cells_free(now).await?;
     write.commit().await?;
@@ -126,6 +133,12 @@ async fn undecided(context: &Context, case: &Case, reason: Reason, detail: &str)
     };
     if moved != case.wishes.len() as u64 {
         return Ok(false);
+    }
+    if let What::Update(_) = &case.what {
+        // It changed no quantity, and nothing of it is on its way any more: its product's cells wait for no person.
+        for cell in write.cell_writes_open(case.exchange).await? {
+            write.cell_not_landed(case.exchange, &cell, now).await?;
+        }
     }
     write.commit().await?;
     tell::tell(context, &moves).await;

@@ -1,7 +1,7 @@
 //! The looks at what is in doubt: the same reads as before a send, many cells in one, and what they showed kept with
 //! the wishes.
 
-use super::case::{Case, NOT_RETURNED, TrackingClaim, What};
+use super::case::{Case, NOT_RETURNED, TrackingClaim, UpdateClaim, What};
 use super::tally::Tally;
 use crate::client::wire::{self, Decoded, ProductBalance};
 use crate::job::deliver::{self, Create, Looker, Seen};
@@ -64,7 +64,9 @@ async fn at_cells(looker: Looker<'_>, cases: &[&Case]) -> Result<u64, JobError> 
 fn sku(case: &Case) -> Option<&Sku> {
     match &case.what {
         What::Cell { sku, .. } => Some(sku),
-        What::Shipment { .. } | What::Tracking(_) | What::Update | What::Create { .. } | What::Lost => None,
+        What::Shipment { .. } | What::Tracking(_) | What::Update(_) | What::Create { .. } | What::Lost => {
+            None
+        }
     }
 }
 
@@ -91,7 +93,9 @@ async fn at_one(looker: Looker<'_>, case: &Case) -> Result<u64, JobError> {
             None => return Ok(0),
         },
         // Looked at together with the others, or not to be looked at.
-        What::Cell { .. } | What::Update | What::Lost => return Ok(0),
+        What::Cell { .. } | What::Lost => return Ok(0),
+        What::Update(claim) if claim.skus().is_empty() => return Ok(0),
+        What::Update(claim) => updated(looker, claim).await?,
     };
     let looks: Vec<(WishId, Value)> = case.wishes.iter().map(|wish| (*wish, what.clone())).collect();
     keep(looker.context, exchange, sent_at, &looks).await?;
@@ -112,6 +116,15 @@ async fn numbers_of(looker: Looker<'_>, claim: &TrackingClaim) -> Result<Seen<Va
     let numbers = seen.what.iter().map(|item| (item.id, item.tracking_number.clone()));
     let numbers: BTreeMap<ShipmentItemId, Option<String>> = numbers.collect();
     Ok(seen.with(json!(numbers)))
+}
+
+/// What the platform shows of a product that was updated; null where it shows it under neither SKU.
+async fn updated(looker: Looker<'_>, claim: &UpdateClaim) -> Result<Seen<Value>, JobError> {
+    let skus: Vec<Sku> = claim.skus().into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
+    let seen = deliver::products(looker, &skus).await?;
+    let product = seen.what.iter().find(|product| product.id == claim.product_id);
+    let shown = json!(product.map(|product| &product.shown));
+    Ok(seen.with(shown))
 }
 
 /// What the service has under the name.

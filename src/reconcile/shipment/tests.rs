@@ -35,6 +35,7 @@ fn shown(plan: Plan<Vec<ClaimedLine>>) -> String {
             .collect::<Vec<_>>()
             .join(" "),
         Plan::Held { reason, .. } | Plan::Rejected { reason, .. } => reason.to_string(),
+        Plan::Lacking { reason, .. } => format!("lacking {reason}"),
     }
 }
 
@@ -45,7 +46,7 @@ fn what_is_sent_always_names_lines_and_quantities() {
     let none_left = [line(1, 2, Some(0))];
     let cases: [(&str, ShipmentCreate, OrderFact<'_>, &str); 16] = [
         ("not read just now", wish(None), OrderFact::Unread, "read"),
-        ("no such order", wish(None), OrderFact::Unknown, "unknown_order"),
+        ("no such order", wish(None), OrderFact::Unknown, "lacking unknown_order"),
         ("more than one page", wish(None), OrderFact::Incomplete, "incomplete_order"),
         ("all that is left", wish(None), OrderFact::Known(&whole), "1x2 2x4"),
         ("a line, all that is left of it", wish(Some(&[(2, None)])), OrderFact::Known(&whole), "2x4"),
@@ -61,7 +62,12 @@ fn what_is_sent_always_names_lines_and_quantities() {
         ),
         ("a line with nothing left", wish(Some(&[(3, None)])), OrderFact::Known(&whole), "too_little_left"),
         ("nothing left", wish(None), OrderFact::Known(&none_left), "too_little_left"),
-        ("another order's line", wish(Some(&[(9, Some(1))])), OrderFact::Known(&whole), "foreign_line"),
+        (
+            "another order's line",
+            wish(Some(&[(9, Some(1))])),
+            OrderFact::Known(&whole),
+            "lacking foreign_line",
+        ),
         ("left is not said, quantity is", wish(Some(&[(1, Some(2))])), OrderFact::Known(&silent), "1x2"),
         (
             "left is not said, more than sold",

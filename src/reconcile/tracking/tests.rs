@@ -46,6 +46,7 @@ fn shown(plan: Plan<Vec<Entry>>) -> String {
         }
         Plan::Held { reason, .. } => format!("held {reason}"),
         Plan::Rejected { reason, .. } => format!("rejected {reason}"),
+        Plan::Lacking { reason, .. } => format!("lacking {reason}"),
     }
 }
 
@@ -96,21 +97,21 @@ fn each_item_is_judged_by_the_number_it_carries() {
             "an item of another shipment",
             wish(Some(vec![by_item(8)])),
             vec![item(1, None, false)],
-            "rejected foreign_line",
+            "lacking foreign_line",
         ),
         (
             "an order line is no item",
             wish(Some(vec![by_order_line(1)])),
             vec![item(1, None, false)],
-            "rejected foreign_line",
+            "lacking foreign_line",
         ),
         (
             "an item is no order line",
             wish(Some(vec![by_item(101)])),
             vec![item(1, None, false)],
-            "rejected foreign_line",
+            "lacking foreign_line",
         ),
-        ("no items", wish(None), vec![], "held undecided"),
+        ("no items", wish(None), vec![], "lacking undecided"),
     ];
     for (name, wish, items, expected) in cases {
         assert_eq!(shown(plan(&wish, Some(&items))), expected, "{name}");
@@ -168,7 +169,7 @@ fn a_line_that_is_not_in_the_shipment_is_named_in_its_own_id_space() {
     let cases = [(by_item(8), "item 8 does not belong"), (by_order_line(1), "order line 1 is not in")];
     for (line, expected) in cases {
         let plan = plan(&wish(Some(vec![line])), Some(&[item(1, None, false)]));
-        let Plan::Rejected { detail, .. } = plan else { panic!("{plan:?}") };
+        let Plan::Lacking { detail, .. } = plan else { panic!("{plan:?}") };
         assert!(detail.starts_with(expected), "{detail}");
     }
 }

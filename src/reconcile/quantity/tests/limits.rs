@@ -195,6 +195,7 @@ fn what_the_service_does_not_know_is_not_written() {
             Merge,
             &["nothing", "1 rejected unknown_sku", "2 rejected unknown_sku"],
         ),
+        row("a warehouse that is not listed, or not yet", CellFact::Unlisted, both(), Merge, &["nothing"]),
         row(
             "no such warehouse",
             CellFact::UnknownWarehouse,

@@ -1,0 +1,82 @@
+//! Wishes for a warehouse that the list lacks: the list may be old, cut or empty, so it is read again before they are
+//! refused, and again minutes later.
+
+use super::Push;
+use super::work::Work;
+use crate::job::lacking::{self, Lacking, Lacks};
+use crate::job::{JobError, warehouses};
+use crate::model::{WarehouseId, WishId};
+use crate::outbox::{Reason, State};
+use crate::store::{Durability, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Push<'_> {
+    /// Notes which wishes wait for the list.
+    pub(super) fn note_unlisted(&mut self, works: &[Work]) {
+        for work in works.iter().filter(|work| work.is_unlisted) {
+            let wishes = self.unlisted.entry(work.cell.warehouse_id).or_default();
+            wishes.extend(work.pending.iter().copied());
+        }
+    }
+
+    /// Reads the list again for those wishes, where that is due; true if some of them can be decided now.
+    pub(super) async fn read_warehouses(&mut self) -> Result<bool, JobError> {
+        let unlisted = std::mem::take(&mut self.unlisted);
+        if unlisted.is_empty() {
+            return Ok(false);
+        }
+        let lacking = Lacking::read(self.context).await?;
+        let mut due = BTreeMap::new();
+        for (warehouse, wishes) in unlisted {
+            match lacking.not_yet(self.context, &subject(warehouse)) {
+                Some(what) => self.wait(&wishes, what.to_owned()).await?,
+                None => drop(due.insert(warehouse, wishes)),
+            }
+        }
+        if due.is_empty() {
+            return Ok(false);
+        }
+        let (listed, unwell) = self.list().await?;
+        let mut decided = false;
+        for (warehouse, wishes) in due {
+            if listed.contains(&warehouse) {
+                lacking::end(self.context, &subject(warehouse)).await?;
+                decided = true;
+                continue;
+            }
+            let what = format!("the list of warehouses lacks {warehouse}");
+            match lacking::note(self.context, &subject(warehouse), &what, unwell.as_deref()).await? {
+                Lacks::Proved => decided |= self.no_such.insert(warehouse),
+                Lacks::NotProved(why) => self.wait(&wishes, why).await?,
+            }
+        }
+        Ok(decided)
+    }
+
+    /// The list as it is now, and why it proves nothing, if so.
+    async fn list(&self) -> Result<(BTreeSet<WarehouseId>, Option<String>), JobError> {
+        match warehouses::listed(self.context, self.run).await {
+            Ok(Some(listed)) => Ok((listed, None)),
+            Ok(None) => Ok((BTreeSet::new(), Some("the list is cut, or a part of it makes no sense".into()))),
+            Err(
+                error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_)),
+            ) => Ok((BTreeSet::new(), Some(error.to_string()))),
+            Err(error @ (JobError::Stopped | JobError::Refused(_) | JobError::Store(_))) => Err(error),
+        }
+    }
+
+    async fn wait(&mut self, wishes: &BTreeSet<WishId>, why: String) -> Result<(), JobError> {
+        let note = |id: &WishId| Verdict::new(*id, State::Pending, Some(Reason::Unproved.as_str()), &why);
+        let notes: Vec<Verdict> = wishes.iter().map(note).collect();
+        let mut write = self.context.store.begin(Durability::Normal).await?;
+        write.outbox_note(State::Pending, &notes, self.context.now()).await?;
+        write.commit().await?;
+        self.waits.get_or_insert(why);
+        Ok(())
+    }
+}
+
+/// The warehouse's name among what answers lacked.
+fn subject(warehouse: WarehouseId) -> String {
+    format!("warehouse {warehouse}")
+}

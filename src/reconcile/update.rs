@@ -1,0 +1,224 @@
+//! A full update of a product whose answer is lost: what a look shows of it, and what that proves.
+//!
+//! No operation shows all of a product. What a look shows is compared with what was there before the send and with what
+//! was sent. An update is never sent a second time over a change that somebody else made meanwhile.
+
+use super::doubt::{Settlement, absent};
+use crate::model::Timestamp;
+use crate::outbox::Reason;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::time::Duration;
+
+/// The fields of a product that a look shows, by name. Empty ones are left out, so that null, blank and absent agree.
+pub type Shown = BTreeMap<String, String>;
+
+/// The name of the SKU among the fields.
+pub const SKU: &str = "SKU";
+/// The name of the UPC among the fields.
+pub const UPC: &str = "UPC";
+
+/// The name of a link's own SKU among the fields.
+pub fn sku_in(warehouse: impl Display) -> String {
+    format!("SKU in warehouse {warehouse}")
+}
+
+/// The name of a link's activity among the fields.
+pub fn is_active_in(warehouse: impl Display) -> String {
+    format!("IsActive in warehouse {warehouse}")
+}
+
+/// An update in doubt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateInDoubt {
+    /// The product's SKU as the update has it, for the sentences.
+    pub sku: String,
+    /// The fields a look showed just before the send.
+    pub before: Shown,
+    /// The same fields as the update has them; one that it does not name is not among them.
+    pub ours: BTreeMap<String, Option<String>>,
+    /// When the request was sent.
+    pub sent_at: Timestamp,
+    /// How long after that it may still be carried out.
+    pub quiet: Duration,
+}
+
+/// A look after the send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// When its request was sent.
+    pub sent_at: Timestamp,
+    /// The fields it showed; none where it did not show the product.
+    pub shown: Option<Shown>,
+}
+
+impl UpdateInDoubt {
+    /// True if a look can tell: the update changes a field that looks show.
+    pub fn shows(&self) -> bool {
+        self.changes().next().is_some()
+    }
+
+    fn changes(&self) -> impl Iterator<Item = (&String, &Option<String>)> {
+        self.ours.iter().filter(|(name, value)| self.before.get(*name) != value.as_ref())
+    }
+
+    fn is_done(&self, shown: &Shown) -> bool {
+        self.changes().all(|(name, value)| shown.get(name) == value.as_ref())
+    }
+}
+
+/// Judges an update by the looks since, oldest first. *Not landed* only where the last looks show the product exactly as
+/// it was before the send.
+pub fn settle(update: &UpdateInDoubt, looks: &[Look], now: Timestamp) -> Settlement<()> {
+    let quiet_until = update.sent_at.plus(update.quiet);
+    let undecided = |detail| Settlement::Undecided {
+        reason: Reason::Undecided,
+        detail: format!("{}: {detail}", update.sku),
+    };
+    if !update.shows() {
+        if now < quiet_until {
+            return Settlement::LookAgain { not_before: quiet_until };
+        }
+        let detail = "the answer was lost, and no look shows what the update changes (name, texts, flags); compare the \
+                      product there with the update";
+        return undecided(detail.to_owned());
+    }
+    let Some(last) = looks.last() else { return Settlement::LookAgain { not_before: update.sent_at } };
+    if last.shown.as_ref().is_some_and(|shown| update.is_done(shown)) {
+        return Settlement::Landed(());
+    }
+    let same = looks.iter().rev().take_while(|look| look.shown == last.shown);
+    let mut same_at: Vec<Timestamp> = same.map(|look| look.sent_at).collect();
+    same_at.reverse();
+    match (absent(&same_at, update.sent_at, update.quiet), &last.shown) {
+        (Settlement::NotLanded, Some(shown)) if *shown == update.before => Settlement::NotLanded,
+        (Settlement::NotLanded, Some(shown)) => undecided(difference(update, shown)),
+        (Settlement::NotLanded, None) => undecided(
+            "the answer was lost, and the product is not shown any more (renamed, or taken out?)".into(),
+        ),
+        (other, _) => other,
+    }
+}
+
+/// The fields that are neither as they were nor as the update has them, with all three values.
+fn difference(update: &UpdateInDoubt, shown: &Shown) -> String {
+    let told =
+        |value: Option<&String>| value.map_or_else(|| "nothing".to_owned(), |value| format!("`{value}`"));
+    let names = update.before.keys().chain(update.ours.keys()).chain(shown.keys());
+    let names: BTreeSet<&String> = names.collect();
+    let differs = names.into_iter().filter(|name| shown.get(*name) != update.before.get(*name));
+    let numbers = differs.map(|name| {
+        let ours = update.ours.get(name).map_or_else(|| "not named".to_owned(), |ours| told(ours.as_ref()));
+        format!(
+            "{name} was {}, the update says {ours}, it is {}",
+            told(update.before.get(name)),
+            told(shown.get(name))
+        )
+    });
+    format!(
+        "the answer was lost, and others changed the product meanwhile: {}; compare the product there with the update",
+        numbers.collect::<Vec<_>>().join("; ")
+    )
+}
+
+/// The fields of an update's body that a look shows, where `before` is what one showed just before. A link's field that
+/// it did not show is left out: a later look would not show it either, whatever became of the update.
+pub fn named(body: &Map<String, Value>, before: &Shown) -> BTreeMap<String, Option<String>> {
+    let mut named = BTreeMap::new();
+    let mut take = |name: String, value: Option<&Value>| {
+        let is_shown = [SKU, UPC].contains(&name.as_str()) || before.contains_key(&name);
+        if let Some(value) = value.filter(|value| is_shown && !value.is_null()) {
+            named.insert(name, text(value));
+        }
+    };
+    take(SKU.into(), body.get("Sku"));
+    take(UPC.into(), body.get("Identifiers").and_then(|ids| ids.get("UPC")));
+    let links = body.get("Warehouses").and_then(Value::as_array);
+    for link in links.into_iter().flatten() {
+        let Some(warehouse) = link.get("WarehouseId").and_then(Value::as_f64) else { continue };
+        take(sku_in(warehouse), link.get("SKU"));
+        take(is_active_in(warehouse), link.get("IsActive"));
+    }
+    named
+}
+
+/// A value as it is compared; none for an empty one.
+fn text(value: &Value) -> Option<String> {
+    let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shown(upc: &str) -> Option<Shown> {
+        Some(BTreeMap::from([("SKU".to_owned(), "A".to_owned()), ("UPC".to_owned(), upc.to_owned())]))
+    }
+
+    fn update(upc: &str) -> UpdateInDoubt {
+        let ours = json!({"Sku": "A", "Identifiers": {"UPC": upc}});
+        UpdateInDoubt {
+            sku: "A".into(),
+            before: shown("1").unwrap(),
+            ours: named(ours.as_object().unwrap(), &BTreeMap::new()),
+            sent_at: Timestamp(100_000),
+            quiet: Duration::from_secs(10),
+        }
+    }
+
+    #[test]
+    fn an_update_is_sent_again_only_where_the_product_reads_exactly_as_before() {
+        let again = |second: i64| Some(Settlement::LookAgain { not_before: Timestamp(second * 1000) });
+        let cases = [
+            ("no look", vec![], again(100)),
+            ("ours shows at once", vec![(101, shown("2"))], Some(Settlement::Landed(()))),
+            ("as before, within the quiet time", vec![(101, shown("1"))], again(110)),
+            ("as before, once after it", vec![(110, shown("1"))], again(115)),
+            ("as before, twice", vec![(110, shown("1")), (115, shown("1"))], Some(Settlement::NotLanded)),
+            (
+                "as before, then ours",
+                vec![(110, shown("1")), (115, shown("2"))],
+                Some(Settlement::Landed(())),
+            ),
+            ("another's, twice", vec![(110, shown("3")), (115, shown("3"))], None),
+            ("another's, then as before", vec![(110, shown("3")), (115, shown("1"))], again(120)),
+            ("not shown, once", vec![(110, None)], again(115)),
+            ("not shown, twice", vec![(110, None), (115, None)], None),
+        ];
+        for (name, looks, expected) in cases {
+            let looks: Vec<Look> = looks
+                .into_iter()
+                .map(|(second, shown)| Look { sent_at: Timestamp(second * 1000), shown })
+                .collect();
+            match (settle(&update("2"), &looks, Timestamp(200_000)), expected) {
+                (Settlement::Undecided { .. }, None) => {}
+                (settlement, Some(expected)) => assert_eq!(settlement, expected, "{name}"),
+                (settlement, None) => panic!("{name}: {settlement:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_update_of_what_no_look_shows_is_for_a_person_after_the_quiet_time() {
+        let invisible = update("1");
+        assert!(!invisible.shows());
+        let early = settle(&invisible, &[], Timestamp(109_999));
+        assert_eq!(early, Settlement::LookAgain { not_before: Timestamp(110_000) });
+        let late = settle(&invisible, &[], Timestamp(110_000));
+        assert!(matches!(late, Settlement::Undecided { reason: Reason::Undecided, .. }), "{late:?}");
+    }
+
+    #[test]
+    fn a_field_that_the_update_empties_is_compared_and_one_it_leaves_out_is_not() {
+        let body = json!({"Sku": " A ", "Identifiers": {"UPC": ""}, "Warehouses": [
+            {"WarehouseId": 7, "IsActive": false, "SKU": "B"}, {"WarehouseId": 8, "SKU": null}, {"Aisle": "x"}]});
+        let before = BTreeMap::from([(is_active_in(7), "true".to_owned()), (sku_in(8), "C".to_owned())]);
+        let named = named(body.as_object().unwrap(), &before);
+        let expected = [("IsActive in warehouse 7", Some("false")), ("SKU", Some("A")), ("UPC", None)];
+        let found: Vec<_> = named.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect();
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,74 @@
+//! What answers lacked, until a second answer proves it absent or shows it. It is no fact: a replay comes to the same
+//! mirror without it.
+
+use super::error::Doing;
+use super::{Store, StoreError, Write};
+use sqlx::FromRow;
+
+/// A row is forgotten this long after the last look, in milliseconds: nobody asks for it any more.
+const FORGOTTEN_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+
+/// Something that answers lacked.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub struct LackingRow {
+    /// Whose it is: `wish 17`, `warehouse 9`.
+    pub subject: String,
+    /// The missing record, as a sentence.
+    pub what: String,
+    /// The time of the first answer that lacked it with the platform well, in milliseconds since 1970.
+    pub first_ms: Option<i64>,
+    /// The same since boot.
+    pub first_moment: Option<i64>,
+    /// The time of the last answer that lacked it, in milliseconds since 1970.
+    pub last_ms: i64,
+    /// The same since boot.
+    pub last_moment: i64,
+    /// The number of answers that lacked it.
+    pub looks: i64,
+}
+
+impl Store {
+    /// All that answers lacked lately.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn lacking(&self) -> Result<Vec<LackingRow>, StoreError> {
+        let sql = "SELECT subject, what, first_ms, first_moment, last_ms, last_moment, looks \
+                   FROM lacking ORDER BY subject";
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read what answers lacked")
+    }
+}
+
+impl Write {
+    /// Notes a look that lacked something, in the place of the one before.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be written.
+    pub async fn lacking_note(&mut self, row: &LackingRow) -> Result<(), StoreError> {
+        let doing = "note what an answer lacked";
+        let forgotten =
+            sqlx::query("DELETE FROM lacking WHERE last_ms < ?1").bind(row.last_ms - FORGOTTEN_MS);
+        forgotten.execute(&mut *self.tx).await.doing(doing)?;
+        let sql = "INSERT OR REPLACE INTO lacking \
+                       (subject, what, first_ms, first_moment, last_ms, last_moment, looks) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let query = sqlx::query(sql)
+            .bind(&row.subject)
+            .bind(&row.what)
+            .bind(row.first_ms)
+            .bind(row.first_moment)
+            .bind(row.last_ms)
+            .bind(row.last_moment)
+            .bind(row.looks);
+        query.execute(&mut *self.tx).await.map(drop).doing(doing)
+    }
+
+    /// Forgets what was lacking: it is there, or its change is settled.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be written.
+    pub async fn lacking_end(&mut self, subject: &str) -> Result<(), StoreError> {
+        let query = sqlx::query("DELETE FROM lacking WHERE subject = ?1").bind(subject);
+        query.execute(&mut *self.tx).await.map(drop).doing("forget what was lacking")
+    }
+}
