@@ -128,7 +128,10 @@ async fn in_a_run(
     write.commit().await?;
     let answer = ask(run).await;
     let (outcome, summary) = match &answer {
-        Ok(_) => (RunOutcome::Ok, "a person asked, and the service answered".to_owned()),
+        Ok(answer) => match answer["why"].as_str() {
+            Some(why) if !why.is_empty() => (RunOutcome::Failed, format!("a person asked: {why}")),
+            _ => (RunOutcome::Ok, "a person asked, and the service answered".to_owned()),
+        },
         Err(error) => (RunOutcome::Failed, error.to_string()),
     };
     let mut write = context.store.begin(Durability::Full).await?;

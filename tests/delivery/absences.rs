@@ -1,10 +1,10 @@
 //! What an answer lacks: absent is only what two looks minutes apart lack while the platform is well.
 
 use crate::sick::{Instead, NO_LINES, NOT_KNOWN, Sick, adjust, cells, sent};
-use crate::support::{Dock, LINES, LONG, SHIP};
+use crate::support::{LINES, LONG, SHIP};
 use serde_json::json;
 use std::time::Duration;
-use tallyd::model::Operation;
+use tallyd::model::{JobKind, Operation};
 use tallyd::reconcile::proof::LOOKS_APART;
 
 /// Longer than two looks that prove an absence must be apart, with all that a look costs.
@@ -143,8 +143,10 @@ async fn a_warehouse_is_unknown_only_if_two_lists_minutes_apart_lack_it() {
 async fn a_warehouse_that_was_made_since_the_last_list_is_found() {
     let (dock, sick) = Sick::dock().await;
     let warehouse = dock.number("SELECT max(id) FROM warehouse").await;
-    let sql = "UPDATE warehouse SET missing_since_ms = 1 WHERE id = (SELECT max(id) FROM warehouse)";
-    sqlx::query(sql).execute(&mut dock.outsider().await).await.unwrap();
+    let one = r#"{"status":"Success","messages":[],"pagination":null,"data":[{"Id":5201,"Name":"Main"}]}"#;
+    sick.answers(Operation::ListWarehouses, &Instead::Answer(200, one));
+    dock.run(JobKind::Warehouses).await;
+    sick.is_well();
     let unlinked = r#"[{"Id":1,"Sku":"FAR-1","QuantityOnHand":0,"UPC":null,"Warehouses":[]}]"#;
     sick.answers(Operation::GetProductBalances, &Instead::Answer(200, unlinked));
     let lists = sent(&dock, Operation::ListWarehouses).await;

@@ -140,7 +140,7 @@ impl World {
         self.settled(3_600_000).await;
     }
 
-    async fn judge_parcels(&mut self, parcels: &[Parcel]) {
+    pub async fn judge_parcels(&mut self, parcels: &[Parcel]) {
         let (fates, seed) = (self.fates().await, self.plan.seed);
         let audit = self.audit();
         for parcel in parcels {

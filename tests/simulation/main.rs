@@ -23,6 +23,7 @@ mod clock_steps;
 mod faults;
 mod happen;
 mod judge;
+mod lapse;
 mod month;
 mod poison;
 mod quiet;

@@ -53,6 +53,25 @@ pub struct Weather {
     pub is_wrong_key: bool,
     /// What the service takes for each call beside its usual work.
     pub slowness: Duration,
+    /// The service is not well, and the key lapses; nothing is carried out.
+    pub lapse: Option<(Way, Lapse)>,
+}
+
+/// How a service that is not well answers.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    ServerError,
+    NotFound,
+    Html,
+    EmptyList,
+    Dropped,
+}
+
+/// Which calls are answered as the interface says for a company without an active account; the others as the service is.
+#[derive(Clone, Copy, Debug)]
+pub enum Lapse {
+    Updates,
+    EveryThird,
 }
 
 /// How one call will go.
@@ -161,7 +180,10 @@ impl Inner {
         let answer = match journey.mishap {
             _ if poison.is_some() => self.fail(poison).await,
             Some(mishap @ (Mishap::NoSlot | Mishap::NoPlace)) => Ok(throttled(mishap)),
-            _ => self.deed(&request, &journey).await,
+            _ => match journey.weather.lapse {
+                Some(lapse) => unwell(lapse, request.operation, journey.call),
+                None => self.deed(&request, &journey).await,
+            },
         };
         self.clock.elsewhere(journey.after).await;
         self.audit.lock().unwrap().left(request.operation, call, self.clock.now_ms());
@@ -246,6 +268,25 @@ fn encoded(value: &str) -> String {
         _ => format!("%{byte:02X}"),
     };
     value.bytes().map(byte).collect()
+}
+
+/// The answer to a call while the service is not well and the key lapses.
+fn unwell((way, lapse): (Way, Lapse), operation: Operation, call: usize) -> Result<Response, TransportError> {
+    let is_update = operation == Operation::UpdateQuantityOnHand;
+    let is_lapsed = match lapse {
+        Lapse::Updates => is_update,
+        Lapse::EveryThird => call.is_multiple_of(3),
+    };
+    let json = |status, body| Ok(instead(status, "application/json", body));
+    match way {
+        _ if is_lapsed && is_update => json(400, r#"{"Message":"no active account","StackTrace":null}"#),
+        _ if is_lapsed => json(403, r#"{"Message":"The subscription key is not valid."}"#),
+        Way::ServerError => json(500, r#"{"Message":"Something went wrong."}"#),
+        Way::NotFound => json(404, ""),
+        Way::Html => Ok(instead(200, "text/html", "<html><body>Please wait</body></html>")),
+        Way::EmptyList => json(200, "[]"),
+        Way::Dropped => Err(lost(FailureKind::Cut, Sent::Maybe)),
+    }
 }
 
 fn throttled(mishap: Mishap) -> Response {

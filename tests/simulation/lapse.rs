@@ -1,0 +1,94 @@
+//! A platform that is not well for five minutes while the key lapses: of a thousand changes none is refused for good, and
+//! all are done once when it is back.
+
+use super::books::Cell;
+use super::clock::START_MS;
+use super::random::Random;
+use super::seed;
+use super::wire::{Lapse, Way};
+use super::world::{Plan, World};
+use std::time::Duration;
+use tallyd::model::JobKind;
+
+/// So many movements, and as many parcels with their trackings.
+const MOVEMENTS: usize = 960;
+const PARCELS: usize = 20;
+/// The time for which it lasts, in milliseconds.
+const LAPSED_MS: i64 = 300_000;
+/// At most so many answers of 400 in that time: the day has five hundred.
+const BURNT_MAX: i64 = 20;
+
+#[tokio::test]
+async fn a_platform_that_answers_500_while_the_key_lapses_refuses_no_change() {
+    lapsed(Way::ServerError).await;
+}
+
+#[tokio::test]
+async fn a_platform_that_answers_404_while_the_key_lapses_refuses_no_change() {
+    lapsed(Way::NotFound).await;
+}
+
+#[tokio::test]
+async fn a_platform_that_answers_html_while_the_key_lapses_refuses_no_change() {
+    lapsed(Way::Html).await;
+}
+
+#[tokio::test]
+async fn a_platform_that_answers_empty_lists_while_the_key_lapses_refuses_no_change() {
+    lapsed(Way::EmptyList).await;
+}
+
+#[tokio::test]
+async fn a_platform_that_drops_the_line_while_the_key_lapses_refuses_no_change() {
+    lapsed(Way::Dropped).await;
+}
+
+/// Every update is answered as a lapsed key is, then every third call of any kind.
+async fn lapsed(way: Way) {
+    for updates in [Lapse::Updates, Lapse::EveryThird] {
+        five_minutes(way, updates).await;
+    }
+}
+
+async fn five_minutes(way: Way, lapse: Lapse) {
+    let polls =
+        vec![(JobKind::Balances, Duration::from_secs(300)), (JobKind::WorkQueue, Duration::from_secs(60))];
+    let plan = Plan {
+        seed: seed(),
+        skus: 340,
+        warehouses: 3,
+        config: String::new(),
+        begins_ms: START_MS,
+        polls,
+        is_scheduled: false,
+    };
+    let mut world = World::open(plan).await;
+    let mut random = Random::new(seed(), "lapse");
+    let cells: Vec<Cell> = world.stock().await.into_keys().collect();
+    let (moved, sold) = cells.split_at(MOVEMENTS.min(cells.len() - PARCELS));
+    for cell in moved {
+        let units = world.audit().books.moved(cell, random.between(1, 6));
+        world.wish_cell("quantity.adjust", cell, "delta", units).await;
+    }
+    let mut parcels = Vec::new();
+    while parcels.len() < PARCELS {
+        parcels.extend(world.parcel(random.pick(sold)).await);
+    }
+    world.wire.change(|weather| weather.lapse = Some((way, lapse)));
+    let until = world.clock.now_ms() + LAPSED_MS;
+    world.go_on_to(until).await;
+    let told = format!("{way:?}, {lapse:?}");
+    let refused = "SELECT count(*) FROM outbox WHERE state = 'rejected'";
+    assert_eq!(world.number(refused).await, 0, "{told}: {:?}", world.fates().await);
+    let burnt = world.number("SELECT count(*) FROM exchange WHERE status = 400").await;
+    assert!(burnt <= BURNT_MAX, "{told}: {burnt} answers of 400");
+    world.wire.change(|weather| weather.lapse = None);
+    world.settled(2 * 3_600_000).await;
+    world.looked_twice().await;
+    let mut fates = world.fates().await;
+    fates.retain(|_, (state, _)| state != "applied");
+    assert!(fates.is_empty(), "{told}: {fates:?}");
+    let wrong: Vec<Cell> = world.audit().books.wrong().into_iter().map(|(cell, _)| cell.clone()).collect();
+    assert!(wrong.is_empty(), "{told}: a change was lost or done twice in {wrong:?}");
+    world.judge_parcels(&parcels).await;
+}
