@@ -55,9 +55,10 @@ async fn five_minutes(way: Way, lapse: Lapse) {
         vec![(JobKind::Balances, Duration::from_secs(300)), (JobKind::WorkQueue, Duration::from_secs(60))];
     let plan = Plan {
         seed: seed(),
-        skus: 340,
+        skus: 370,
         warehouses: 3,
-        config: String::new(),
+        // Updates are tried without a read before each: what a sick read keeps back would never meet the lapsed key.
+        config: "[quantities]\nmax_fact_age = \"10m\"\n".into(),
         begins_ms: START_MS,
         polls,
         is_scheduled: false,
@@ -65,7 +66,7 @@ async fn five_minutes(way: Way, lapse: Lapse) {
     let mut world = World::open(plan).await;
     let mut random = Random::new(seed(), "lapse");
     let cells: Vec<Cell> = world.stock().await.into_keys().collect();
-    let (moved, sold) = cells.split_at(MOVEMENTS.min(cells.len() - PARCELS));
+    let (moved, sold) = cells.split_at(MOVEMENTS);
     for cell in moved {
         let units = world.audit().books.moved(cell, random.between(1, 6));
         world.wish_cell("quantity.adjust", cell, "delta", units).await;
@@ -79,7 +80,7 @@ async fn five_minutes(way: Way, lapse: Lapse) {
     world.go_on_to(until).await;
     let told = format!("{way:?}, {lapse:?}");
     let refused = "SELECT count(*) FROM outbox WHERE state = 'rejected'";
-    assert_eq!(world.number(refused).await, 0, "{told}: {:?}", world.fates().await);
+    assert_eq!(world.number(refused).await, 0, "{told}: so many are refused for good");
     let burnt = world.number("SELECT count(*) FROM exchange WHERE status = 400").await;
     assert!(burnt <= BURNT_MAX, "{told}: {burnt} answers of 400");
     world.wire.change(|weather| weather.lapse = None);
