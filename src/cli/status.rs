@@ -2,7 +2,7 @@
 
 use super::budget::Spent;
 use super::place::Place;
-use super::print::{Table, age, dash, json};
+use super::print::{Table, age, dash, json, plain};
 use super::{Answer, Failure, Reading};
 use crate::config::Config;
 use crate::daemon;
@@ -54,7 +54,7 @@ impl Status {
         let troubles = troubles(&self.health.findings);
         let mut text = match &troubles[..] {
             [] => "all is well\n".to_owned(),
-            all => all.iter().map(|trouble| format!("{trouble}\n")).collect(),
+            all => all.iter().map(|trouble| format!("{}\n", plain(trouble))).collect(),
         };
         let counts = &self.counts;
         text.push_str(&format!(

@@ -10,7 +10,7 @@ use crate::outbox::State;
 use crate::store::{Store, StoreError};
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -53,7 +53,11 @@ pub(super) async fn collect(
 pub(super) fn replace(file: &Path, page: &str) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
-    fs::write(&name, page)?;
+    // What a killed daemon left, or a link that somebody put there: neither is written to.
+    if fs::symlink_metadata(&name).is_ok() {
+        fs::remove_file(&name)?;
+    }
+    fs::File::create_new(&name)?.write_all(page.as_bytes())?;
     fs::set_permissions(&name, Permissions::from_mode(MODE))?;
     fs::rename(&name, file)
 }
@@ -143,6 +147,12 @@ mod tests {
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, MODE);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
         assert!(replace(&folder.path().join("none/x.prom"), "").is_err());
+        let other = folder.path().join("other");
+        fs::write(&other, "kept").unwrap();
+        std::os::unix::fs::symlink(&other, folder.path().join("tallyd.prom.new")).unwrap();
+        replace(&file, "a 3\n").unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "kept", "a link is not written through");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "a 3\n");
     }
 
     #[test]

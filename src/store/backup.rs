@@ -9,11 +9,12 @@
 //! would do again what was done since.
 
 use super::error::Doing;
+use super::files::not_following;
 use super::{Durability, Store, StoreError, table_hash};
 use crate::model::{Position, Timestamp};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -201,7 +202,7 @@ impl Partial {
         let mut name = to.as_os_str().to_owned();
         name.push(".partial");
         let path = PathBuf::from(name);
-        let made = OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(&path);
+        let made = not_following().write(true).create(true).truncate(true).mode(MODE).open(&path);
         let made = made.and_then(|file| file.set_permissions(Permissions::from_mode(MODE)));
         match made {
             Ok(()) => Ok(Self { path, is_named: false }),

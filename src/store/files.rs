@@ -35,6 +35,14 @@ pub(super) fn real(path: &Path) -> PathBuf {
     }
 }
 
+/// How a file of ours beside the database is opened. A symbolic link in its place is not followed: what it names would be
+/// written over.
+pub(super) fn not_following() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    options
+}
+
 /// Makes an empty file for the group, unless it is there.
 pub(super) fn create_for_group(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {

@@ -4,7 +4,8 @@
 //! on the database file, because closing another descriptor of that file would drop SQLite's own locks.
 
 use super::FileId;
-use std::fs::{File, OpenOptions, TryLockError};
+use super::files::not_following;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -58,7 +59,7 @@ impl Lock {
     pub fn take(database: &Path) -> Result<Self, LockError> {
         let path = beside(database);
         let file = super::files::create_for_group(&path)
-            .and_then(|()| OpenOptions::new().read(true).write(true).open(&path));
+            .and_then(|()| not_following().read(true).write(true).open(&path));
         let file = file.map_err(|source| LockError::File { path: path.clone(), source })?;
         loop {
             match file.try_lock() {
@@ -77,7 +78,7 @@ impl Lock {
     /// Fails where the lock file cannot be opened.
     pub fn look(database: &Path) -> Result<Holder, LockError> {
         let path = beside(database);
-        let file = match File::open(&path) {
+        let file = match not_following().read(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Holder::Nobody),
             Err(source) => return Err(LockError::File { path, source }),
@@ -145,6 +146,11 @@ mod tests {
                 }
             }
         }
+        let (other, taken) = (path("other"), path("taken.db"));
+        std::fs::write(&other, "kept").unwrap();
+        std::os::unix::fs::symlink(&other, path("taken.db.lock")).unwrap();
+        assert!(matches!(Lock::take(&taken), Err(LockError::File { .. })), "a link in the lock's place");
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "kept");
         std::os::unix::fs::symlink("circle", path("circle")).unwrap();
         assert!(Lock::take(&path("circle")).is_ok(), "a lock beside what nobody can open harms nobody");
     }

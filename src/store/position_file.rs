@@ -9,9 +9,10 @@
 //!
 //! What it is not for: a host that was put back as a whole, file and all, is not noticed.
 
+use super::files::not_following;
 use crate::model::Position;
 use crate::telemetry::event;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ impl PositionFile {
     /// leave half a line, and that must not look like lost time.
     pub(super) fn read(&self) -> Option<Position> {
         let mut text = String::new();
-        self.options().read(true).open(&self.path).ok()?.read_to_string(&mut text).ok()?;
+        not_following().read(true).open(&self.path).ok()?.read_to_string(&mut text).ok()?;
         let (first, second) = text.trim_end().split_once(' ')?;
         let position = first.parse().ok()?;
         (first == second).then_some(Position(position))
@@ -84,15 +85,8 @@ impl PositionFile {
         if std::fs::symlink_metadata(&self.path).is_ok_and(|there| there.is_symlink()) {
             std::fs::remove_file(&self.path)?;
         }
-        let file = self.options().create(true).truncate(false).write(true).mode(0o640).open(&self.path)?;
+        let file = not_following().create(true).truncate(false).write(true).mode(0o640).open(&self.path)?;
         Ok(self.file.get_or_init(|| file))
-    }
-
-    /// A symbolic link in its place is not followed: what it names would be written over.
-    fn options(&self) -> OpenOptions {
-        let mut options = OpenOptions::new();
-        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-        options
     }
 }
 
