@@ -91,6 +91,10 @@ pub mod event {
         AUTH_RESTORED = "auth.restored",
         /// An answer could not be read; its exchange is parked.
         RECORD_PARKED = "record.parked",
+        /// A SKU, order or shipment makes every call fail that names it: it is left out of the others.
+        ENTRY_SET_ASIDE = "entry.set_aside",
+        /// It no longer does.
+        ENTRY_TAKEN_BACK = "entry.taken_back",
         /// Bodies were removed from the journal.
         JOURNAL_PRUNED = "journal.pruned",
         /// Another version of the fold goes on with the mirror.

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::client::FailureKind;
-use Operation::{CreateShipments, GetProductBalances, KitComponents, ListSuppliers, UpdateQuantityOnHand};
+use Operation::{
+    BusinessHealth, CreateShipments, GetProductBalances, KitComponents, ListStorefronts, ListSuppliers,
+    ListWarehouses, TopSelling, UpdateQuantityOnHand, WorkQueue,
+};
 
 const NOW: Timestamp = Timestamp(784_111_777_000); // Sun, 06 Nov 1994 08:49:37 GMT
 
@@ -22,7 +25,7 @@ fn a_status_means_the_same_for_reads_and_writes_where_it_proves_that_nothing_was
         (400, None, Verdict::Rejected { status: 400 }),
         (401, None, Verdict::Refused { may_be_id: false }),
         (401, Some("5"), Verdict::Refused { may_be_id: false }),
-        (403, None, Verdict::Refused { may_be_id: false }),
+        (403, None, Verdict::Refused { may_be_id: true }),
         (403, Some("90"), Verdict::Throttled(Throttle::BadRequests { wait: seconds(90) })),
         (404, None, Verdict::Rejected { status: 404 }),
         (405, None, Verdict::Rejected { status: 405 }),
@@ -85,14 +88,15 @@ fn a_head_that_refuses_decides_although_its_body_was_cut() {
     let verdict = |status| classify(CreateShipments, &cut(status), NOW);
     assert_eq!(verdict(400), Verdict::Rejected { status: 400 });
     assert_eq!(verdict(429), Verdict::Throttled(Throttle::Concurrency));
-    assert_eq!(verdict(403), Verdict::Refused { may_be_id: false });
+    assert_eq!(verdict(403), Verdict::Refused { may_be_id: true });
 }
 
 #[test]
-fn a_403_may_mean_the_id_only_where_the_path_carries_one() {
+fn a_403_may_mean_the_content_wherever_the_call_has_any() {
     let refused = answer(403, None, r#"{"Message":"Invalid StorefrontId"}"#);
+    let without = [TopSelling, ListWarehouses, ListSuppliers, ListStorefronts, BusinessHealth, WorkQueue];
     for operation in Operation::ALL {
-        let expected = Verdict::Refused { may_be_id: operation.path().contains('{') };
+        let expected = Verdict::Refused { may_be_id: !without.contains(operation) };
         assert_eq!(classify(*operation, &refused, NOW), expected, "{operation}");
     }
     assert_eq!(

@@ -95,6 +95,9 @@ pub struct Limits {
     pub reserved_calls: u32,
 }
 
+/// The calls that a change of stock takes: one reads the level, one writes it.
+const CALLS_OF_A_CHANGE: u32 = 2;
+
 impl Limits {
     pub(super) fn read(table: &mut Reader<'_>) -> Self {
         let limits = Self {
@@ -105,11 +108,16 @@ impl Limits {
             reserved_calls: table.integer("reserved_calls", 2, 0..=1_000_000),
         };
         let ours = limits.ours_per_minute();
-        if ours == 0 {
-            table.object("share", limits.share, "leaves not a single call a minute".into());
-        } else if limits.reserved_calls >= ours {
-            let why =
-                format!("must be below the {ours} calls a minute that are ours, or no job could ever call");
+        if ours < CALLS_OF_A_CHANGE {
+            let why = format!(
+                "leaves {ours} call(s) a minute, and a change of stock takes two: a read and a write"
+            );
+            table.object("share", limits.share, why);
+        } else if limits.reserved_calls > ours - CALLS_OF_A_CHANGE {
+            let why = format!(
+                "must leave two of the {ours} calls a minute that are ours, because a change of stock takes a read and \
+                 a write"
+            );
             table.object("reserved_calls", limits.reserved_calls, why);
         }
         limits

@@ -45,6 +45,8 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 /// A settle that could not look is tried again after this time, and none follows another at once.
 const SETTLE_AGAIN: Duration = Duration::from_secs(30);
 const SETTLE_APART: Duration = Duration::from_secs(1);
+/// A push that waits for an entry to be tried again is not begun again before this time.
+const AGAIN_APART: Duration = Duration::from_secs(1);
 /// How often the age of the data is looked at, and the outbox in case no word of a wish came.
 const STALE_LOOK: Duration = Duration::from_secs(60);
 
@@ -282,6 +284,9 @@ impl Supervisor {
         if let Some(kind) = finished.wakes {
             self.begin(kind, Trigger::Outbox);
         }
+        if let (JobKind::Push, Some(at)) = (finished.kind, finished.again_at) {
+            self.push_by(Instant::now() + at.since(self.context.now()).max(AGAIN_APART));
+        }
         let pause = match (finished.kind, finished.outcome) {
             // A push leaves doubts, and either may have shown what must be looked at twice.
             (JobKind::Push | JobKind::Balances, _) => Duration::ZERO,
@@ -311,17 +316,22 @@ impl Supervisor {
         self.plan_settle(Duration::ZERO).await
     }
 
+    /// Begins a push at this time, unless one is due before.
+    fn push_by(&mut self, at: Instant) {
+        self.push_at = Some(self.push_at.map_or(at, |first| first.min(at)));
+    }
+
     async fn look_for_wishes(&mut self) -> Result<(), StoreError> {
         self.look = self.look.and_then(|(_, rest)| after(rest));
         let news = self.context.store.news(self.heard).await?;
         if WishId(news.wish) > self.seen {
             self.seen = WishId(news.wish);
-            self.push_at.get_or_insert_with(|| Instant::now() + GATHER);
+            self.push_by(Instant::now() + GATHER);
         }
         self.read_named(news.order);
         if Position(news.word) > self.heard {
             let before = std::mem::replace(&mut self.heard, Position(news.word));
-            self.push_at.get_or_insert_with(Instant::now);
+            self.push_by(Instant::now());
             self.plan_settle(Duration::ZERO).await?;
             job::tell_released(&self.context, before).await?;
         }

@@ -129,6 +129,7 @@ impl<'a, A: Asks> Aside<'a, A> {
 
     async fn answered(&mut self, entry: A::Entry, came: Came) -> Result<(), JobError> {
         (self.answered, self.failed_in_a_row) = (self.answered + 1, 0);
+        self.context.failures().worked(A::OPERATION, [entry.subject().as_str()]);
         self.tally.read(came.changed);
         if let Some(oddity) = came.oddity {
             self.tally.note(format!("{}: {oddity}", entry.name()));

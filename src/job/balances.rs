@@ -7,21 +7,32 @@
 //! that their answers are trusted, with SKUs beside it that are known to be there. Such looks alone prove that a SKU is
 //! missing, and of a SKU that was known it takes two of them, minutes apart ([`crate::reconcile::proof`]).
 //!
+//! A page that fails is halved until the SKU that makes it fail is alone, and the others go on
+//! ([`isolation`](crate::reconcile::isolation)). That SKU is set aside; when it is due it is read by itself, behind all others.
+//!
 //! Between the passes some are read before their turn ([`super::early`]), never instead of one: each pass reads every SKU
 //! older than its start.
 
+use super::apart::{Aside, Failed, Way};
 use super::page_size::PageSize;
 use super::{Context, JobError, Report, call, record};
 use crate::client::{Verdict, wire};
-use crate::model::{JobKind, Lane, Position, RunId, Sku};
+use crate::model::{JobKind, Lane, Operation, Position, RunId, Sku};
 use crate::outbox::Delays;
 use crate::reconcile::brake;
+use crate::reconcile::isolation::Groups;
 use crate::reconcile::proof::TRUSTED_PAGE;
 use crate::store::{BalancesRecorded, Durability, Stalest, WITNESSES};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::task::JoinSet;
 
+const READ: Operation = Operation::GetProductBalances;
 /// Failed attempts in a row after which the run ends; the next run goes on where this one stopped.
 const FAILURES_MAX: usize = 24;
+/// One SKU that always fails brings two or three failures in a row; only more than that is worth a pause.
+const FAILURES_OF_ONE: usize = 2;
+/// Attempts at a SKU that fails alone and is not proved guilty; the next run tries it again.
+const ALONE_MAX: u32 = 4;
 /// SKUs are looked for so many pages at a time: each look begins with a cold cache, as pages are written all along.
 const QUEUED_PAGES: usize = 4;
 /// What was lacking is asked for again so many at a time: with the witnesses beside it, the answer is small enough to be
@@ -56,7 +67,21 @@ struct Reading<'a> {
     size: PageSize,
     /// What is configured, and what was proved before this run.
     before_size: (usize, Option<usize>),
+    /// Parts of pages that failed.
+    parts: Groups<Sku>,
+    /// Read by themselves, behind all others.
+    alone: VecDeque<Sku>,
+    /// The failures alone in this run of those that are not proved guilty.
+    tried: BTreeMap<Sku, u32>,
+    aside: Aside,
+    /// SKUs left unread because calls for them alone fail.
+    set_aside: usize,
+    /// In a row.
     failures: usize,
+    /// The words of the last failure.
+    why: String,
+    /// SKUs that stay unread although nothing is proved against them.
+    unread: usize,
     delays: Delays,
     asked: usize,
     /// Cells whose wishes waited for a look at them.
@@ -64,33 +89,69 @@ struct Reading<'a> {
     absent: usize,
     /// Not returned, but not sure to be missing.
     unsure: Vec<Sku>,
-    /// The pages are of `unsure` now.
-    rereads: bool,
     changed: u64,
-    /// Pages that came, with how many SKUs they were asked for, and whether these were asked for again.
-    recording: JoinSet<Result<(usize, bool, BalancesRecorded), JobError>>,
+    /// Asked for again in this run: once is enough, because what that does not prove takes minutes.
+    again: BTreeSet<Sku>,
+    /// Pages that came.
+    recording: JoinSet<Result<Page, JobError>>,
+}
+
+/// SKUs to be asked for.
+struct Asked {
+    skus: Vec<Sku>,
+    kind: Kind,
+}
+
+/// The source of a page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The queue.
+    First,
+    /// A page that failed.
+    Part,
+    /// What earlier answers lacked, with witnesses beside it.
+    Again,
+}
+
+/// A page that was answered and looked into.
+struct Page {
+    /// Without witnesses.
+    asked: Vec<Sku>,
+    kind: Kind,
+    /// What was recorded, or why the answer makes no sense.
+    came: Result<BalancesRecorded, String>,
 }
 
 impl<'a> Reading<'a> {
     async fn begin(context: &'a Context, run: RunId, only: &[Sku]) -> Result<Self, JobError> {
         let configured = context.settings().skus_per_call;
         let proved = context.store.page_size(configured).await?;
+        let aside = context.aside(READ).await?;
+        let (alone, queue): (VecDeque<Sku>, VecDeque<Sku>) =
+            only.iter().cloned().partition(|sku| aside.contains(sku.as_str()));
         Ok(Self {
             context,
             run,
-            queue: only.to_vec(),
+            queue: queue.into(),
             tracked: only.is_empty().then(Stalest::default),
             before: context.store.position().await?,
             size: PageSize::new(configured, proved),
             before_size: (configured, proved),
+            parts: Groups::default(),
+            alone,
+            tried: BTreeMap::new(),
+            aside,
+            set_aside: 0,
             failures: 0,
+            why: String::new(),
+            unread: 0,
             delays: Delays::page_retry(),
             asked: 0,
             freed: 0,
             absent: 0,
             unsure: Vec::new(),
-            rereads: false,
             changed: 0,
+            again: BTreeSet::new(),
             recording: JoinSet::new(),
         })
     }
@@ -101,16 +162,17 @@ impl<'a> Reading<'a> {
             self.record_up_to(RECORDING_MAX - 1).await?;
             self.fill().await?;
             let mut page = self.next_page();
-            if page.is_empty() {
+            if page.skus.is_empty() {
                 // What is being recorded may show SKUs that are to be read again.
                 self.record_up_to(0).await?;
                 page = self.next_page();
             }
-            if page.is_empty() {
+            if page.skus.is_empty() {
                 return Ok(None);
             }
-            if let Some(gave_up) = self.read(page).await? {
-                return Ok(Some(gave_up));
+            self.read(page).await?;
+            if self.failures >= FAILURES_MAX {
+                return Ok(Some(self.why.clone()));
             }
         }
     }
@@ -126,25 +188,41 @@ impl<'a> Reading<'a> {
                 break;
             }
             // A page of texts that are no SKUs must not end the run: those behind it are read all the same.
-            self.queue.extend(texts.into_iter().filter_map(|text| Sku::new(text).ok()));
+            for sku in texts.into_iter().filter_map(|text| Sku::new(text).ok()) {
+                match self.aside.contains(sku.as_str()).then(|| self.aside.way(self.context, sku.as_str())) {
+                    None => self.queue.push(sku),
+                    Some(Way::Later(..)) => self.set_aside += 1,
+                    Some(Way::Alone | Way::Suspect | Way::Together) => self.alone.push_back(sku),
+                }
+            }
         }
         Ok(())
     }
 
-    fn next_page(&mut self) -> Vec<Sku> {
-        if self.queue.is_empty() {
-            self.rereads = true;
-            let first = self.unsure.len().saturating_sub(SMALL_PAGE);
-            return self.unsure.split_off(first);
+    /// Parts of pages that failed go first, then what is queued, then what was lacking, and at last those that go alone.
+    fn next_page(&mut self) -> Asked {
+        if let Some(skus) = self.parts.next_part() {
+            return Asked { skus, kind: Kind::Part };
         }
-        self.queue.drain(..self.size.get().min(self.queue.len())).collect()
+        if !self.queue.is_empty() {
+            let skus = self.queue.drain(..self.size.get().min(self.queue.len())).collect();
+            return Asked { skus, kind: Kind::First };
+        }
+        // With the witnesses beside them, the answer is small enough to be trusted.
+        let first = self.unsure.len().saturating_sub(SMALL_PAGE);
+        let skus = self.unsure.split_off(first);
+        if skus.is_empty() {
+            return Asked { skus: self.alone.pop_front().into_iter().collect(), kind: Kind::Again };
+        }
+        self.again.extend(skus.iter().cloned());
+        Asked { skus, kind: Kind::Again }
     }
 
-    /// Reads one page; the reason is returned when it is time to give up.
-    async fn read(&mut self, page: Vec<Sku>) -> Result<Option<String>, JobError> {
-        let mut asked = page.clone();
-        if self.rereads {
-            asked.extend(self.context.store.witnesses(&page).await?);
+    /// Reads one page. One that fails is split, or asked for again.
+    async fn read(&mut self, Asked { skus, kind }: Asked) -> Result<(), JobError> {
+        let mut asked = skus.clone();
+        if kind == Kind::Again {
+            asked.extend(self.context.store.witnesses(&skus).await?);
         }
         let request =
             wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
@@ -153,21 +231,50 @@ impl<'a> Reading<'a> {
         let (answer, filled) = tokio::join!(context.read_once(run, Lane::Poll, request), self.fill());
         let answer = answer?;
         if answer.reply.verdict == Verdict::Accepted {
-            self.failures = 0;
-            self.delays = Delays::page_retry();
             // The next page is asked for before this one is recorded, which may still show that it was cut.
-            self.size.worked(page.len() >= self.size.get());
-            self.record(answer, asked);
-            return filled.map(|()| None);
+            self.size.worked(skus.len() >= self.size.get());
+            self.record(answer, skus, asked, kind);
+            return filled;
         }
         context.end_alone(&answer).await?;
-        if self.rereads {
-            self.unsure.extend(page);
-        } else {
-            self.queue.splice(..0, page);
-        }
         filled?;
-        self.failed(&answer).await
+        let failed = context.failure(run, &answer.reply).await?;
+        if failed == Failed::Entries {
+            if kind == Kind::First && answer.reply.wants_smaller_page() {
+                self.size.failed();
+            }
+            self.split(skus, call::words(&answer.reply)).await?;
+        } else {
+            self.queue.splice(..0, skus);
+            if failed == Failed::Throttled {
+                return Ok(());
+            }
+            (self.failures, self.why) = (self.failures + 1, call::words(&answer.reply));
+        }
+        let pause = (self.failures > FAILURES_OF_ONE).then(|| self.delays.next()).flatten();
+        match pause {
+            Some(delay) => context.pause(delay).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A page failed: its halves are read by themselves. A SKU that was alone is set aside if it is proved guilty, or
+    /// else read once more behind all others, whose success is the proof that it lacks.
+    async fn split(&mut self, page: Vec<Sku>, why: String) -> Result<(), JobError> {
+        self.failures += 1;
+        let is_guilty = self.context.failed(READ, &names(&page), &why).await?;
+        self.why = why;
+        let Some(alone) = self.parts.split(page) else { return Ok(()) };
+        let tried = self.tried.entry(alone.clone()).or_default();
+        *tried += 1;
+        if is_guilty {
+            self.set_aside += 1;
+        } else if *tried < ALONE_MAX {
+            self.alone.push_back(alone);
+        } else {
+            self.unread += 1;
+        }
+        Ok(())
     }
 
     /// What was found out about the page size outlives the program.
@@ -182,22 +289,30 @@ impl<'a> Reading<'a> {
     }
 
     /// Records a page while the next is read.
-    fn record(&mut self, answer: call::Answer, page: Vec<Sku>) {
+    fn record(&mut self, answer: call::Answer, skus: Vec<Sku>, asked: Vec<Sku>, kind: Kind) {
         let context = self.context.clone();
-        let is_again = self.rereads;
-        let is_first = !is_again && self.tracked.as_ref().is_some_and(Stalest::is_at_never_read);
+        let is_new = self.tracked.as_ref().is_some_and(Stalest::is_at_never_read);
+        let is_first = kind == Kind::First && is_new;
         self.recording.spawn(async move {
             let looked = if is_first {
-                record::first_balances_look(&context, &answer, &page).await?
+                record::first_balances_look(&context, &answer, &asked).await
             } else {
-                record::balances_look(&context, &answer, &page).await?
+                record::balances_look(&context, &answer, &asked).await
             };
-            // A page that is small may hold nothing but what is gone; it must not keep the others from being read.
-            if looked.wants_witnesses() && !is_again && page.len() <= SMALL_PAGE {
-                let (asked, absent) = (page.len(), page.clone());
-                return Ok((asked, false, BalancesRecorded { absent, unsure: page, ..Default::default() }));
+            let came = match looked {
+                // A page that is small may hold nothing but what is gone; it must not keep the others from being read.
+                Ok(looked) if looked.wants_witnesses() && kind == Kind::First && skus.len() <= SMALL_PAGE => {
+                    let (absent, unsure) = (skus.clone(), skus.clone());
+                    Ok(BalancesRecorded { absent, unsure, ..Default::default() })
+                }
+                Ok(looked) => looked.plausible(),
+                Err(error) => Err(error),
+            };
+            match came {
+                Ok(recorded) => Ok(Page { asked: skus, kind, came: Ok(recorded) }),
+                Err(JobError::Implausible(why)) => Ok(Page { asked: skus, kind, came: Err(why) }),
+                Err(error) => Err(error),
             }
-            Ok((page.len(), is_again, looked.plausible()?))
         });
     }
 
@@ -206,56 +321,35 @@ impl<'a> Reading<'a> {
         let mut failed = Ok(());
         while self.recording.len() > pages {
             let Some(done) = self.recording.join_next().await else { break };
-            match done.expect("a page that is recorded neither panics nor is stopped") {
-                Ok((asked, is_again, recorded)) => self.count(asked, is_again, recorded),
-                Err(error) => failed = failed.and(Err(error)),
-            }
+            let counted = match done.expect("a page that is recorded neither panics nor is stopped") {
+                Ok(Page { asked, kind, came: Ok(recorded) }) => self.count(&asked, kind, recorded).await,
+                Ok(Page { asked, came: Err(why), .. }) => self.split(asked, why).await,
+                Err(error) => Err(error),
+            };
+            failed = failed.and(counted);
         }
         failed
     }
 
-    fn count(&mut self, asked: usize, is_again: bool, recorded: BalancesRecorded) {
+    async fn count(&mut self, asked: &[Sku], kind: Kind, recorded: BalancesRecorded) -> Result<(), JobError> {
+        (self.failures, self.delays) = (0, Delays::page_retry());
         self.changed += recorded.cells_changed;
         self.freed += recorded.freed;
-        if is_again {
-            // Once a run: what this does not prove takes minutes.
+        if recorded.absent.len() < asked.len() {
+            self.context.worked(READ, &names(asked)).await?;
+        }
+        if kind == Kind::Again {
             self.absent += recorded.absent.len();
-            return;
+            return Ok(());
         }
-        self.asked += asked;
+        self.asked += asked.len();
         self.absent += recorded.absent.len() - recorded.unsure.len();
-        if brake::looks_cut(asked as u64, recorded.unsure.len() as u64) {
+        if brake::looks_cut(asked.len() as u64, recorded.unsure.len() as u64) {
             self.size.failed();
         }
-        self.unsure.extend(recorded.unsure);
-    }
-
-    async fn failed(&mut self, answer: &call::Answer) -> Result<Option<String>, JobError> {
-        let reply = &answer.reply;
-        match reply.verdict {
-            Verdict::Throttled(_) => return Ok(None),
-            Verdict::Refused { .. } => {
-                self.context.refuse_key(reply);
-                return Err(JobError::Refused(call::words(reply)));
-            }
-            Verdict::Rejected { .. } if !reply.wants_smaller_page() => return Ok(Some(call::words(reply))),
-            Verdict::Accepted
-            | Verdict::Rejected { .. }
-            | Verdict::Transient
-            | Verdict::NotSent
-            | Verdict::InDoubt => {}
-        }
-        if reply.wants_smaller_page() {
-            self.size.failed();
-        }
-        self.failures += 1;
-        if self.failures >= FAILURES_MAX {
-            return Ok(Some(call::words(reply)));
-        }
-        if let Some(delay) = self.delays.next() {
-            self.context.pause(delay).await?;
-        }
-        Ok(None)
+        let again = &self.again;
+        self.unsure.extend(recorded.unsure.into_iter().filter(|sku| !again.contains(sku)));
+        Ok(())
     }
 
     fn report(&self, gave_up: Option<String>) -> Result<Report, JobError> {
@@ -263,6 +357,10 @@ impl<'a> Reading<'a> {
         if self.absent > 0 {
             summary.push_str(&format!(", {} not returned by the service", self.absent));
         }
+        if self.set_aside > 0 {
+            summary.push_str(&format!(", {} left out because calls for them fail", self.set_aside));
+        }
+        let gave_up = gave_up.or_else(|| (self.unread > 0).then(|| self.why.clone()));
         let report = match gave_up {
             None => Report::ok(summary),
             Some(why) if self.asked == 0 => return Err(JobError::GivenUp { what: "balances".into(), why }),
@@ -271,4 +369,8 @@ impl<'a> Reading<'a> {
         // `settle` would have looked at these cells, and woken the push.
         Ok(Report { wakes: (self.freed > 0).then_some(JobKind::Push), ..report })
     }
+}
+
+fn names(skus: &[Sku]) -> Vec<&str> {
+    skus.iter().map(Sku::as_str).collect()
 }

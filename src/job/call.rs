@@ -18,6 +18,8 @@ use std::sync::OnceLock;
 /// Attempts at one read within a run. With three answers of four broken, one read in thirty is given up, and then
 /// the next run reads it first.
 pub(super) const ATTEMPTS: usize = 12;
+/// Attempts at a look before a send: what stands behind it does not wait for the trouble of one order or shipment.
+pub(super) const LOOK_ATTEMPTS: usize = 2;
 
 /// An exchange that is written down and about to be sent.
 #[derive(Clone, Copy, Debug)]
@@ -310,11 +312,6 @@ impl Context {
     /// The error of a refused key, which is known to be refused from now on.
     pub(super) fn refused(&self, reply: &Reply) -> JobError {
         self.refused_by(reply.operation, reply.status, words(reply))
-    }
-
-    /// Stops sending until a probe says that the key works again.
-    pub(super) fn refuse_key(&self, reply: &Reply) {
-        drop(self.refused(reply));
     }
 
     /// The same where the answer is not at hand any more.

@@ -5,11 +5,12 @@ use super::probe::Proofs;
 use crate::client::Client;
 use crate::limiter::Limiter;
 use crate::model::{Clock, JobKind, Moment, Timestamp, WarehouseId};
+use crate::reconcile::isolation::Failures;
 use crate::reconcile::{Policy, brake};
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex as SyncMutex, RwLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
@@ -37,6 +38,8 @@ pub struct Context {
     wishes: watch::Sender<()>,
     /// Held by the run of each kind of job.
     turns: Arc<BTreeMap<JobKind, Arc<Mutex<()>>>>,
+    /// The calls that failed lately, entry by entry ([`super::apart`]).
+    pub(super) failures: Arc<SyncMutex<Failures>>,
 }
 
 /// The settings of the jobs, as plain values.
@@ -103,7 +106,21 @@ impl Context {
         let stopping = CancellationToken::new();
         let turns = Arc::new(JobKind::ALL.iter().map(|kind| (*kind, Arc::default())).collect());
         let (gate, proofs, wishes) = (Gate::default(), Proofs::default(), watch::Sender::default());
-        Self { store, client, limiter, clock, session_id, gate, proofs, settings, stopping, wishes, turns }
+        let failures = Arc::default();
+        Self {
+            store,
+            client,
+            limiter,
+            clock,
+            session_id,
+            gate,
+            proofs,
+            settings,
+            stopping,
+            wishes,
+            turns,
+            failures,
+        }
     }
 
     /// Waits until no other run of the job is under way, whoever began it; the turn ends with what is returned.

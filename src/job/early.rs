@@ -9,7 +9,7 @@
 
 use super::{Context, Finished, JobError, Report, record, runner};
 use crate::client::{Verdict, wire};
-use crate::model::{JobKind, Lane, RunId, Sku, Timestamp, Trigger};
+use crate::model::{JobKind, Lane, Operation, RunId, Sku, Timestamp, Trigger};
 use crate::schedule::attention::{Candidate, pick};
 use crate::store::{EarlyRow, Stalest, StoreError};
 use std::collections::BTreeSet;
@@ -50,7 +50,9 @@ async fn pages(context: &Context) -> Result<Vec<Vec<Sku>>, StoreError> {
     let configured = context.settings().skus_per_call;
     // Where the service takes less than is configured, no more is tried here.
     let size = context.store.page_size(configured).await?.unwrap_or(configured).min(configured);
-    let rows = context.store.early_list(now.minus(MOVES_SINCE)).await?;
+    let mut rows = context.store.early_list(now.minus(MOVES_SINCE)).await?;
+    let aside = context.aside(Operation::GetProductBalances).await?;
+    rows.retain(|row| !aside.contains(row.sku.as_str()));
     let candidate = |row: &EarlyRow| Candidate {
         moves: row.moves,
         near_zero: row.near_zero,
@@ -65,7 +67,8 @@ async fn pages(context: &Context) -> Result<Vec<Vec<Sku>>, StoreError> {
         let (before, limit) = (context.store.position().await?, u32::try_from(size).unwrap_or(u32::MAX));
         let stalest = context.store.tracked_sku_stalest(before, &mut Stalest::default(), limit).await?;
         let stalest = stalest.into_iter().filter_map(|sku| Sku::new(sku).ok());
-        skus.extend(stalest.filter(|sku| !known.contains(sku)).take(room));
+        let is_new = |sku: &Sku| !known.contains(sku) && !aside.contains(sku.as_str());
+        skus.extend(stalest.filter(is_new).take(room));
     }
     Ok(skus.chunks(size).map(<[Sku]>::to_vec).collect())
 }

@@ -9,6 +9,7 @@
 //! tells the limiter what came of it. [`record`] folds an accepted answer into the mirror; the live path and a replay
 //! call the same functions.
 
+mod apart;
 mod aside;
 mod backup;
 mod balances;
@@ -75,7 +76,7 @@ pub use tell::tell_released;
 pub use verify::{Drift, VERIFY_CALLS, Verified, verify};
 
 use crate::journal::RunOutcome;
-use crate::model::JobKind;
+use crate::model::{JobKind, Timestamp};
 use crate::store::StoreError;
 
 /// What a run did.
@@ -87,22 +88,25 @@ pub struct Report {
     pub summary: String,
     /// The job that has something to do because of it.
     pub wakes: Option<JobKind>,
+    /// The time at which it has something to do again, if nothing calls it before.
+    pub again_at: Option<Timestamp>,
 }
 
 impl Report {
     fn ok(summary: impl Into<String>) -> Self {
-        Self { outcome: RunOutcome::Ok, summary: summary.into(), wakes: None }
+        Self { outcome: RunOutcome::Ok, summary: summary.into(), wakes: None, again_at: None }
     }
 
     fn partial(summary: impl Into<String>) -> Self {
-        Self { outcome: RunOutcome::Partial, summary: summary.into(), wakes: None }
+        Self { outcome: RunOutcome::Partial, summary: summary.into(), wakes: None, again_at: None }
     }
 
     /// Both halves of a run: good only if both are.
     fn and(self, other: &Self) -> Self {
         let outcome = if self.outcome == RunOutcome::Ok { other.outcome } else { self.outcome };
         let wakes = self.wakes.or(other.wakes);
-        Self { outcome, summary: format!("{}; {}", self.summary, other.summary), wakes }
+        let again_at = self.again_at.or(other.again_at);
+        Self { outcome, summary: format!("{}; {}", self.summary, other.summary), wakes, again_at }
     }
 }
 

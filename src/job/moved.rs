@@ -1,6 +1,7 @@
 //! What became of the wishes in a run of the push: the stock and all others are counted in one.
 
 use super::Report;
+use crate::model::Timestamp;
 use crate::outbox::State;
 use crate::store::Verdict;
 
@@ -13,12 +14,19 @@ pub(super) struct Tally {
     pub(super) held: u64,
     pub(super) in_doubt: u64,
     pub(super) trouble: Option<String>,
+    /// The time at which an entry is tried again that wishes wait for.
+    again_at: Option<Timestamp>,
 }
 
 impl Tally {
     /// Notes what went wrong; the first of it is reported.
     pub(super) fn note(&mut self, why: String) {
         self.trouble.get_or_insert(why);
+    }
+
+    /// Wishes wait for an entry that is tried again at this time.
+    pub(super) fn again_at(&mut self, at: Timestamp) {
+        self.again_at = Some(self.again_at.map_or(at, |first| first.min(at)));
     }
 
     /// Takes in what was counted apart.
@@ -29,6 +37,7 @@ impl Tally {
         self.held += other.held;
         self.in_doubt += other.in_doubt;
         self.trouble = self.trouble.take().or(other.trouble);
+        other.again_at.into_iter().for_each(|at| self.again_at(at));
     }
 
     /// Counts moves that were made.
@@ -46,10 +55,11 @@ impl Tally {
                 summary.push_str(&format!(", {count} {what}"));
             }
         }
-        match &self.trouble {
+        let report = match &self.trouble {
             None => Report::ok(summary),
             Some(why) => Report::partial(format!("{summary}; then: {why}")),
-        }
+        };
+        Report { again_at: self.again_at, ..report }
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Finished {
     pub refused: bool,
     /// The job that has something to do because of it.
     pub wakes: Option<JobKind>,
+    /// The time at which it has something to do again, if nothing calls it before.
+    pub again_at: Option<Timestamp>,
 }
 
 /// Whether this version does the job.
@@ -185,7 +187,7 @@ fn failed(error: &JobError) -> Report {
         | JobError::Implausible(_)
         | JobError::Store(_) => RunOutcome::Failed,
     };
-    Report { outcome, summary: cut_reason(error.to_string()), wakes: None }
+    Report { outcome, summary: cut_reason(error.to_string()), wakes: None, again_at: None }
 }
 
 impl Finished {
@@ -197,8 +199,8 @@ impl Finished {
         took: Duration,
     ) -> Self {
         let elapsed_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let Report { outcome, summary, wakes } = report;
-        Self { kind, run, trigger, elapsed_ms, outcome, summary, refused, wakes }
+        let Report { outcome, summary, wakes, again_at } = report;
+        Self { kind, run, trigger, elapsed_ms, outcome, summary, refused, wakes, again_at }
     }
 
     /// The one log line of a run that did not fail.

@@ -1,47 +1,128 @@
-//! Reading the balances of a few SKUs so that the answer can vouch for what it lacks.
+//! Reading the balances of some SKUs in as many calls as that takes, so that each answer can vouch for what it lacks.
 //!
-//! An answer to a call for one SKU that holds nothing may come from a failing service. The same is then asked once more
-//! with a few SKUs beside it that are known to be there.
+//! A page that fails is split, and a SKU that fails alone is left out ([`isolation`](crate::reconcile::isolation)). An
+//! answer to a call for few SKUs that holds nothing may come from a failing service: the same is then asked once more with
+//! a few SKUs beside it that are known to be there.
 
-use super::call::Answer;
+use super::apart::Failed;
+use super::call::{Answer, words};
 use super::record::{self, Looked};
 use super::{Context, JobError};
-use crate::client::wire;
-use crate::model::{Lane, RunId, Sku};
+use crate::client::{Verdict, wire};
+use crate::model::{Lane, Operation, RunId, Sku};
+use crate::reconcile::isolation::Groups;
 
-/// Reads and records the balances of a few SKUs; `what` is their name for people: "cannot read …".
-///
-/// # Errors
-/// An answer in which nothing of what was known came is a failed read, unless no other SKU is known.
-pub(super) async fn balances(
-    context: &Context,
+const READ: Operation = Operation::GetProductBalances;
+/// So many failures in a row, of whatever SKUs, are the platform's: the rest is left to a later run.
+const FAILURES_MAX: usize = 6;
+
+/// A read of some SKUs.
+pub(super) struct Parts<'a> {
+    context: &'a Context,
     run: RunId,
     lane: Lane,
-    what: &str,
-    skus: &[Sku],
-) -> Result<Answer, JobError> {
-    let (answer, looked) = ask(context, run, lane, what, skus).await?;
-    if !looked.wants_witnesses() {
-        return looked.told().map(|()| answer);
-    }
-    let mut all = skus.to_vec();
-    all.extend(context.store.witnesses(skus).await?);
-    if all.len() == skus.len() {
-        return looked.told().map(|()| answer);
-    }
-    let (answer, looked) = ask(context, run, lane, what, &all).await?;
-    looked.told().map(|()| answer)
+    parts: Groups<Sku>,
+    /// Others are asked for beside each page in any case.
+    with_witnesses: bool,
+    /// In a row.
+    failures: usize,
+    /// Pages that were read.
+    pub(super) pages: u64,
+    /// The words of the last failure, where something stays unread.
+    pub(super) unread: Option<String>,
 }
 
-async fn ask(
-    context: &Context,
-    run: RunId,
-    lane: Lane,
-    what: &str,
-    skus: &[Sku],
-) -> Result<(Answer, Looked), JobError> {
-    let request = wire::get_product_balances(skus).map_err(|why| JobError::Implausible(why.to_string()))?;
-    let answer = context.read(run, lane, what, &request).await?;
-    let looked = record::balances_look(context, &answer, skus).await?;
-    Ok((answer, looked))
+impl<'a> Parts<'a> {
+    /// Pages of at most `size` SKUs.
+    pub(super) fn new(context: &'a Context, run: RunId, lane: Lane, skus: &[Sku], size: usize) -> Self {
+        let mut parts = Groups::default();
+        skus.chunks(size.max(1)).for_each(|page| parts.again(page.to_vec()));
+        Self { context, run, lane, parts, with_witnesses: false, failures: 0, pages: 0, unread: None }
+    }
+
+    /// The same, with SKUs beside each page that are known to be there: the answer is to prove what it lacks.
+    pub(super) fn with_witnesses(self) -> Self {
+        Self { with_witnesses: true, ..self }
+    }
+
+    /// The next page that was read: its answer, which is recorded, and the SKUs it was asked for.
+    pub(super) async fn next_page(&mut self) -> Result<Option<(Answer, Vec<Sku>)>, JobError> {
+        while self.failures < FAILURES_MAX {
+            let Some(page) = self.parts.next_part() else { break };
+            let names: Vec<&str> = page.iter().map(Sku::as_str).collect();
+            match self.read(&page).await? {
+                Ok(answer) => {
+                    self.context.worked(READ, &names).await?;
+                    (self.failures, self.pages) = (0, self.pages + 1);
+                    return Ok(Some((answer, page)));
+                }
+                Err((Failed::Throttled, _)) => self.parts.again(page),
+                Err((Failed::Unsent, why)) => {
+                    self.unread = Some(why);
+                    break;
+                }
+                Err((Failed::Entries, why)) => {
+                    self.context.failed(READ, &names, &why).await?;
+                    self.parts.split(page);
+                    (self.failures, self.unread) = (self.failures + 1, Some(why));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads and records one page.
+    async fn read(&self, page: &[Sku]) -> Result<Result<Answer, (Failed, String)>, JobError> {
+        let mut witnesses = Vec::new();
+        if self.with_witnesses {
+            witnesses = self.context.store.witnesses(page).await?;
+        }
+        let read = self.ask(page, &witnesses).await?;
+        match read {
+            Ok((answer, looked)) if looked.wants_witnesses() && witnesses.is_empty() => {
+                witnesses = self.context.store.witnesses(page).await?;
+                if witnesses.is_empty() {
+                    return told(answer, looked);
+                }
+            }
+            Ok((answer, looked)) => return told(answer, looked),
+            // One of the witnesses may be what fails.
+            Err((Failed::Entries, _)) if !witnesses.is_empty() => witnesses.clear(),
+            Err(failed) => return Ok(Err(failed)),
+        }
+        match self.ask(page, &witnesses).await? {
+            Ok((answer, looked)) => told(answer, looked),
+            Err(failed) => Ok(Err(failed)),
+        }
+    }
+
+    async fn ask(
+        &self,
+        page: &[Sku],
+        witnesses: &[Sku],
+    ) -> Result<Result<(Answer, Looked), (Failed, String)>, JobError> {
+        let asked: Vec<Sku> = page.iter().chain(witnesses).cloned().collect();
+        let request =
+            wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
+        let answer = self.context.read_once(self.run, self.lane, request).await?;
+        if answer.reply.verdict != Verdict::Accepted {
+            self.context.end_alone(&answer).await?;
+            let failed = self.context.failure(self.run, &answer.reply).await?;
+            return Ok(Err((failed, words(&answer.reply))));
+        }
+        match record::balances_look(self.context, &answer, &asked).await {
+            Ok(looked) => Ok(Ok((answer, looked))),
+            Err(JobError::Implausible(why)) => Ok(Err((Failed::Entries, why))),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// An answer that decides nothing is a failed read, unless no other could tell more.
+fn told(answer: Answer, looked: Looked) -> Result<Result<Answer, (Failed, String)>, JobError> {
+    match looked.told() {
+        Ok(()) => Ok(Ok(answer)),
+        Err(JobError::Implausible(why)) => Ok(Err((Failed::Entries, why))),
+        Err(error) => Err(error),
+    }
 }

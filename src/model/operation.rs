@@ -89,9 +89,22 @@ operations! {
 }
 
 impl Operation {
-    /// Whether the path carries an id, so that a 403 may mean the id instead of the key (rules.md 34).
+    /// True if the path or the body names ids or SKUs, so that a 403 may mean one of them instead of the key: the
+    /// document says so of ids in paths, and a firewall may dislike any text.
     pub fn carries_id(self) -> bool {
-        self.path().contains('{')
+        let has_entries = matches!(
+            self,
+            Operation::CreateProduct
+                | Operation::UpdateProduct
+                | Operation::UpdateQuantityOnHand
+                | Operation::GetProducts
+                | Operation::GetProductBalances
+                | Operation::CreateShipments
+                | Operation::SubmitTracking
+                | Operation::GetOrderLineItems
+                | Operation::CreateWarehouse
+        );
+        has_entries || self.path().contains('{')
     }
 }
 

@@ -101,6 +101,8 @@ reasons! {
     AwaitsShipment = "awaits_shipment", "nothing; it is sent when its shipment is there";
     /// Pending: another wish for the same cell, order or shipment is under way.
     AwaitsOther = "awaits_other", "nothing; it is next";
+    /// Pending: a call for its SKU, order or shipment alone fails; the service's words are in the detail.
+    SetAside = "set_aside", "nothing; it is tried again by itself, the detail says when; see `tallyd status`";
     /// Pending: its operation is held, see `status`.
     OperationHeld = "operation_held", "see `tallyd status`";
     /// Pending: an answer lacked what the wish names, which one answer does not prove absent.

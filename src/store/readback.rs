@@ -100,12 +100,14 @@ impl WriteRow {
 }
 
 impl Store {
-    /// When the next look at an accepted write is due; `None` where none is looked for.
-    pub async fn readback_due(&self) -> Result<Option<Timestamp>, StoreError> {
+    /// When the next look at an accepted write is due, of all SKUs but these; `None` where none is looked for.
+    pub async fn readback_due(&self, left_out: &[&str]) -> Result<Option<Timestamp>, StoreError> {
         let sql = "SELECT min(iif(doubted_ms IS NULL, look_ms + ?1, look_ms)) FROM cell_write \
-                   WHERE look_ms IS NOT NULL";
+                   WHERE look_ms IS NOT NULL AND product NOT IN \
+                       (SELECT id FROM product WHERE sku IN (SELECT value FROM json_each(?2)))";
         let due: Option<i64> = sqlx::query_scalar(sql)
             .bind(time::millis(SHARED_FOR))
+            .bind(super::cells::json(left_out))
             .fetch_one(&mut *self.read().await?)
             .await
             .doing("read when accepted writes are to be looked for")?;

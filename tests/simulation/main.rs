@@ -33,6 +33,7 @@ mod rivals;
 mod shop;
 mod storm;
 mod timetable;
+mod tiny;
 mod two_writers;
 mod urgent;
 mod wire;

@@ -5,6 +5,7 @@ use super::books::Cell;
 use super::clock::START_MS;
 use super::seed;
 use super::world::{Plan, World};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tallyd::client::Request;
@@ -176,5 +177,111 @@ async fn a_sku_that_cannot_be_read_keeps_nobody_from_being_mirrored_and_pushed()
 async fn a_sku_that_cannot_be_written_keeps_nobody_from_being_pushed() {
     for how in EACH_WAY {
         pushes_the_others(how).await;
+    }
+}
+
+/// The quiet time of a create, two looks that are 5 s apart, and their calls.
+const QUIET_CREATE_MS: i64 = 600_000 + 5_000 + 5_000;
+
+/// A shop with orders, of which one goes bad; all of them, the bad one last.
+async fn with_orders(operation: Operation, how: How, orders: usize) -> (World, Vec<i64>, Cell) {
+    let mut world = World::open(Plan {
+        seed: seed(),
+        skus: 20,
+        warehouses: 1,
+        begins_ms: START_MS,
+        config: String::new(),
+        polls: Vec::new(),
+        is_scheduled: false,
+    })
+    .await;
+    let cells = world.stock().await.into_iter().filter(|(_, units)| *units > 20);
+    let cells: Vec<Cell> = cells.map(|(cell, _)| cell).collect();
+    let mut placed = Vec::new();
+    for _ in 0..orders {
+        placed.push(world.core.place_order(&[(cells[0].0.as_str(), 2)]).await.unwrap());
+    }
+    let bad = placed[orders - 1];
+    let end = if operation == Operation::GetOrderLineItems { '}' } else { ',' };
+    world.wire.poison(vec![Poison { operation, entry: format!("\"OrderId\":{bad}{end}"), how }]);
+    (world, placed, cells[1].clone())
+}
+
+async fn ship(world: &mut World, order: i64) -> String {
+    world.wish("shipment.create", &json!({"order_id": order})).await
+}
+
+async fn ships_the_others(how: How) {
+    let (mut world, orders, _) = with_orders(Operation::CreateShipments, how, 8).await;
+    let from = world.clock.now_ms();
+    let mut keys = BTreeSet::new();
+    for order in &orders[..7] {
+        keys.insert(ship(&mut world, *order).await);
+    }
+    let of_bad = ship(&mut world, orders[7]).await;
+    let is_silent = if how == How::Silent { 30_000 } else { 0 };
+    let unknown = !matches!(how, How::Status(400..=499));
+    let quiet = if unknown { QUIET_CREATE_MS } else { 0 };
+    world.go_on_to(from + quiet + is_silent + 2 * AT_ONCE_MS).await;
+    assert_eq!(open(&mut world, &keys).await, [], "{how:?}");
+    let now = world.clock.now_ms();
+    world.go_on_to((from + HOUR_MS).max(now)).await;
+    let spent = world.wire.poisoned().len();
+    println!("{how:?}: {spent} creates named the bad order in an hour");
+    assert!((2..=SPENT_MAX).contains(&spent), "{how:?}: {spent} calls in an hour");
+    world.wire.poison(Vec::new());
+    let healed = world.clock.now_ms();
+    world.go_on_to(healed + QUIET_CREATE_MS + HEALED_WITHIN_MS).await;
+    let fates = world.fates().await;
+    assert_eq!(fates[&of_bad].0, "applied", "{how:?}: {fates:?}");
+    assert_eq!(world.audit().shipped.len(), 8, "{how:?}");
+    assert!(world.audit().shipped.values().all(|made| made.len() == 1), "{how:?}: each once");
+}
+
+#[tokio::test]
+async fn an_order_that_cannot_be_shipped_keeps_no_other_from_being_shipped() {
+    for how in EACH_WAY {
+        ships_the_others(how).await;
+    }
+}
+
+/// Ten parcels of which one order cannot be read, and a movement of stock a second later.
+async fn reads_no_order_in_front_of_others(how: How) {
+    let (mut world, orders, cell) = with_orders(Operation::GetOrderLineItems, how, 10).await;
+    let from = world.clock.now_ms();
+    let of_bad = ship(&mut world, orders[9]).await;
+    let mut keys = BTreeSet::new();
+    for order in &orders[..9] {
+        keys.insert(ship(&mut world, *order).await);
+    }
+    world.go_on_to(from + 1_000).await;
+    let mut moved = Vec::new();
+    for n in 0..5 {
+        moved.push((world.wish_cell("quantity.adjust", &cell, "delta", 1).await, world.clock.now_ms()));
+        world.go_on_to(from + 1_000 + (n + 1) * 3_000).await;
+    }
+    let silent = if how == How::Silent { 60_000 } else { 0 };
+    world.go_on_to(from + AT_ONCE_MS * 2 + silent).await;
+    for (key, at) in &moved {
+        let waited = world.sent_at(key).await - at;
+        assert!(waited <= 1_500, "{how:?}: {key} waited {waited} ms for the trouble of an order");
+    }
+    assert_eq!(open(&mut world, &keys).await, [], "{how:?}: the other parcels");
+    let now = world.clock.now_ms();
+    world.go_on_to((from + HOUR_MS).max(now)).await;
+    let spent = world.wire.poisoned().len();
+    println!("{how:?}: {spent} reads of the bad order in an hour");
+    assert!((2..=SPENT_MAX).contains(&spent), "{how:?}: {spent} calls in an hour");
+    world.wire.poison(Vec::new());
+    let healed = world.clock.now_ms();
+    world.go_on_to(healed + HEALED_WITHIN_MS).await;
+    let fates = world.fates().await;
+    assert_eq!(fates[&of_bad].0, "applied", "{how:?}: {fates:?}");
+}
+
+#[tokio::test]
+async fn an_order_that_cannot_be_read_delays_no_stock_and_no_other_parcel() {
+    for how in EACH_WAY.into_iter().filter(|how| !matches!(how, How::Status(400..=499) | How::Empty)) {
+        reads_no_order_in_front_of_others(how).await;
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::client::Request;
 use crate::client::wire::{self, Decoded, Invalid, Malformed, Paging, ProductKey};
-use crate::job::call::Answer;
+use crate::job::call::{Answer, LOOK_ATTEMPTS};
 use crate::job::{Context, JobError, record};
 use crate::model::{
     ExchangeId, Lane, Moment, OrderId, OrderLine, RunId, ShipmentId, Sku, StorefrontId, Timestamp,
@@ -68,10 +68,11 @@ impl Order {
 
 /// *Get line items of a sales order*.
 pub(in crate::job) async fn order(looker: Looker<'_>, order: OrderId) -> Result<Seen<Order>, JobError> {
-    let Looker { context, run, lane } = looker;
+    let context = looker.context;
     let what = format!("the lines of order {order}");
-    let answer = context.read(run, lane, &what, &wire::get_order_line_items(order)).await?;
-    let decoded = context.decoded(&answer, wire::decode_order_line_items(&answer.reply.body)).await?;
+    let request = wire::get_order_line_items(order);
+    let (answer, decoded) =
+        looker.page_of(&order.to_string(), &what, &request, wire::decode_order_line_items).await?;
     let mut write = context.store.begin(Durability::Normal).await?;
     context.exchange_end(&mut write, &answer).await?;
     record::order_lines(&mut write, answer.id, answer.sent_at, order, &decoded).await?;
@@ -91,7 +92,9 @@ pub(in crate::job) async fn shipment(
     let mut pages = Pages::of(format!("the items of shipment {shipment}"));
     loop {
         let request = wire::shipment_line_items(shipment, pages.paging);
-        let (answer, page) = looker.page(&pages.what, &request, wire::decode_shipment_line_items).await?;
+        let id = shipment.to_string();
+        let decode = wire::decode_shipment_line_items;
+        let (answer, page) = looker.page_of(&id, &pages.what, &request, decode).await?;
         let mut write = looker.context.store.begin(Durability::Normal).await?;
         looker.context.exchange_end(&mut write, &answer).await?;
         record::shipment_items(&mut write, answer.id, answer.sent_at, shipment, &page).await?;
@@ -170,7 +173,7 @@ pub(in crate::job) async fn products(
 ) -> Result<Seen<Vec<FoundProduct>>, JobError> {
     let Looker { context, run, lane } = looker;
     let request = products_request(skus).map_err(|why| JobError::Implausible(why.to_string()))?;
-    let answer = context.read(run, lane, "the products by SKU", &request).await?;
+    let answer = context.read_within(LOOK_ATTEMPTS, run, lane, "the products by SKU", &request).await?;
     let decoded = context.decoded(&answer, wire::decode_products(&answer.reply.body)).await?;
     let is_whole = whole("the products by SKU", &decoded);
     let found = decoded.records.iter().map(|product| FoundProduct {
@@ -237,9 +240,30 @@ impl Looker<'_> {
         request: &Request,
         decode: fn(&[u8]) -> Result<Decoded<T>, Malformed>,
     ) -> Result<(Answer, Decoded<T>), JobError> {
-        let answer = self.context.read(self.run, self.lane, what, request).await?;
+        let answer = self.context.read_within(LOOK_ATTEMPTS, self.run, self.lane, what, request).await?;
         let decoded = self.context.decoded(&answer, decode(&answer.reply.body)).await?;
         Ok((answer, decoded))
+    }
+
+    /// A page about one order or shipment, which is set aside if calls for it alone fail again and again.
+    async fn page_of<T>(
+        &self,
+        entry: &str,
+        what: &str,
+        request: &Request,
+        decode: fn(&[u8]) -> Result<Decoded<T>, Malformed>,
+    ) -> Result<(Answer, Decoded<T>), JobError> {
+        let page = self.page(what, request, decode).await;
+        match &page {
+            Ok(_) => self.context.worked(request.operation, &[entry]).await?,
+            Err(
+                JobError::GivenUp { why, .. } | JobError::Rejected { why, .. } | JobError::Implausible(why),
+            ) => {
+                self.context.failed(request.operation, &[entry], why).await?;
+            }
+            Err(JobError::Stopped | JobError::Refused(_) | JobError::Store(_)) => {}
+        }
+        page
     }
 }
 

@@ -8,6 +8,7 @@
 //! A round gives each kind one call; operators' wishes have rounds of their own that go first. A wish that cannot be
 //! delivered now is left alone for the rest of the run: nobody waits behind it, and nothing spins.
 
+mod aside;
 mod create;
 mod foresee;
 mod look;
@@ -22,17 +23,16 @@ pub(super) use create::Create;
 pub(super) use foresee::foresee;
 pub(super) use look::{Looker, Seen, order, products, shipment};
 
-use super::call::Answer;
+use super::call::{Answer, words};
 use super::carry::{self, Load, WRITE_ANSWER, Went};
 use super::lacking::{self, Lacking, Lacks};
 use super::moved::Tally;
-use super::probe::{self, Judged};
 use super::tell::tell;
 use super::{Context, JobError};
 use crate::client::Request;
 use crate::client::wire::Invalid;
 use crate::limiter::Pace;
-use crate::model::{Lane, Moment, Position, RunId, ShipmentId, Sku, WishId};
+use crate::model::{Lane, Moment, Operation, Position, RunId, ShipmentId, Sku, WishId};
 use crate::outbox::{self, Body, Reason, State};
 use crate::reconcile::Plan;
 use crate::store::{CellWrite, Claim, Durability, Kept, StoreError, Verdict, WishRow, Write};
@@ -54,8 +54,13 @@ pub(super) struct Deliver<'a> {
     run: RunId,
     /// Not again in this run.
     left_alone: BTreeSet<WishId>,
-    /// Refused together with others: each of them goes in a call of its own.
+    /// They failed together with others: each of them goes in a call of its own. Each costs a look of its own anyway, and
+    /// halves would cost those of unknown outcome another quiet time.
     alone: BTreeSet<WishId>,
+    /// The last call held one of these.
+    went_alone: bool,
+    /// Calls in a row that the service refused as a whole, and not for their contents.
+    refused: usize,
     /// Tried before without success: they go behind the others, which so wait for nobody's bad luck.
     unlucky: BTreeSet<WishId>,
     /// The service cannot be reached: nothing more goes in this run.
@@ -104,6 +109,8 @@ impl<'a> Deliver<'a> {
             run,
             left_alone: BTreeSet::new(),
             alone: BTreeSet::new(),
+            went_alone: false,
+            refused: 0,
             unlucky: BTreeSet::new(),
             is_cut_off: false,
         }
@@ -141,6 +148,7 @@ impl<'a> Deliver<'a> {
             return Ok(false);
         }
         self.unlucky = unlucky(pending);
+        self.alone.extend(aside::did_not_land(pending));
         let wishes: Vec<Wish> = pending.iter().filter_map(Wish::of).collect();
         let lacking = Lacking::read(self.context).await?;
         for Wish { id, .. } in &wishes {
@@ -184,13 +192,17 @@ impl<'a> Deliver<'a> {
         Ok(turn(wishes, &under_way, &self.unlucky))
     }
 
-    /// The first `limit` of them for one call; one that was refused among others goes by itself.
-    fn share_call<T>(&self, mut wishes: Vec<(WishId, String, T)>, limit: usize) -> Vec<(WishId, String, T)> {
-        if let Some(at) = wishes.iter().position(|(id, ..)| self.alone.contains(id)) {
-            return vec![wishes.swap_remove(at)];
+    /// The first `limit` of them for one call; one that failed among others goes by itself, in turn with the others.
+    fn share_call<T>(&mut self, wishes: Vec<(WishId, String, T)>, limit: usize) -> Vec<(WishId, String, T)> {
+        let (mut alone, mut others): (Vec<_>, Vec<_>) =
+            wishes.into_iter().partition(|(id, ..)| self.alone.contains(id));
+        self.went_alone = !alone.is_empty() && (others.is_empty() || !self.went_alone);
+        if self.went_alone {
+            alone.truncate(1);
+            return alone;
         }
-        wishes.truncate(limit);
-        wishes
+        others.truncate(limit);
+        others
     }
 
     /// What a look showed, unless it failed: what the service refuses to show is as good as lacking, what cannot be read
@@ -338,57 +350,26 @@ impl<'a> Deliver<'a> {
         };
         let answer = self.context.send(permit, begun, request).await;
         tally.calls += 1;
+        let operation = answer.reply.operation;
         let ids: Vec<WishId> = kept.iter().map(|kept| kept.id).collect();
         match carry::unanswered(self.context, &ids, &answer).await? {
-            Went::Answered => return Ok(Some(answer)),
-            Went::InDoubt => tally.in_doubt += ids.len() as u64,
+            Went::Answered => {
+                self.refused = 0;
+                self.context.worked(operation, &aside::entries(kept)).await?;
+                return Ok(Some(answer));
+            }
+            Went::InDoubt => {
+                // What became of a product's update is judged by itself, and so is whether it is sent again.
+                if operation != Operation::UpdateProduct {
+                    self.context.failed(operation, &aside::entries(kept), &words(&answer.reply)).await?;
+                }
+                tally.in_doubt += ids.len() as u64;
+            }
             Went::Throttled => {}
             Went::NotSent(why) => self.cut_off(why, tally),
-            Went::Refused { status, why } => self.refused(&ids, (status, why), &answer, tally).await?,
+            Went::Refused { status, why } => self.refused(kept, (status, why), &answer, tally).await?,
         }
         Ok(None)
-    }
-
-    /// A call refused as a whole: 400 and 403 mean its content, and alone they are final once the key is proved. Any
-    /// other status may be the way to the service, which would refuse everything.
-    async fn refused(
-        &mut self,
-        ids: &[WishId],
-        (status, why): (u16, String),
-        answer: &Answer,
-        tally: &mut Tally,
-    ) -> Result<(), JobError> {
-        match (status, ids) {
-            (400 | 403, [only]) => match probe::judge(self.context, self.run, answer.sent_moment).await? {
-                Judged::Content => {
-                    let detail = format!("the service refused it: {why}");
-                    self.stop(*only, State::Rejected, Reason::ServiceRefused, detail, tally).await
-                }
-                Judged::Again => {
-                    self.alone.insert(*only);
-                    Ok(())
-                }
-                Judged::Refused => Err(self.context.refused(&answer.reply)),
-                Judged::NotKnown(unknown) => {
-                    let detail = format!(
-                        "not done: {why}; that may mean the key, and the platform does not tell whether it accepts it: \
-                         {unknown}"
-                    );
-                    self.left_alone.insert(*only);
-                    self.wait(&[(*only, Reason::OperationHeld, detail)]).await?;
-                    tally.note(unknown);
-                    Ok(())
-                }
-            },
-            (400 | 403, several) => {
-                self.alone.extend(several);
-                Ok(())
-            }
-            _ => {
-                self.cut_off(why, tally);
-                Ok(())
-            }
-        }
     }
 
     fn cut_off(&mut self, why: String, tally: &mut Tally) {

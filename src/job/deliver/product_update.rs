@@ -11,7 +11,8 @@ use crate::client::wire::{self, Invalid, Malformed, Outcome, WriteAnswer};
 use crate::job::brake::judge_update;
 use crate::job::call::Answer;
 use crate::job::moved::Tally;
-use crate::job::{JobError, record, vouch};
+use crate::job::vouch::Parts;
+use crate::job::{JobError, record};
 use crate::model::{ExchangeId, Lane, Moment, Operation, Position, Quantity, Sku, WarehouseId, WishId};
 use crate::outbox::{Body, Kind, ProductUpdate, Reason, Rejection, State};
 use crate::reconcile::update::{Shown, named};
@@ -19,6 +20,8 @@ use crate::reconcile::{Lack, Plan};
 use crate::store::{CellWrite, Kept, ProductCells, QuarantineRow, Store, StoreError, Verdict, Write};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+
+const READ: Operation = Operation::GetProductBalances;
 
 pub(super) async fn deliver(
     deliver: &mut Deliver<'_>,
@@ -31,6 +34,7 @@ pub(super) async fn deliver(
         _ => None,
     });
     let turn = deliver.in_turn(ours.collect()).await?;
+    let turn = deliver.not_aside(&[READ], turn, |(update, ..)| update.sku.to_string(), tally).await?;
     let set_aside = deliver.context.store.quarantine_of(Operation::UpdateProduct).await?;
     let mut free = None;
     for (id, subject, (wish, is_released)) in turn {
@@ -107,8 +111,15 @@ async fn read(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Moment, Show
     if known.product_id.is_none() || known.lack.is_some() {
         page.extend(context.store.witnesses(&page).await?);
     }
-    let what = format!("the balances of {sku}");
-    let answer = vouch::balances(context, run, lane, &what, &page).await?;
+    let (page, witnesses) = page.split_at(1);
+    let mut parts = Parts::new(context, run, lane, page, 1);
+    if !witnesses.is_empty() {
+        parts = parts.with_witnesses();
+    }
+    let Some((answer, _)) = parts.next_page().await? else {
+        let (what, why) = (format!("the balances of {sku}"), parts.unread.unwrap_or_default());
+        return Err(JobError::GivenUp { what, why });
+    };
     let decoded = wire::decode_balances(&answer.reply.body);
     let decoded = decoded.map_err(|why| JobError::Implausible(why.to_string()))?;
     let product = decoded.records.iter().find(|product| product.sku == *sku);

@@ -8,7 +8,7 @@ use crate::job::JobError;
 use crate::job::call::Answer;
 use crate::job::moved::Tally;
 use crate::job::record;
-use crate::model::{Lane, Moment, OrderId, Position, WishId};
+use crate::model::{Lane, Moment, Operation, OrderId, Position, WishId};
 use crate::outbox::{Body, Kind, ShipmentCreate, State};
 use crate::reconcile::shipment::{ClaimedLine, plan};
 use crate::store::{Kept, StoreError, Verdict, Write};
@@ -17,6 +17,9 @@ use serde_json::json;
 /// Orders of one call. Each costs a read of its own, so more would save little, and the first of them would wait
 /// longer behind the reads of the others.
 pub(super) const ORDERS_MAX: usize = 10;
+
+/// The operations that may fail for an order.
+const ENTRY: &[Operation] = &[Operation::GetOrderLineItems, Operation::CreateShipments];
 
 /// One order of the call.
 pub(super) type Load = Parcel<(OrderId, Vec<ClaimedLine>)>;
@@ -32,6 +35,7 @@ pub(super) async fn deliver(
         _ => None,
     });
     let turn = deliver.in_turn(ours.collect()).await?;
+    let turn = deliver.not_aside(ENTRY, turn, |wish| wish.order_id.to_string(), tally).await?;
     let turn = deliver.share_call(turn, ORDERS_MAX);
     if turn.is_empty() {
         return Ok(false);
@@ -40,13 +44,7 @@ pub(super) async fn deliver(
     for (id, subject, wish) in turn {
         let looker = Looker { context: deliver.context, run: deliver.run, lane };
         let look = look::order(looker, wish.order_id).await;
-        let Some(seen) = deliver.seen(id, look, tally).await? else {
-            // One that cannot be read took its time; the others of the call wait no longer.
-            if deliver.left_alone.contains(&id) {
-                break;
-            }
-            continue;
-        };
+        let Some(seen) = deliver.seen(id, look, tally).await? else { continue };
         let Some(lines) = deliver.planned(id, plan(wish, seen.what.fact()), tally).await? else { continue };
         seen_at.get_or_insert(seen.sent_moment);
         loads.push(load(id, subject, wish, lines));

@@ -9,7 +9,7 @@ use crate::client::wire::{self, Invalid, Outcome, TrackingAnswer};
 use crate::job::JobError;
 use crate::job::call::Answer;
 use crate::job::moved::Tally;
-use crate::model::{ExchangeId, Lane, Moment, ShipmentId, WishId};
+use crate::model::{ExchangeId, Lane, Moment, Operation, ShipmentId, WishId};
 use crate::outbox::{Body, Kind, Reason, ShipmentRef, State, TrackingSubmit};
 use crate::reconcile::tracking::{Entry, plan};
 use crate::store::{Claim, Durability, Kept, NamedWish, Store, Verdict};
@@ -17,6 +17,9 @@ use serde_json::json;
 
 /// Shipments of one call; each costs a read of its own, as an order does.
 pub(super) const SHIPMENTS_MAX: usize = 10;
+
+/// The operations that may fail for a shipment.
+const ENTRY: &[Operation] = &[Operation::ShipmentLineItems, Operation::SubmitTracking];
 
 /// One shipment of the call.
 pub(super) type Load = Parcel<wire::TrackingSubmission>;
@@ -36,19 +39,14 @@ pub(super) async fn deliver(
 ) -> Result<bool, JobError> {
     let (ours, mut went) = with_shipment(deliver, wishes, tally).await?;
     let turn = deliver.in_turn(ours).await?;
+    let turn = deliver.not_aside(ENTRY, turn, |(shipment, _)| shipment.to_string(), tally).await?;
     let turn = deliver.share_call(turn, SHIPMENTS_MAX);
     let (mut loads, mut seen_at) = (Vec::new(), None::<Moment>);
     for (id, subject, (shipment, wish)) in turn {
         went = true;
         let looker = Looker { context: deliver.context, run: deliver.run, lane };
         let look = look::shipment(looker, shipment).await;
-        let Some(seen) = deliver.seen(id, look, tally).await? else {
-            // One that cannot be read took its time; the others of the call wait no longer.
-            if deliver.left_alone.contains(&id) {
-                break;
-            }
-            continue;
-        };
+        let Some(seen) = deliver.seen(id, look, tally).await? else { continue };
         let items = look::tracked(&seen.what);
         let Some(entries) = deliver.planned(id, plan(wish, Some(&items)), tally).await? else { continue };
         if entries.is_empty() {

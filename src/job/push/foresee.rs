@@ -6,11 +6,11 @@
 use super::backlog::Backlog;
 use super::pipeline::named;
 use super::work::{Gathered, Look, NONE, OwnReads, Work, gather};
-use super::{brake, calls, page_to_read, send, skus_to_read};
+use super::{brake, calls, send, skus_to_read, witnesses_of};
 use crate::client::wire;
 use crate::job::preview::{Planned, Preview};
 use crate::job::{JobError, Settings};
-use crate::model::{Cell, Moment, Timestamp, WishId};
+use crate::model::{Cell, Moment, Sku, Timestamp, WishId};
 use crate::reconcile::{Outcome, Step};
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,7 +103,9 @@ async fn batches(
         let (stale, known): (Vec<&Work>, Vec<&Work>) =
             batch.into_iter().partition(|work| unread.contains(&work.cell));
         if !stale.is_empty() {
-            let skus = page_to_read(store, &stale, skus_to_read(&stale)).await?;
+            let skus = skus_to_read(&stale);
+            let witnesses = witnesses_of(store, &stale, &skus).await?;
+            let skus: Vec<Sku> = skus.into_iter().chain(witnesses).collect();
             let request =
                 wire::get_product_balances(&skus).map_err(|why| JobError::Implausible(why.to_string()))?;
             let wishes = stale.iter().flat_map(|work| work.pending.iter().copied()).collect();

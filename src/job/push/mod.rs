@@ -10,10 +10,13 @@
 mod backlog;
 mod brake;
 mod foresee;
+mod line;
 mod pipeline;
 mod read;
 mod rows;
+mod search;
 mod send;
+mod turn;
 mod unlisted;
 pub(super) mod work;
 
@@ -39,6 +42,9 @@ use tokio_util::sync::CancellationToken;
 const READS_MAX: u8 = 4;
 /// The service's limit of entries in an update call (*Limits*).
 const ENTRIES_MAX: usize = 25;
+/// So many calls refused in a row, with none accepted between, are no entry's fault: it is the way to the service. One
+/// entry brings two or three.
+const REFUSED_MAX: usize = 6;
 /// So few SKUs are asked for at a time where an earlier answer lacked them: with the witnesses beside them, the answer is
 /// small enough to be trusted.
 const SMALL_PAGE: usize = TRUSTED_PAGE - WITNESSES;
@@ -46,35 +52,57 @@ const SMALL_PAGE: usize = TRUSTED_PAGE - WITNESSES;
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
     let (reads, pipe, tally) = (BTreeMap::new(), Pipeline::default(), Tally::default());
     let (unlisted, no_such, waits) = (BTreeMap::new(), BTreeSet::new(), None);
-    let mut push = Push { context, run, reads, pipe, tally, unlisted, no_such, waits };
+    let (refused, is_cut_off) = (0, false);
+    let mut push = Push { context, run, reads, pipe, tally, unlisted, no_such, waits, refused, is_cut_off };
     let mut deliver = Deliver::new(context, run);
     let mut broken = None;
     loop {
-        if broken.is_none() {
-            broken = stock_and_parcels(&mut push, &mut deliver).await?;
-        }
-        if !deliver.round(&mut push.tally).await? {
+        let (over, mut parcels) = (CancellationToken::new(), Tally::default());
+        let shipping = deliver.parcels(&over, &mut parcels);
+        beside(&mut push, &mut broken, &over, shipping).await?;
+        push.tally.add(parcels);
+        let mut others = Tally::default();
+        let rounding = deliver.round(&mut others);
+        let goes_on = beside(&mut push, &mut broken, &over, rounding).await?;
+        push.tally.add(others);
+        if !goes_on {
             break;
         }
     }
     broken.map_or_else(|| Ok(push.tally.report()), Err)
 }
 
-/// All wishes for stock, and the parcels meanwhile; what stopped the former is returned.
-async fn stock_and_parcels(
+/// Delivers the stock while `others` are delivered, also what comes meanwhile: no parcel's or product's trouble delays it.
+/// `over` is told when no stock is left for the first time. What stops the stock is put into `broken`, once.
+async fn beside<T>(
     push: &mut Push<'_>,
-    deliver: &mut Deliver<'_>,
-) -> Result<Option<JobError>, JobError> {
-    let (over, mut parcels) = (CancellationToken::new(), Tally::default());
+    broken: &mut Option<JobError>,
+    over: &CancellationToken,
+    others: impl Future<Output = Result<T, JobError>>,
+) -> Result<T, JobError> {
+    let (done, mut news) = (CancellationToken::new(), push.context.new_wishes());
     let stock = async {
-        let drained = push.stock().await;
-        over.cancel();
-        drained
+        loop {
+            if broken.is_none() {
+                let drained = push.stock().await;
+                over.cancel();
+                *broken = drained?;
+            }
+            over.cancel();
+            tokio::select! {
+                biased;
+                () = done.cancelled() => return Ok(()),
+                came = news.changed() => came.expect("the bell hangs as long as the context lives"),
+            }
+        }
     };
-    let (drained, shipped) = tokio::join!(stock, deliver.parcels(&over, &mut parcels));
-    push.tally.add(parcels);
-    shipped?;
-    drained
+    let others = async {
+        let ended = others.await;
+        done.cancel();
+        ended
+    };
+    let (stock, others) = tokio::join!(stock, others);
+    stock.and(others)
 }
 
 struct Push<'a> {
@@ -90,6 +118,10 @@ struct Push<'a> {
     no_such: BTreeSet<WarehouseId>,
     /// The reason why some wishes wait.
     waits: Option<String>,
+    /// Calls in a row that the service refused as a whole.
+    refused: usize,
+    /// Trying on is no use in this run.
+    is_cut_off: bool,
 }
 
 impl Push<'_> {
@@ -226,15 +258,12 @@ fn lacked(work: &&Work) -> bool {
     work.lack.is_some_and(Lack::wants_witnesses)
 }
 
-/// The page as it is asked for: where an earlier answer lacked one of its SKUs, with a few others beside them that are
-/// known to be there.
-async fn page_to_read(store: &Store, stale: &[&Work], skus: BTreeSet<Sku>) -> Result<Vec<Sku>, StoreError> {
-    let wants_witnesses = stale.iter().any(|work| lacked(work) && skus.contains(&work.ask));
-    let mut page: Vec<Sku> = skus.into_iter().collect();
-    if wants_witnesses {
-        page.extend(store.witnesses(&page).await?);
+/// The SKUs to be asked for beside a page: where an earlier answer lacked one of its own, a few that are known to be there.
+async fn witnesses_of(store: &Store, stale: &[&Work], skus: &BTreeSet<Sku>) -> Result<Vec<Sku>, StoreError> {
+    if !stale.iter().any(|work| lacked(work) && skus.contains(&work.ask)) {
+        return Ok(Vec::new());
     }
-    Ok(page)
+    store.witnesses(&skus.iter().cloned().collect::<Vec<_>>()).await
 }
 
 /// The moves of a batch that need no call.

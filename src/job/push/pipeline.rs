@@ -13,12 +13,16 @@
 //! again. Batches without overlap used three quarters of the quota where an answer takes 1.5 s.
 
 use super::backlog::Backlog;
+use super::search::Search;
 use super::send::{self, Sent};
+use super::turn::Ways;
 use super::work::{Arrived, Look, OWN_READ_SERVES, OwnReads, Work, arrived, gather, once};
-use super::{ENTRIES_MAX, Push, READS_MAX, brake, calls, lacked, page_to_read, read, skus_to_read};
-use crate::job::{JobError, probe};
+use super::{
+    ENTRIES_MAX, Push, READS_MAX, REFUSED_MAX, brake, calls, lacked, read, skus_to_read, witnesses_of,
+};
+use crate::job::{Context, JobError, probe};
 use crate::limiter::Pace;
-use crate::model::{Cell, Lane, Sku, WishId};
+use crate::model::{Cell, Lane, Moment, Sku, WishId};
 use crate::reconcile::Step;
 use crate::store::Durability;
 use std::collections::{BTreeSet, VecDeque};
@@ -28,52 +32,56 @@ use tokio::task::JoinSet;
 /// What is under way and what is ready to go.
 #[derive(Debug)]
 pub(super) struct Pipeline {
-    flying: JoinSet<Result<Landed, JobError>>,
+    pub(super) flying: JoinSet<Result<Landed, JobError>>,
     /// Reads among them.
-    reading: usize,
+    pub(super) reading: usize,
     /// Those of them that an operator waits for.
-    urgent_reads: usize,
+    pub(super) urgent_reads: usize,
     /// Calls under way that carry an operator's wish.
-    urgent_sends: usize,
+    pub(super) urgent_sends: usize,
     /// Calls that are packed and not begun.
-    queued: VecDeque<Planned>,
+    pub(super) queued: VecDeque<Planned>,
     /// Calls the service refused as a whole, cut in two to find the culprit.
-    halves: VecDeque<Planned>,
+    pub(super) halves: VecDeque<Planned>,
     /// Cells to be written that wait for others to fill their call.
-    waiting: Vec<Cell>,
+    pub(super) waiting: Vec<Cell>,
     /// The cells of all of these: nobody plans them anew.
-    taken: BTreeSet<Cell>,
-    own_reads: OwnReads,
+    pub(super) taken: BTreeSet<Cell>,
+    /// What is left of reads that failed.
+    pub(super) search: Search,
+    pub(super) own_reads: OwnReads,
     /// How long the last read took.
-    latency: Duration,
+    pub(super) latency: Duration,
     /// The newest wish that was taken in.
-    newest: WishId,
-    backlog: Backlog,
-    flush: brake::Flush,
+    pub(super) newest: WishId,
+    pub(super) backlog: Backlog,
+    pub(super) flush: brake::Flush,
     /// The next call goes straight behind the read that made its facts fresh, which paid its pace.
-    paid: bool,
+    pub(super) paid: bool,
 }
 
 /// A call to be sent.
 #[derive(Debug)]
-struct Planned {
-    cells: Vec<Cell>,
-    urgent: bool,
+pub(super) struct Planned {
+    pub(super) cells: Vec<Cell>,
+    pub(super) urgent: bool,
+    /// Its cells failed together with others before.
+    pub(super) apart: bool,
 }
 
 /// A cell that is read.
 #[derive(Debug)]
-struct Asked {
-    cell: Cell,
-    urgent: bool,
+pub(super) struct Asked {
+    pub(super) cell: Cell,
+    pub(super) urgent: bool,
     /// The SKU it is asked for by.
-    sku: Sku,
+    pub(super) sku: Sku,
 }
 
 /// What came back.
 #[derive(Debug)]
-enum Landed {
-    Read { cells: Vec<Asked>, page: read::Page },
+pub(super) enum Landed {
+    Read { cells: Vec<Asked>, page: read::Page, is_part: bool },
     Sent { cells: Vec<Cell>, urgent: bool, sent: Sent },
 }
 
@@ -99,25 +107,29 @@ impl Push<'_> {
 
     /// What is in flight concludes, also when another call broke off: left alone it would be in doubt.
     async fn pump(&mut self) -> Result<(), JobError> {
-        let (mut broken, mut news) = (None, self.context.new_wishes());
+        let context = self.context;
+        let (mut broken, mut news) = (None, context.new_wishes());
         loop {
-            let goes_on = self.tally.trouble.is_none() && self.context.proofs.puts_off().is_none();
-            if broken.is_none() && goes_on {
+            let goes_on = broken.is_none() && !self.is_cut_off && context.proofs.puts_off().is_none();
+            if goes_on {
                 broken = self.fill().await.err();
             }
+            let pause = self.pipe.search.pause_ends().filter(|_| goes_on && broken.is_none());
             let landed = tokio::select! {
                 biased;
-                landed = self.pipe.flying.join_next() => landed,
-                came = news.changed() => {
+                Some(landed) = self.pipe.flying.join_next() => landed,
+                () = until(context, pause), if pause.is_some() => continue,
+                came = news.changed(), if pause.is_some() || !self.pipe.flying.is_empty() => {
                     came.expect("the bell hangs as long as the context lives");
                     continue;
                 }
+                else => return broken.map_or(Ok(()), Err),
             };
-            match landed.map(joined) {
-                None => return broken.map_or(Ok(()), Err),
-                Some(Ok(landed)) => self.landed(landed),
-                Some(Err(error)) => broken = broken.or(Some(error)),
-            }
+            let done = match joined(landed) {
+                Ok(landed) => self.landed(landed),
+                Err(error) => Err(error),
+            };
+            broken = broken.or(done.err());
         }
     }
 
@@ -126,6 +138,9 @@ impl Push<'_> {
         self.take_in().await?;
         while !self.pipe.backlog.is_empty() && (self.pipe.backlog.is_urgent() || self.wants_more()) {
             self.plan().await?;
+        }
+        if let Some(part) = self.pipe.search.next_part(self.context.moment()) {
+            self.begin_read(part, Vec::new(), true);
         }
         self.begin();
         Ok(())
@@ -215,6 +230,8 @@ impl Push<'_> {
             return Ok(());
         }
         let batch: Vec<&Work> = works.iter().filter(|work| is_open(work)).collect();
+        let ways = Ways::of(self.context, &batch).await?;
+        let batch = self.turn(&ways, batch).await?;
         if !self.settle(&batch).await? {
             self.pipe.backlog.put_back(works.iter().map(named).collect());
             return Ok(());
@@ -228,7 +245,7 @@ impl Push<'_> {
             }
         }
         self.read(&batch).await?;
-        self.pack(&batch);
+        self.pack(&batch, &ways);
         let is_left = |work: &&&Work| work.plan.step == Step::Read && !self.pipe.taken.contains(&work.cell);
         let left: Vec<(Cell, bool)> = batch.iter().filter(is_left).map(|work| named(work)).collect();
         self.pipe.backlog.put_back(left);
@@ -258,16 +275,23 @@ impl Push<'_> {
             *self.reads.entry(cell.clone()).or_default() += 1;
             self.pipe.taken.insert(cell.clone());
         }
+        let witnesses = witnesses_of(&self.context.store, &stale, &skus).await?;
+        self.begin_read(cells, witnesses, false);
+        Ok(())
+    }
+
+    /// Begins to read cells: a page, or a part of one that failed.
+    fn begin_read(&mut self, cells: Vec<Asked>, witnesses: Vec<Sku>, is_part: bool) {
+        let urgent = cells.iter().any(|asked| asked.urgent);
+        let skus: BTreeSet<Sku> = cells.iter().map(|asked| asked.sku.clone()).collect();
         self.pipe.reading += 1;
         self.pipe.urgent_reads += usize::from(urgent);
         let lane = if urgent { Lane::Operator } else { Lane::Push };
         let (context, run) = (self.context.clone(), self.run);
-        let skus = page_to_read(&context.store, &stale, skus).await?;
         self.pipe.flying.spawn(async move {
-            let page = read::page(&context, run, lane, skus).await?;
-            Ok(Landed::Read { cells, page })
+            let page = read::page(&context, run, lane, (skus.into_iter().collect(), witnesses)).await?;
+            Ok(Landed::Read { cells, page, is_part })
         });
-        Ok(())
     }
 
     /// The SKUs of the next page: those an earlier answer lacked by themselves, and no more than can be written while
@@ -281,19 +305,23 @@ impl Push<'_> {
         skus_to_read(&stale[..stale.len().min(calls.saturating_mul(ENTRIES_MAX))])
     }
 
-    /// Packs what is to be written into calls.
-    fn pack(&mut self, batch: &[&Work]) {
+    /// Packs what is to be written into calls: what failed before goes apart from the rest.
+    fn pack(&mut self, batch: &[&Work], ways: &Ways) {
         let writes = batch.iter().copied().filter(|work| matches!(work.plan.step, Step::Write { .. }));
-        let writes: Vec<&Work> = writes.collect();
+        let (apart, together): (Vec<&Work>, Vec<&Work>) = writes.partition(|work| ways.is_apart(work));
         let more = self.pipe.reading > 0 || !self.pipe.backlog.is_empty();
-        let calls = calls(&writes, more, |work| self.cannot_wait(work)).into_iter().map(|call| Planned {
+        let calls = calls(&together, more, |work| self.cannot_wait(work));
+        let calls = calls.into_iter().map(|call| (call, false));
+        let calls = calls.chain(ways.calls_apart(&apart).into_iter().map(|call| (call, true)));
+        let calls = calls.map(|(call, apart)| Planned {
             urgent: call.iter().any(|work| work.urgent),
             cells: call.into_iter().map(|work| work.cell.clone()).collect(),
+            apart,
         });
         for call in calls.collect::<Vec<_>>() {
             self.pipe.queue(call);
         }
-        let waits = writes.iter().map(|work| &work.cell).filter(|cell| !self.pipe.taken.contains(*cell));
+        let waits = together.iter().map(|work| &work.cell).filter(|cell| !self.pipe.taken.contains(*cell));
         self.pipe.waiting = waits.cloned().collect();
     }
 
@@ -319,7 +347,9 @@ impl Push<'_> {
             let own = &self.pipe.own_reads;
             let own_reads = call.cells.iter().filter_map(|cell| Some((cell.clone(), *own.get(cell)?)));
             let own_reads = own_reads.collect();
-            let pace = if std::mem::take(&mut self.pipe.paid) { Pace::Paid } else { Pace::Paced };
+            // What failed together goes again at once: others of its call wait for their turn since long.
+            let is_paid = std::mem::take(&mut self.pipe.paid) || call.apart;
+            let pace = if is_paid { Pace::Paid } else { Pace::Paced };
             self.pipe.urgent_sends += usize::from(call.urgent);
             let (cells, urgent) = (call.cells.clone(), call.urgent);
             let call = send::Call { run: self.run, lane, pace, own_reads, cells: call.cells };
@@ -332,20 +362,13 @@ impl Push<'_> {
 
     /// What landed is looked at once more: a page that was read has its calls now, a call may have found its facts too
     /// old, and a wish may have come meanwhile.
-    fn landed(&mut self, landed: Landed) {
+    fn landed(&mut self, landed: Landed) -> Result<(), JobError> {
         match landed {
-            Landed::Read { cells, page } => {
-                let is_urgent = cells.iter().any(|asked| asked.urgent);
-                let read: BTreeSet<Sku> = page.skus.into_iter().collect();
-                cells.iter().for_each(|asked| drop(self.pipe.taken.take(&asked.cell)));
-                let known = cells.iter().filter(|asked| read.contains(&asked.sku));
-                self.pipe.own_reads.extend(known.map(|asked| (asked.cell.clone(), page.exchange)));
-                let cells = cells.into_iter().map(|asked| (asked.cell, asked.urgent));
-                self.pipe.backlog.put_back(cells.collect());
+            Landed::Read { cells, page, is_part } => {
                 self.pipe.reading -= 1;
-                self.pipe.urgent_reads -= usize::from(is_urgent);
-                self.pipe.latency = page.took;
-                self.pipe.paid = self.pipe.flying.is_empty();
+                self.pipe.urgent_reads -= usize::from(cells.iter().any(|asked| asked.urgent));
+                self.pipe.search.is_reading &= !is_part;
+                return self.read_landed(cells, page);
             }
             Landed::Sent { cells, urgent, sent } => {
                 self.pipe.urgent_sends -= usize::from(urgent);
@@ -361,6 +384,35 @@ impl Push<'_> {
                 self.pipe.backlog.put_back(free);
             }
         }
+        Ok(())
+    }
+
+    /// The cells of a page that came are planned again; those of one that failed are read in parts.
+    fn read_landed(&mut self, cells: Vec<Asked>, page: read::Page) -> Result<(), JobError> {
+        let (freed, failed) = match page {
+            read::Page::Came { exchange, took } => {
+                let known = cells.iter().map(|asked| (asked.cell.clone(), exchange));
+                self.pipe.own_reads.extend(known);
+                self.pipe.latency = took;
+                self.pipe.paid = self.pipe.flying.is_empty();
+                self.pipe.search.succeeded();
+                (cells, None)
+            }
+            read::Page::Broken { why, is_set_aside } => {
+                let freed = self.pipe.search.split(cells, is_set_aside);
+                if !is_set_aside && !freed.is_empty() {
+                    self.tally.note(format!("{} cannot be read: {why}", freed[0].sku));
+                }
+                (freed, Some(why))
+            }
+            read::Page::Unsent(why) => {
+                self.pipe.search.add(cells);
+                (Vec::new(), Some(why))
+            }
+        };
+        freed.iter().for_each(|asked| drop(self.pipe.taken.take(&asked.cell)));
+        self.pipe.backlog.put_back(freed.into_iter().map(|asked| (asked.cell, asked.urgent)).collect());
+        failed.map_or(Ok(()), |why| self.pipe.search.failed(why, self.context.moment()))
     }
 
     fn sent(&mut self, sent: Sent) {
@@ -372,6 +424,7 @@ impl Push<'_> {
                 self.tally.rejected += rejected;
                 self.tally.held += held;
                 self.tally.in_doubt += in_doubt;
+                self.refused = 0;
                 for cell in &cells {
                     self.reads.remove(cell);
                     self.pipe.own_reads.remove(cell);
@@ -381,76 +434,37 @@ impl Push<'_> {
                 self.tally.calls += 1;
                 for cells in halves {
                     self.pipe.taken.extend(cells.iter().cloned());
-                    self.pipe.halves.push_back(Planned { cells, urgent: false });
+                    self.pipe.halves.push_back(Planned { cells, urgent: false, apart: true });
+                }
+            }
+            Sent::Refused { parts, why } => {
+                self.tally.calls += 1;
+                self.refused += 1;
+                if self.refused >= REFUSED_MAX {
+                    self.is_cut_off = true;
+                    self.tally.note(why);
+                    return;
+                }
+                for cells in parts {
+                    self.pipe.taken.extend(cells.iter().cloned());
+                    self.pipe.halves.push_back(Planned { cells, urgent: false, apart: true });
                 }
             }
             Sent::Waits(why) => {
                 self.tally.calls += 1;
-                self.tally.trouble = self.tally.trouble.take().or(why);
+                self.is_cut_off |= why.is_some();
+                why.into_iter().for_each(|why| self.tally.note(why));
             }
         }
     }
 }
 
-impl Pipeline {
-    /// Queues a call, an operator's before the others.
-    fn queue(&mut self, call: Planned) {
-        self.taken.extend(call.cells.iter().cloned());
-        if call.urgent {
-            let place = self.queued.iter().take_while(|before| before.urgent).count();
-            self.queued.insert(place, call);
-        } else {
-            self.queued.push_back(call);
-        }
-    }
-
-    /// Whether an operator waits for what is under way.
-    fn is_urgent(&self) -> bool {
-        self.urgent_reads + self.urgent_sends > 0
-    }
-
-    /// The call that may begin, with `at_once` bulk calls under way.
-    fn next(&mut self, at_once: usize) -> Option<Planned> {
-        let is_urgent = self.queued.front().is_some_and(|call| call.urgent);
-        if !is_urgent && self.flying.len() - self.reading - self.urgent_sends >= at_once {
-            return None;
-        }
-        if is_urgent {
-            return self.queued.pop_front();
-        }
-        self.halves.pop_front().or_else(|| self.queued.pop_front())
-    }
-
-    /// What was not begun is planned again.
-    fn put_back(&mut self) {
-        let calls: Vec<Planned> = self.queued.drain(..).collect();
-        let named = |call: Planned| call.cells.into_iter().map(move |cell| (cell, call.urgent));
-        let cells: Vec<(Cell, bool)> = calls.into_iter().flat_map(named).collect();
-        for (cell, _) in &cells {
-            self.taken.remove(cell);
-        }
-        self.backlog.put_back(cells);
-    }
-}
-
-impl Default for Pipeline {
-    fn default() -> Self {
-        Self {
-            flying: JoinSet::new(),
-            reading: 0,
-            urgent_reads: 0,
-            urgent_sends: 0,
-            queued: VecDeque::new(),
-            halves: VecDeque::new(),
-            waiting: Vec::new(),
-            taken: BTreeSet::new(),
-            own_reads: OwnReads::new(),
-            latency: Duration::ZERO,
-            newest: WishId(0),
-            backlog: Backlog::default(),
-            flush: brake::Flush::default(),
-            paid: false,
-        }
+/// Until a pause ends, or the daemon stops: then the next call for a place says so.
+async fn until(context: &Context, pause: Option<Moment>) {
+    let Some(end) = pause else { return };
+    tokio::select! {
+        () = context.clock.sleep(end.since(context.moment())) => {}
+        () = context.stopped() => {}
     }
 }
 

@@ -1,66 +1,86 @@
 //! Reading the cells of a push whose facts are missing or too old for a write, many in one call.
 
 use crate::client::{Verdict as Answered, wire};
+use crate::job::apart::Failed;
+use crate::job::record::Looked;
 use crate::job::{Context, JobError, call, record};
-use crate::model::{ExchangeId, Lane, RunId, Sku};
-use crate::outbox::Delays;
+use crate::model::{ExchangeId, Lane, Operation, RunId, Sku};
 use std::time::Duration;
 
-/// A page that was read.
+const READ: Operation = Operation::GetProductBalances;
+
+/// What became of one page.
 #[derive(Debug)]
-pub(super) struct Page {
-    /// The exchange that brought it.
-    pub(super) exchange: ExchangeId,
-    /// What it holds: where the service could not give it all, the first of what was asked for.
-    pub(super) skus: Vec<Sku>,
-    /// From the request to the answer: so old are the facts already.
-    pub(super) took: Duration,
+pub(super) enum Page {
+    /// It was read.
+    Came {
+        /// The exchange that brought it.
+        exchange: ExchangeId,
+        /// From the request to the answer: so old are the facts already.
+        took: Duration,
+    },
+    /// One of its SKUs may make it fail.
+    Broken {
+        /// The service's words.
+        why: String,
+        /// It held one SKU, which is set aside.
+        is_set_aside: bool,
+    },
+    /// No byte of it left.
+    Unsent(String),
 }
 
-/// Reads one page, halving it where it is too much for the service.
+/// Reads one page, once; again where the same with witnesses beside it, or without them, tells more.
 pub(super) async fn page(
     context: &Context,
     run: RunId,
     lane: Lane,
-    mut skus: Vec<Sku>,
+    (skus, mut witnesses): (Vec<Sku>, Vec<Sku>),
 ) -> Result<Page, JobError> {
-    let mut delays = Delays::page_retry().take(call::ATTEMPTS);
-    let mut has_witnesses = false;
+    let names: Vec<&str> = skus.iter().map(Sku::as_str).collect();
+    let mut may_have_witnesses = true;
     loop {
+        let asked: Vec<Sku> = skus.iter().chain(&witnesses).cloned().collect();
         let request =
-            wire::get_product_balances(&skus).map_err(|why| JobError::Implausible(why.to_string()))?;
+            wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
         let answer = context.read_once(run, lane, request).await?;
-        match answer.reply.verdict {
-            Answered::Accepted => {
-                let looked = record::balances_look(context, &answer, &skus).await?;
-                if !has_witnesses && looked.wants_witnesses() {
-                    has_witnesses = true;
-                    let witnesses = context.store.witnesses(&skus).await?;
-                    if !witnesses.is_empty() {
-                        skus.extend(witnesses);
-                        continue;
-                    }
+        let why = if answer.reply.verdict == Answered::Accepted {
+            let looked = record::balances_look(context, &answer, &asked).await;
+            if looked.as_ref().is_ok_and(Looked::wants_witnesses)
+                && witnesses.is_empty()
+                && may_have_witnesses
+            {
+                witnesses = context.store.witnesses(&skus).await?;
+                may_have_witnesses = false;
+                if !witnesses.is_empty() {
+                    continue;
                 }
-                looked.told()?;
-                let took = context.moment().since(answer.sent_moment);
-                return Ok(Page { exchange: answer.id, took, skus });
             }
-            Answered::Throttled(_) => context.end_alone(&answer).await?,
-            Answered::Rejected { .. }
-            | Answered::Refused { .. }
-            | Answered::Transient
-            | Answered::NotSent
-            | Answered::InDoubt => {
-                context.end_alone(&answer).await?;
-                context.give_up_if_hopeless(run, "balances before a push", &answer.reply).await?;
-                if answer.reply.wants_smaller_page() {
-                    skus.truncate((skus.len() / 2).max(1));
+            match looked.and_then(Looked::told) {
+                Ok(()) => {
+                    context.worked(READ, &names).await?;
+                    let took = context.moment().since(answer.sent_moment);
+                    return Ok(Page::Came { exchange: answer.id, took });
                 }
-                let why = call::words(&answer.reply);
-                let what = "balances before a push".to_owned();
-                let delay = delays.next().ok_or(JobError::GivenUp { what, why })?;
-                context.pause(delay).await?;
+                Err(JobError::Implausible(why)) => why,
+                Err(error) => return Err(error),
             }
-        }
+        } else {
+            context.end_alone(&answer).await?;
+            let why = call::words(&answer.reply);
+            match context.failure(run, &answer.reply).await? {
+                Failed::Throttled => continue,
+                Failed::Unsent => return Ok(Page::Unsent(why)),
+                Failed::Entries => {}
+            }
+            // One of the witnesses may be what fails.
+            if !witnesses.is_empty() {
+                (witnesses, may_have_witnesses) = (Vec::new(), false);
+                continue;
+            }
+            why
+        };
+        let is_set_aside = context.failed(READ, &names, &why).await?;
+        return Ok(Page::Broken { why, is_set_aside });
     }
 }

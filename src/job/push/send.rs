@@ -2,10 +2,11 @@
 //!
 //! Only the wishes of the call's own claim are concluded; one that was inserted meanwhile waits for the next.
 
-use super::work::{Look, OwnReads, Work, gather};
+use super::read;
+use super::work::{Look, OWN_READ_SERVES, OwnReads, Work, gather};
 use crate::client::Request;
 use crate::client::wire;
-use crate::job::call::Answer;
+use crate::job::call::{Answer, words};
 use crate::job::carry::{self, Ending, Load, Went};
 use crate::job::probe::{self, Judged};
 use crate::job::record::Told;
@@ -17,6 +18,10 @@ use crate::outbox::{Reason, State};
 use crate::reconcile::{Outcome, Step};
 use crate::store::{CellWrite, Claim, Durability, Verdict};
 use crate::telemetry::event;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const UPDATE: Operation = Operation::UpdateQuantityOnHand;
 
 /// What came of one call.
 #[derive(Debug)]
@@ -38,6 +43,14 @@ pub(super) enum Sent {
     },
     /// Refused as a whole: to be sent again in halves.
     Halved(Vec<Vec<Cell>>),
+    /// Refused as a whole with a status that the document does not give to contents: to be sent again in halves too, as
+    /// far as it can be cut. One cell alone is pending again.
+    Refused {
+        /// The halves.
+        parts: Vec<Vec<Cell>>,
+        /// The service's words.
+        why: String,
+    },
     /// Proved not done; its wishes are pending again. The reason is given where trying again at once is no use.
     Waits(Option<String>),
 }
@@ -62,7 +75,11 @@ pub(super) struct Call {
 pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError> {
     context.may_claim().await?;
     let permit = context.place(Operation::UpdateQuantityOnHand, call.lane, call.pace).await?;
-    let lines = lines(&context, &call).await?;
+    let mut call = call;
+    let mut lines = lines(&context, &call).await?;
+    if lines.is_empty() && is_slow(&context) && read_again(&context, &mut call).await? {
+        lines = self::lines(&context, &call).await?;
+    }
     // Another call may have been throttled meanwhile; the next batch waits its turn anew.
     if lines.is_empty() || !permit.may_send() || context.proofs.puts_off().is_some() {
         permit.give_back();
@@ -86,6 +103,30 @@ pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError>
     };
     let answer = context.send(permit, begun, request).await;
     conclude(&context, call.run, lines, answer).await
+}
+
+/// True if so few calls a minute are ours that the facts of a write would be too old whenever its place comes: then the
+/// write keeps its place while its facts are read. *Given to the read, the place would be the write's last for a minute,
+/// and the next one too.*
+fn is_slow(context: &Context) -> bool {
+    let limit = context.limiter.budget().limit;
+    let apart = Duration::from_secs(60) / limit.max(1);
+    limit > 1 && apart * 2 > context.settings().quantities.max_fact_age.max(OWN_READ_SERVES)
+}
+
+/// Reads the cells of a call for their write; false where they cannot be read now.
+async fn read_again(context: &Context, call: &mut Call) -> Result<bool, JobError> {
+    let settings = context.settings();
+    let look = Look::now(context, &settings.quantities, &call.own_reads);
+    let works = gather(&context.store, look, Some(&call.cells)).await?.works;
+    if !works.iter().any(|work| work.plan.step == Step::Read) {
+        return Ok(false);
+    }
+    let skus: BTreeSet<Sku> = works.iter().map(|work| work.ask.clone()).collect();
+    let page = read::page(context, call.run, call.lane, (skus.into_iter().collect(), Vec::new())).await?;
+    let read::Page::Came { exchange, .. } = page else { return Ok(false) };
+    call.own_reads.extend(call.cells.iter().map(|cell| (cell.clone(), exchange)));
+    Ok(true)
 }
 
 /// The call that writes these entries.
@@ -144,32 +185,49 @@ async fn conclude(context: &Context, run: RunId, lines: Vec<Line>, answer: Answe
     let wishes: Vec<WishId> = lines.iter().flat_map(Line::wishes).collect();
     match carry::unanswered(context, &wishes, &answer).await? {
         Went::Answered => accepted(context, run, lines, &answer).await,
-        Went::InDoubt => Ok(Sent::Concluded {
-            cells: cells(&lines),
-            applied: 0,
-            rejected: 0,
-            held: 0,
-            in_doubt: wishes.len() as u64,
-        }),
+        Went::InDoubt => {
+            context.failed(UPDATE, &skus(&lines), &words(&answer.reply)).await?;
+            let in_doubt = wishes.len() as u64;
+            Ok(Sent::Concluded { cells: cells(&lines), applied: 0, rejected: 0, held: 0, in_doubt })
+        }
         Went::Throttled => Ok(Sent::Waits(None)),
         Went::NotSent(why) => Ok(Sent::Waits(Some(why))),
-        Went::Refused { status: 400, why } => refused_whole(context, run, &lines, &answer, &why).await,
-        Went::Refused { why, .. } => Ok(Sent::Waits(Some(why))),
+        Went::Refused { status: status @ (400 | 403), why } => {
+            refused_whole(context, run, &lines, &answer, (status, &why)).await
+        }
+        Went::Refused { why, .. } => refused_strangely(context, &lines, &why).await,
     }
 }
 
-/// A 400 may mean the key as well as the content (*Authentication*, rule 4): the key is judged first, and only then
+/// A status that the document does not give to contents proves nothing against a wish. The call is cut in two all the
+/// same: one SKU may make it fail, and is set aside then.
+async fn refused_strangely(context: &Context, lines: &[Line], why: &str) -> Result<Sent, JobError> {
+    context.failed(UPDATE, &skus(lines), why).await?;
+    let cells = cells(lines);
+    let parts = if cells.len() > 1 { halves(&cells) } else { Vec::new() };
+    Ok(Sent::Refused { parts, why: why.to_owned() })
+}
+
+fn halves(cells: &[Cell]) -> Vec<Vec<Cell>> {
+    let (left, right) = cells.split_at(cells.len() / 2);
+    vec![left.to_vec(), right.to_vec()]
+}
+
+/// A 400 or 403 may mean the key as well as the content (*Authentication*, rule 4): the key is judged first, and only then
 /// the call is cut in two to find the culprit.
 async fn refused_whole(
     context: &Context,
     run: RunId,
     lines: &[Line],
     answer: &Answer,
-    why: &str,
+    (status, why): (u16, &str),
 ) -> Result<Sent, JobError> {
     // Held already by another call that was answered so: one judgement serves both.
     drop(
-        context.limiter.hold_operation(Operation::UpdateQuantityOnHand, "a quantity update was answered 400"),
+        context.limiter.hold_operation(
+            Operation::UpdateQuantityOnHand,
+            format!("a quantity update was answered {status}"),
+        ),
     );
     let judged = probe::judge(context, run, answer.sent_moment).await;
     if let Ok(Judged::NotKnown(unknown)) = &judged {
@@ -180,9 +238,11 @@ async fn refused_whole(
     match judged? {
         Judged::Refused => return Err(context.refused(&answer.reply)),
         Judged::NotKnown(unknown) => return Ok(Sent::Waits(Some(unknown))),
+        Judged::Content | Judged::Again if status == 403 => {
+            return refused_strangely(context, lines, why).await;
+        }
         Judged::Content | Judged::Again if cells.len() > 1 => {
-            let (left, right) = cells.split_at(cells.len() / 2);
-            return Ok(Sent::Halved(vec![left.to_vec(), right.to_vec()]));
+            return Ok(Sent::Halved(halves(&cells)));
         }
         Judged::Again => return Ok(Sent::Halved(vec![cells])),
         Judged::Content => {}
@@ -242,6 +302,8 @@ async fn accepted(
     let is_unclear = matches!(told, Told::Unclear(_));
     let written: Vec<CellWrite> = lines.iter().map(|line| line.write.clone()).collect();
     carry::conclude(context, answer, &moves, Ending::Answered(&written, &told)).await?;
+    let names: Vec<&str> = skus.iter().map(Sku::as_str).collect();
+    context.worked(UPDATE, &names).await?;
     say(context, &lines, &moves, answer).await;
     let looked =
         if is_unclear { settle::look_back(context, run, answer.id).await? } else { Tally::default() };
@@ -253,6 +315,10 @@ async fn accepted(
         held: looked.held,
         in_doubt: tally(State::InDoubt).saturating_sub(looked.landed + looked.held),
     })
+}
+
+fn skus(lines: &[Line]) -> Vec<&str> {
+    lines.iter().map(|line| line.work.sku.as_str()).collect()
 }
 
 fn cells(lines: &[Line]) -> Vec<Cell> {

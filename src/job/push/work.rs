@@ -70,6 +70,8 @@ pub(in crate::job) struct Work {
     pub(super) is_awaited: bool,
     /// The list of warehouses as it was last read lacks this one.
     pub(super) is_unlisted: bool,
+    /// One of them shared a call of unknown outcome, and did not land.
+    pub(super) did_not_land: bool,
     /// The plan is made from a fact that would be read again first; only a preview shows such a plan.
     pub(super) is_stale: bool,
     /// Where the fact is from.
@@ -285,6 +287,9 @@ impl<'a> Look<'a> {
             counts: row.is_active && !row.is_missing && !row.vanished && row.kind.as_deref() != Some("Kit"),
             released: pending.clone().all(|wish| wish.released_ms.is_some()),
             urgent: pending.clone().any(|wish| wish.priority > 0),
+            did_not_land: pending
+                .clone()
+                .any(|wish| wish.reason.as_deref() == Some(Reason::NotLanded.as_str())),
             pending: pending.map(|wish| WishId(wish.id)).collect(),
             lack: lack.or((row.was_asked && row.product_id.is_none()).then_some(Lack::Silent)),
             is_awaited: lack.is_some() && !row.is_missing && open.iter().any(waits_to_be_shown),

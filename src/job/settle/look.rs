@@ -5,7 +5,8 @@ use super::case::{Case, NOT_RETURNED, TrackingClaim, UpdateClaim, What};
 use super::tally::Tally;
 use crate::client::wire::{self, Decoded, ProductBalance};
 use crate::job::deliver::{self, Create, Looker, Seen};
-use crate::job::{Context, JobError, vouch};
+use crate::job::vouch::Parts;
+use crate::job::{Context, JobError};
 use crate::model::{ExchangeId, Lane, LineItemId, OrderId, RunId, ShipmentItemId, Sku, Timestamp, WishId};
 use crate::reconcile::create::fold;
 use crate::store::{Durability, StoreError};
@@ -22,9 +23,7 @@ pub(super) async fn at(
     let looker = Looker { context, run, lane: Lane::Push };
     let is_cell = |case: &&Case| matches!(case.what, What::Cell { .. });
     let cells: Vec<&Case> = cases.iter().copied().filter(is_cell).collect();
-    for page in cells.chunks(context.settings().skus_per_call) {
-        noted(at_cells(looker, page).await, tally)?;
-    }
+    at_cells(looker, &cells, tally).await?;
     for case in cases {
         noted(at_one(looker, case).await, tally)?;
     }
@@ -43,24 +42,30 @@ pub(super) fn noted(look: Result<u64, JobError>, tally: &mut Tally) -> Result<()
     Ok(())
 }
 
-/// Many cells in one read. They are claimed, so what it says of them is evidence and no fact; of others it is.
-async fn at_cells(looker: Looker<'_>, cases: &[&Case]) -> Result<u64, JobError> {
+/// Many cells in one read. They are claimed, so what it says of them is evidence and no fact; of others it is. A SKU that
+/// cannot be read keeps no other from being decided.
+async fn at_cells(looker: Looker<'_>, cases: &[&Case], tally: &mut Tally) -> Result<(), JobError> {
     let Looker { context, run, lane } = looker;
-    let implausible = |why: &dyn std::fmt::Display| JobError::Implausible(why.to_string());
     let skus: BTreeSet<&Sku> = cases.iter().filter_map(|case| sku(case)).collect();
     let skus: Vec<Sku> = skus.into_iter().cloned().collect();
-    let answer = vouch::balances(context, run, lane, "the cells in doubt", &skus).await?;
-    let decoded = wire::decode_balances(&answer.reply.body).map_err(|why| implausible(&why))?;
-    let mut looks = Vec::new();
-    for case in cases {
-        if let Some(shown) = shown(case, &decoded) {
-            looks.extend(case.wishes.iter().map(|wish| (*wish, shown.clone())));
+    let mut parts = Parts::new(context, run, lane, &skus, context.settings().skus_per_call);
+    while let Some((answer, page)) = parts.next_page().await? {
+        let decoded = wire::decode_balances(&answer.reply.body);
+        let decoded = decoded.map_err(|why| JobError::Implausible(why.to_string()))?;
+        let mut looks = Vec::new();
+        for case in cases.iter().filter(|case| sku(case).is_some_and(|sku| page.contains(sku))) {
+            if let Some(shown) = shown(case, &decoded) {
+                looks.extend(case.wishes.iter().map(|wish| (*wish, shown.clone())));
+            }
         }
+        keep(context, answer.id, answer.sent_at, &looks).await?;
     }
-    keep(context, answer.id, answer.sent_at, &looks).await?;
-    Ok(1)
+    tally.looks += parts.pages;
+    parts.unread.into_iter().for_each(|why| tally.note(format!("cannot read all cells in doubt: {why}")));
+    Ok(())
 }
 
+/// The SKU of a cell in doubt.
 fn sku(case: &Case) -> Option<&Sku> {
     match &case.what {
         What::Cell { sku, .. } => Some(sku),

@@ -17,10 +17,11 @@ mod readback;
 mod tally;
 mod unshown;
 
-use self::case::{Calendar, Case};
+use self::case::{Calendar, Case, What};
 pub(super) use self::tally::Tally;
+use super::apart::{Aside, Way};
 use super::{Context, JobError, Report};
-use crate::model::{ExchangeId, RunId, Timestamp, WishId};
+use crate::model::{ExchangeId, Operation, RunId, Timestamp, WishId};
 use crate::reconcile::doubt::Settlement;
 use crate::store::{Store, StoreError};
 use std::time::Duration;
@@ -30,7 +31,8 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
     adopt::run(context, run, &mut tally).await?;
     let now = context.now();
     let cases = gather(context).await?;
-    let is_due = |case: &&Case| next_look(case, context).is_some_and(|at| at <= now);
+    let aside = Asides::of(context).await?;
+    let is_due = |case: &&Case| next_look(case, context, &aside).is_some_and(|at| at <= now);
     let due: Vec<&Case> = cases.iter().filter(is_due).collect();
     look::at(context, run, &due, &mut tally).await?;
     for case in gather(context).await? {
@@ -65,8 +67,17 @@ pub async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
         return Ok(Some(context.now()));
     }
     let cases = gather(context).await?;
-    let looks = cases.iter().filter_map(|case| next_look(case, context));
-    let others = [context.store.readback_due().await?, unshown::due(context).await?];
+    let (aside, now) = (Asides::of(context).await?, context.now());
+    let looks = cases.iter().filter_map(|case| next_look(case, context, &aside));
+    let readback = match context.store.readback_due(&[]).await? {
+        None => None,
+        Some(_) => {
+            let left_out: Vec<&str> = aside.cells.waiting(now).map(|(entry, _)| entry).collect();
+            let tried_again = aside.cells.waiting(now).map(|(_, at)| at).min();
+            context.store.readback_due(&left_out).await?.into_iter().chain(tried_again).min()
+        }
+    };
+    let others = [readback, unshown::due(context, &aside.cells).await?];
     Ok(looks.chain(others.into_iter().flatten()).min())
 }
 
@@ -101,9 +112,44 @@ async fn gather(context: &Context) -> Result<Vec<Case>, StoreError> {
     case::gather(&context.store, Calendar::of(&*context.clock)).await
 }
 
-fn next_look(case: &Case, context: &Context) -> Option<Timestamp> {
+/// What is set aside of what settle looks at.
+struct Asides {
+    cells: Aside,
+    orders: Aside,
+    shipments: Aside,
+}
+
+impl Asides {
+    async fn of(context: &Context) -> Result<Self, StoreError> {
+        Ok(Self {
+            cells: context.aside(Operation::GetProductBalances).await?,
+            orders: context.aside(Operation::GetOrderLineItems).await?,
+            shipments: context.aside(Operation::ShipmentLineItems).await?,
+        })
+    }
+
+    /// The time before which the case is not looked at, because a look at it fails.
+    fn later(&self, context: &Context, case: &Case) -> Option<Timestamp> {
+        let (aside, entry) = match &case.what {
+            What::Cell { sku, .. } => (&self.cells, sku.to_string()),
+            What::Shipment { order, .. } => (&self.orders, order.to_string()),
+            What::Tracking(claim) => (&self.shipments, claim.shipment_id.to_string()),
+            What::Update(_) | What::Create { .. } | What::Lost => return None,
+        };
+        match aside.way(context, &entry) {
+            Way::Later(until, _) => Some(until),
+            Way::Alone | Way::Suspect | Way::Together => None,
+        }
+    }
+}
+
+/// When the next look is due. What is set aside is not looked at before it is tried again.
+fn next_look(case: &Case, context: &Context, aside: &Asides) -> Option<Timestamp> {
     match case.judge(context.settings().timeout, context.now()) {
-        Settlement::LookAgain { not_before } => Some(not_before),
+        Settlement::LookAgain { not_before } => {
+            let later = aside.later(context, case);
+            Some(later.map_or(not_before, |later| later.max(not_before)))
+        }
         // Decided by looks that a crash kept from being acted on: at once.
         Settlement::Landed(_) | Settlement::NotLanded => Some(context.now()),
         Settlement::Undecided { .. } => None,

@@ -4,25 +4,28 @@
 //! Only the read is made here. What it is worth is judged where every read of balances is recorded, so that a poll that
 //! comes first does as well.
 
-use super::look::noted;
 use super::tally::Tally;
-use crate::job::{Context, JobError, vouch};
-use crate::model::{Lane, RunId, Sku};
+use crate::job::vouch::Parts;
+use crate::job::{Context, JobError};
+use crate::model::{Lane, Operation, RunId, Sku};
 
-/// Looks at every cell that is due, many in one read.
+/// Looks at every cell that is due, many in one read. Wishes wait for a cell in doubt; the proof of the others goes behind
+/// the pushes.
 pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
-    let due = context.store.readback_skus(context.now()).await?;
+    let aside = context.aside(Operation::GetProductBalances).await?;
+    let now = context.now();
+    let mut due = context.store.readback_skus(now).await?;
+    due.retain(|(sku, _)| aside.later(now, sku.as_str()).is_none());
     for page in due.chunks(context.settings().skus_per_call) {
-        noted(at(context, run, page).await, tally)?;
-        tally.is_waited_for |= page.iter().any(|(_, is_doubted)| *is_doubted);
+        let is_doubted = page.iter().any(|(_, is_doubted)| *is_doubted);
+        let lane = if is_doubted { Lane::Push } else { Lane::Poll };
+        let skus: Vec<Sku> = page.iter().map(|(sku, _)| sku.clone()).collect();
+        let mut parts = Parts::new(context, run, lane, &skus, skus.len());
+        while parts.next_page().await?.is_some() {}
+        tally.looks += parts.pages;
+        let unread = parts.unread.into_iter();
+        unread.for_each(|why| tally.note(format!("cannot read all cells that were written: {why}")));
+        tally.is_waited_for |= is_doubted;
     }
     Ok(())
-}
-
-/// Wishes wait for a cell in doubt; the proof of the others goes behind the pushes.
-async fn at(context: &Context, run: RunId, page: &[(Sku, bool)]) -> Result<u64, JobError> {
-    let lane = if page.iter().any(|(_, is_doubted)| *is_doubted) { Lane::Push } else { Lane::Poll };
-    let skus: Vec<Sku> = page.iter().map(|(sku, _)| sku.clone()).collect();
-    vouch::balances(context, run, lane, "the cells that were written", &skus).await?;
-    Ok(1)
 }

@@ -1,10 +1,11 @@
 //! Changes that are held because no answer showed what they depend on: looked at again, ever more rarely, and planned anew
 //! once an answer shows it, whoever asked, or proves that the SKU is missing.
 
-use super::look::noted;
 use super::tally::Tally;
-use crate::job::{Context, JobError, tell, vouch};
-use crate::model::{Lane, RunId, Sku, Timestamp, WishId};
+use crate::job::apart::Aside;
+use crate::job::vouch::Parts;
+use crate::job::{Context, JobError, tell};
+use crate::model::{Lane, Operation, RunId, Sku, Timestamp, WishId};
 use crate::outbox::State;
 use crate::reconcile::proof::TRUSTED_PAGE;
 use crate::reconcile::unshown::next_look;
@@ -18,38 +19,37 @@ pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Res
         return Ok(());
     }
     let now = context.now();
-    let due = looks(&rows, now).into_iter().filter(|(_, at)| *at <= now);
+    let aside = context.aside(Operation::GetProductBalances).await?;
+    let due = looks(&rows, now, &aside).into_iter().filter(|(_, at)| *at <= now);
     let due: Vec<Sku> = due.filter_map(|(sku, _)| Sku::new(sku).ok()).collect();
-    for page in due.chunks(TRUSTED_PAGE - WITNESSES) {
-        noted(at(context, run, page).await, tally)?;
-    }
+    let parts = Parts::new(context, run, Lane::Push, &due, TRUSTED_PAGE - WITNESSES);
+    let mut parts = parts.with_witnesses();
+    while parts.next_page().await?.is_some() {}
+    tally.looks += parts.pages;
+    parts
+        .unread
+        .into_iter()
+        .for_each(|why| tally.note(format!("cannot read all cells no answer showed: {why}")));
     go_on(context, tally).await
 }
 
 /// When something can be done for such a change; none where there is none.
-pub(super) async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
+pub(super) async fn due(context: &Context, aside: &Aside) -> Result<Option<Timestamp>, StoreError> {
     let (rows, now) = (context.store.unshown_list().await?, context.now());
     let is_told = rows.iter().any(|row| row.is_told).then_some(now);
-    Ok(is_told.into_iter().chain(looks(&rows, now).into_values()).min())
+    Ok(is_told.into_iter().chain(looks(&rows, now, aside).into_values()).min())
 }
 
-/// When each SKU is looked at next: its longest waiting change sets the pace.
-fn looks(rows: &[UnshownRow], now: Timestamp) -> BTreeMap<&str, Timestamp> {
+/// When each SKU is looked at next: its longest waiting change sets the pace. One that is set aside waits for its turn.
+fn looks<'r>(rows: &'r [UnshownRow], now: Timestamp, aside: &Aside) -> BTreeMap<&'r str, Timestamp> {
     let mut held: BTreeMap<&str, (i64, Option<i64>)> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.is_told) {
         let (first, _) = held.entry(&row.sku).or_insert((row.held_ms, row.asked_ms));
         *first = (*first).min(row.held_ms);
     }
     let look = |(first, asked): (i64, Option<i64>)| next_look(Timestamp(first), asked.map(Timestamp), now);
-    held.into_iter().map(|(sku, since)| (sku, look(since))).collect()
-}
-
-/// Others are asked for beside them in any case: the answer is to prove what it lacks.
-async fn at(context: &Context, run: RunId, page: &[Sku]) -> Result<u64, JobError> {
-    let mut skus = page.to_vec();
-    skus.extend(context.store.witnesses(page).await?);
-    vouch::balances(context, run, Lane::Push, "the cells no answer showed", &skus).await?;
-    Ok(1)
+    let not_before = |sku: &str| aside.later(now, sku).unwrap_or(Timestamp(0));
+    held.into_iter().map(|(sku, since)| (sku, look(since).max(not_before(sku)))).collect()
 }
 
 async fn go_on(context: &Context, tally: &mut Tally) -> Result<(), JobError> {

@@ -83,7 +83,7 @@ async fn a_refused_key_stops_all_but_the_probe_until_it_is_lifted() {
     assert_eq!(with_id.conclude(Outcome::RefusedKey), [], "the id may be at fault");
     assert!(!limiter.is_refused());
 
-    let notices = urgent(&limiter, READ).await.conclude(Outcome::RefusedKey);
+    let notices = urgent(&limiter, Operation::WorkQueue).await.conclude(Outcome::RefusedKey);
     assert!(matches!(&notices[..], [Notice::HoldStarted(hold)] if hold.scope == Scope::Key), "{notices:?}");
     assert!(limiter.is_refused() && limiter.refuse_key("again").is_none());
     assert!(waits(&limiter, READ, Lane::Operator).await);

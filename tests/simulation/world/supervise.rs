@@ -16,6 +16,8 @@ use tokio::task::JoinHandle;
 /// Looks of settle are so far apart, and after a run that could not look.
 const SETTLE_APART_MS: i64 = 1_000;
 const SETTLE_AGAIN_MS: i64 = 30_000;
+/// A push that waits for an entry is not begun again before this time.
+const AGAIN_APART_MS: i64 = 1_000;
 
 /// One job's place in the loop.
 pub(super) struct Slot {
@@ -176,6 +178,10 @@ impl World {
         }
         if let Some(kind) = finished.wakes {
             self.start_job(kind, Trigger::Outbox);
+        }
+        if let (JobKind::Push, Some(at)) = (kind, finished.again_at) {
+            let wait = millis(at.since(self.clock.now())).max(AGAIN_APART_MS);
+            self.plan_job(JobKind::Push, self.clock.now_ms() + wait, Trigger::Outbox);
         }
     }
 
