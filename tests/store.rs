@@ -490,6 +490,11 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "request_answered",
             "INSERT INTO request (kind, input, asked_at, answered_at) VALUES ('keys', '{}', '', '')",
         ),
+        (
+            "order_line_item_absent",
+            "INSERT INTO order_line_item (order_id, line_item_id, quantity_sold, exchange_id, absent_ms) \
+             VALUES (1, 1, 1, 1, 1)",
+        ),
         ("product_lack", "INSERT INTO product (sku, sku_fold, lack) VALUES ('x', 'x', 'gone')"),
         ("lacking_looks", "INSERT INTO lacking VALUES ('s', 'w', NULL, NULL, 1, 1, 0)"),
         ("lacking_first", "INSERT INTO lacking VALUES ('s', 'w', 1, NULL, 1, 1, 1)"),
@@ -648,7 +653,12 @@ async fn what_was_removed_stays_removed_and_what_is_learnt_is_added() {
     write.learnt_sku_add(id, &["A", "C"].map(sku)).await.unwrap();
     write.learnt_sku_add(id, &["A", "C"].map(sku)).await.unwrap();
     write.commit().await.unwrap();
-    let list = shelf.store.tracked_sku_list().await.unwrap();
+    let mut list = Vec::new();
+    let take = |page: Vec<(String, String)>| {
+        list.extend(page);
+        true
+    };
+    shelf.store.tracked_sku_each(take).await.unwrap();
     assert_eq!(list, [("B", "added"), ("C", "learnt")].map(|(a, b)| (a.to_owned(), b.to_owned())));
     other.execute("INSERT INTO tracked_sku (sku) VALUES ('A')").await.unwrap();
     assert_eq!(shelf.store.tracked_sku_count().await.unwrap(), 3, "added again by hand");
