@@ -97,7 +97,7 @@ pub struct Finding {
     pub code: Code,
     /// Its weight.
     pub severity: Severity,
-    /// How many jobs, wishes, records or calls it is about.
+    /// The number of jobs, wishes, records or calls it is about.
     pub count: i64,
     /// The time since which it is so, where that is known.
     #[serde(serialize_with = "rfc3339")]
@@ -131,7 +131,7 @@ impl Finding {
         Self { subjects: subjects.into_iter().map(Into::into).collect(), ..self }
     }
 
-    pub(super) fn as_note(self) -> Self {
+    pub(super) fn noted(self) -> Self {
         Self { severity: Severity::Note, ..self }
     }
 

@@ -282,7 +282,7 @@ fn unreadable(rows: &HealthRows) -> Option<Finding> {
 
 fn missing(skus: i64) -> Finding {
     let text = format!("{skus} tracked SKU(s) are missing at the service");
-    Finding::new(Code::MissingSkus, skus, text, "see: tallyd sku list").as_note()
+    Finding::new(Code::MissingSkus, skus, text, "see: tallyd sku list").noted()
 }
 
 /// The first names of many.
