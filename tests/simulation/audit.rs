@@ -5,6 +5,8 @@
 use super::auditor::Auditor;
 use super::books::Books;
 use super::calls::Calls;
+use super::odd::How;
+use super::rewrite::Oddity;
 use super::storm::Mishap;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -52,6 +54,27 @@ impl Audit {
         match &mut self.full {
             Some(full) => full.quota.left(operation.as_str()),
             None => self.calls.left(call, at_ms),
+        }
+    }
+
+    /// The daemon is answered, while its host's calendar shows `calendar_ms`.
+    pub fn told(&mut self, request: &Request, answer: &Response, calendar_ms: i64) {
+        if let Some(full) = &mut self.full {
+            full.told(request, answer, calendar_ms);
+        }
+    }
+
+    /// The service failed it, and did nothing.
+    pub fn failed(&mut self, operation: Operation, how: How, call: usize) {
+        if let Some(full) = &mut self.full {
+            full.failed(operation, how, call);
+        }
+    }
+
+    /// An answer became odd.
+    pub fn twisted(&mut self, oddity: Option<Oddity>) {
+        if let (Some(full), Some(oddity)) = (&mut self.full, oddity) {
+            *full.twisted.entry(oddity).or_default() += 1;
         }
     }
 

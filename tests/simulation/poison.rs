@@ -3,46 +3,13 @@
 
 use super::books::Cell;
 use super::clock::START_MS;
+use super::odd::{How, Poison};
 use super::seed;
 use super::world::{Plan, World};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tallyd::client::Request;
 use tallyd::model::{JobKind, Operation};
-
-/// What a call is answered that names the entry; nothing is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    Status(u16),
-    /// A page for people, with 200.
-    Html,
-    /// A list without records.
-    Empty,
-    /// A head of 200 and half a body.
-    Cut,
-    /// The connection drops.
-    Dropped,
-    /// No answer ever comes.
-    Silent,
-}
-
-/// An entry, and the operation that fails for it.
-#[derive(Clone, Debug)]
-pub struct Poison {
-    pub operation: Operation,
-    /// As it stands in the body, quotes and all.
-    pub entry: String,
-    pub how: How,
-}
-
-impl Poison {
-    pub fn is_in(&self, request: &Request) -> bool {
-        let body = request.body.as_deref().unwrap_or_default();
-        let names = |text: &[u8]| text.windows(self.entry.len()).any(|part| part == self.entry.as_bytes());
-        request.operation == self.operation && (names(body) || names(request.path.as_bytes()))
-    }
-}
 
 const READ: Operation = Operation::GetProductBalances;
 const UPDATE: Operation = Operation::UpdateQuantityOnHand;
@@ -132,7 +99,8 @@ async fn mirrors_the_others(how: How) {
     }
     world.run_now(JobKind::Balances).await;
     let (mut mirror, mut stock) = (world.mirror().await, world.stock().await);
-    (mirror.remove(&bad), stock.remove(&bad));
+    mirror.remove(&bad);
+    stock.remove(&bad);
     let missed = stock.iter().filter(|(cell, units)| mirror.get(cell) != Some(units)).count();
     assert_eq!(missed, 0, "{how:?}: all others are mirrored within one pass");
     println!("{how:?}: {} calls to find the culprit", world.wire.poisoned().len());

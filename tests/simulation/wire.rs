@@ -4,7 +4,7 @@
 
 use super::audit::Audit;
 use super::clock::SimClock;
-use super::poison::{How, Poison};
+use super::odd::{How, Odd, Poison};
 use super::random::Random;
 use super::storm::{Mishap, Storm};
 use axum::body::Bytes;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tallyd::client::{FailureKind, Request, Response, Sending, Sent, Transport, TransportError};
-use tallyd::model::{Clock, Operation};
+use tallyd::model::{Clock, Effect, Operation};
 use tallyd::sandbox::{Answer, Core};
 
 /// The longest a call may take; the daemon is configured with the same.
@@ -34,9 +34,12 @@ struct Inner {
     clock: SimClock,
     random: Mutex<Random>,
     weather: Mutex<Weather>,
+    odd: Mutex<Odd>,
+    /// The times at which calls arrived that failed for what they held, or because the service was sick.
+    failed: Mutex<Vec<i64>>,
+    /// Chance of what answers become.
+    twists: Mutex<Random>,
     audit: Arc<Mutex<Audit>>,
-    /// Entries that make every call fail which names them, and when such calls arrived.
-    poisons: Mutex<(Vec<Poison>, Vec<i64>)>,
     /// Requests inside the service at this instant.
     inside: AtomicUsize,
 }
@@ -86,13 +89,38 @@ struct Journey {
     /// How much later than the time-out a late call is done.
     late: Duration,
     mishap: Option<Mishap>,
+    /// The service fails it like this.
+    trouble: Option<How>,
 }
 
 impl Wire {
-    pub fn new(core: Arc<Core>, clock: SimClock, random: Random, audit: Arc<Mutex<Audit>>) -> Self {
-        let (random, weather, inside) = (Mutex::new(random), Mutex::default(), AtomicUsize::new(0));
-        let poisons = Mutex::default();
-        Self(Arc::new(Inner { core, clock, random, weather, audit, poisons, inside }))
+    pub fn new(core: Arc<Core>, clock: SimClock, seed: u64, audit: Arc<Mutex<Audit>>) -> Self {
+        let random = Mutex::new(Random::new(seed, "network"));
+        let twists = Mutex::new(Random::new(seed, "twists"));
+        let (weather, odd, failed) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let inside = AtomicUsize::new(0);
+        Self(Arc::new(Inner { core, clock, random, weather, odd, failed, twists, audit, inside }))
+    }
+
+    /// Changes what is odd about the service, or looks at it.
+    pub fn odd<T>(&self, change: impl FnOnce(&mut Odd) -> T) -> T {
+        change(&mut self.0.odd.lock().unwrap())
+    }
+
+    /// Every call that names one of these fails from now on.
+    pub fn poison(&self, poisons: Vec<Poison>) {
+        self.odd(|odd| odd.poisons = poisons);
+        self.0.failed.lock().unwrap().clear();
+    }
+
+    /// The times at which calls arrived that failed.
+    pub fn poisoned(&self) -> Vec<i64> {
+        self.0.failed.lock().unwrap().clone()
+    }
+
+    /// The state of the way and the service at the moment.
+    pub fn weather(&self) -> Weather {
+        *self.0.weather.lock().unwrap()
     }
 
     /// Lets things go wrong from now on.
@@ -108,16 +136,6 @@ impl Wire {
     /// Lets the service take so much longer for each call from now on.
     pub fn slow(&self, slowness: Duration) {
         self.change(|weather| weather.slowness = slowness);
-    }
-
-    /// Every call that names one of these fails from now on.
-    pub fn poison(&self, poisons: Vec<Poison>) {
-        *self.0.poisons.lock().unwrap() = (poisons, Vec::new());
-    }
-
-    /// When the calls arrived that named a poison.
-    pub fn poisoned(&self) -> Vec<i64> {
-        self.0.poisons.lock().unwrap().1.clone()
     }
 
     /// Whether the service is not working on anything at this instant.
@@ -158,8 +176,10 @@ impl Inner {
         let mishap = mishap.map(|drawn| weather.only.unwrap_or(drawn));
         let mut audit = self.audit.lock().unwrap();
         audit.befell(request.operation, mishap);
-        let call = audit.sent(request, self.clock.now_ms(), mishap.is_some());
-        Journey { call, weather, there, before, after, back, late, mishap }
+        let trouble = self.odd.lock().unwrap().troubles(request);
+        let is_lost = mishap.is_some() || trouble.is_some_and(|how| !how.is_refusal());
+        let call = audit.sent(request, self.clock.now_ms(), is_lost);
+        Journey { call, weather, there, before, after, back, late, mishap, trouble }
     }
 
     async fn travel(self: Arc<Self>, request: Request, journey: Journey) -> Result<Response, TransportError> {
@@ -176,18 +196,23 @@ impl Inner {
         }
         let call = self.audit.lock().unwrap().arrived(request.operation, self.clock.now_ms());
         self.clock.elsewhere(journey.before).await;
-        let poison = self.poison_of(&request);
         let answer = match journey.mishap {
-            _ if poison.is_some() => self.fail(poison).await,
             Some(mishap @ (Mishap::NoSlot | Mishap::NoPlace)) => Ok(throttled(mishap)),
-            _ => match journey.weather.lapse {
-                Some(lapse) => unwell(lapse, request.operation, journey.call),
-                None => self.deed(&request, &journey).await,
+            _ => match journey.trouble {
+                Some(how) => self.trouble(&request, &journey, how),
+                None => match journey.weather.lapse {
+                    Some(lapse) => unwell(lapse, request.operation, journey.call),
+                    None => self.deed(&request, &journey).await,
+                },
             },
         };
         self.clock.elsewhere(journey.after).await;
         self.audit.lock().unwrap().left(request.operation, call, self.clock.now_ms());
         self.clock.elsewhere(journey.back).await;
+        if journey.trouble == Some(How::Silent) {
+            // The service is through with it, and its answer never comes.
+            self.clock.elsewhere(TIMEOUT * 2).await;
+        }
         match journey.mishap {
             Some(Mishap::LostAfter) => Err(lost(FailureKind::Cut, Sent::Maybe)),
             Some(Mishap::Cut) => {
@@ -196,30 +221,36 @@ impl Inner {
             Some(Mishap::FailsAfter) => {
                 Ok(instead(500, "application/json", r#"{"Message":"Something went wrong."}"#))
             }
-            Some(Mishap::Html) => Ok(instead(200, "text/html", "<html><body>Please wait</body></html>")),
-            _ => answer,
+            Some(Mishap::Html) => Ok(page()),
+            _ => {
+                if let Ok(answer) = &answer {
+                    self.audit.lock().unwrap().told(&request, answer, self.clock.now().0);
+                }
+                answer
+            }
         }
     }
 
-    fn poison_of(&self, request: &Request) -> Option<How> {
-        let mut poisons = self.poisons.lock().unwrap();
-        let how = poisons.0.iter().find(|poison| poison.is_in(request))?.how;
-        let now = self.clock.now_ms();
-        poisons.1.push(now);
-        Some(how)
-    }
-
-    /// The service does nothing, and fails.
-    async fn fail(&self, how: Option<How>) -> Result<Response, TransportError> {
-        match how.expect("a poison was met") {
-            How::Status(status) => Ok(instead(status, "application/json", r#"{"Message":"It went wrong."}"#)),
-            How::Html => Ok(instead(200, "text/html", "<html><body>Please wait</body></html>")),
-            How::Empty => Ok(instead(200, "application/json", "[]")),
+    /// Nothing is done, and this is what the caller hears of it.
+    fn trouble(&self, request: &Request, journey: &Journey, how: How) -> Result<Response, TransportError> {
+        self.failed.lock().unwrap().push(self.clock.now_ms());
+        self.audit.lock().unwrap().failed(request.operation, how, journey.call);
+        match how {
+            How::Status(status) => Ok(instead(status, "application/json", r#"{"Message":"It failed."}"#)),
+            How::Html => Ok(page()),
             How::Cut => Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, Sent::Maybe) }),
             How::Dropped => Err(lost(FailureKind::Cut, Sent::Maybe)),
-            How::Silent => {
-                self.clock.elsewhere(TIMEOUT * 2).await;
-                Err(lost(FailureKind::Timeout, Sent::Maybe))
+            How::Silent => Err(lost(FailureKind::Timeout, Sent::Maybe)),
+            // A call that changes something is not said to be done.
+            How::Empty
+                if request.operation == Operation::GetProductBalances
+                    || request.operation.effect() == Effect::Write =>
+            {
+                Ok(instead(200, "application/json", "[]"))
+            }
+            How::Empty => {
+                let nothing = r#"{"status":"Success","messages":[],"pagination":null,"data":[]}"#;
+                Ok(instead(200, "application/json", nothing))
             }
         }
     }
@@ -243,6 +274,9 @@ impl Inner {
         if journey.weather.lag_ms > 0 && request.operation == Operation::GetProductBalances {
             audit.as_of(now - journey.weather.lag_ms, &mut response);
         }
+        let (odd, mut twists) = (self.odd.lock().unwrap(), self.twists.lock().unwrap());
+        let befell = odd.rewrite(request, &mut response, &mut twists);
+        audit.twisted(befell);
         Ok(response)
     }
 
@@ -293,6 +327,10 @@ fn throttled(mishap: Mishap) -> Response {
     let answer = instead(429, "application/json", r#"{"Message":"Too many calls."}"#);
     let retry_after = (mishap == Mishap::NoPlace).then(|| "3".to_owned());
     Response { retry_after, ..answer }
+}
+
+fn page() -> Response {
+    instead(200, "text/html", "<html><body>Please wait</body></html>")
 }
 
 fn instead(status: u16, content_type: &str, body: &str) -> Response {

@@ -9,14 +9,15 @@
 //! decided by the real rules (timetable.rs). SQLite's `now` is the host's, so the hour at which a wish was created is set
 //! by the world behind the insertion.
 
+mod amid;
 mod supervise;
 
+pub use self::amid::{Amid, Saying};
 use self::supervise::{Refused, Slot};
 use super::audit::Audit;
 use super::auditor::Auditor;
 use super::books::{Books, Cell};
 use super::clock::SimClock;
-use super::random::Random;
 use super::rest;
 use super::timetable::Timetable;
 use super::wire::Wire;
@@ -41,6 +42,9 @@ const SECOND_LOOK_MS: i64 = 30_000;
 /// How often and after how long a lock that is held is tried again, in real time.
 const LOCK_TRIES: u32 = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// The patience of a statement with a program beside the daemon, in real time: nothing to speak of, because the world's time
+/// stands meanwhile. So any foreign lock is one that outlasts the daemon's patience.
+const BUSY: Duration = Duration::from_millis(1);
 
 /// The size of a world.
 #[derive(Clone, Debug)]
@@ -73,6 +77,8 @@ pub struct World {
     /// Runs that ended.
     pub runs: u64,
     wishes: u64,
+    /// The words that persons will say amid other things, with their times.
+    amid: Vec<(i64, Amid)>,
     pub(super) outsider: SqliteConnection,
     pub(super) dir: tempfile::TempDir,
 }
@@ -96,8 +102,7 @@ impl World {
         let source = sandbox::Clock::from_source(move || time.now_ms());
         let core = Arc::new(Core::open(&options, source).await.unwrap());
         let audit = Arc::new(Mutex::new(Audit { full, ..Audit::default() }));
-        let random = Random::new(plan.seed, "network");
-        let wire = Wire::new(Arc::clone(&core), clock.clone(), random, Arc::clone(&audit));
+        let wire = Wire::new(Arc::clone(&core), clock.clone(), plan.seed, Arc::clone(&audit));
         // Where the host has a file system in memory, syncing costs nothing, and here nobody pulls the plug.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let daemon = start(&plan, &dir, &clock, &wire).await;
@@ -118,6 +123,7 @@ impl World {
             refused: None,
             runs: 0,
             wishes: 0,
+            amid: Vec::new(),
             outsider,
             dir,
         };
@@ -187,21 +193,26 @@ impl World {
 
     /// Inserts a wish as a program beside the daemon would; its key is returned.
     pub async fn wish(&mut self, kind: &str, body: &Value) -> String {
+        self.insert(kind, &body.to_string(), 0).await
+    }
+
+    /// The same with a body as it was written.
+    pub async fn wish_text(&mut self, kind: &str, body: &str) -> String {
         self.insert(kind, body, 0).await
     }
 
     /// A person's count of a cell; its key is returned.
     pub async fn wish_urgently(&mut self, (sku, warehouse): &Cell, units: i64) -> String {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": units});
-        self.insert("quantity.set", &body, 1).await
+        self.insert("quantity.set", &body.to_string(), 1).await
     }
 
-    async fn insert(&mut self, kind: &str, body: &Value, priority: i64) -> String {
+    async fn insert(&mut self, kind: &str, body: &str, priority: i64) -> String {
         self.wishes += 1;
         let key = format!("{kind} {}", self.wishes);
         let mut insertion = self.outsider.begin().await.unwrap();
         let insert = sqlx::query("INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)");
-        let insert = insert.bind(&key).bind(kind).bind(body.to_string()).bind(priority);
+        let insert = insert.bind(&key).bind(kind).bind(body).bind(priority);
         insert.execute(&mut *insertion).await.unwrap();
         let dated = sqlx::query("UPDATE outbox SET moves = moves + 1, created_at = ?2 WHERE key = ?1");
         dated.bind(&key).bind(self.clock.now().rfc3339()).execute(&mut *insertion).await.unwrap();
@@ -231,9 +242,12 @@ impl World {
 
     /// Whether wishes of the cell are on their way, so that its number moves without a sale.
     pub async fn is_moving(&mut self, (sku, warehouse): &Cell) -> bool {
-        let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE sku = ?1 AND warehouse_id = ?2 \
-                   AND state IN ('pending', 'sending', 'in_doubt'))";
-        sqlx::query_scalar(sql).bind(sku).bind(warehouse).fetch_one(&mut self.outsider).await.unwrap()
+        let sql =
+            "SELECT sku FROM outbox WHERE warehouse_id = ?1 AND state IN ('pending', 'sending', 'in_doubt')";
+        let query = sqlx::query_scalar(sql).bind(warehouse);
+        let moving: Vec<Option<String>> = query.fetch_all(&mut self.outsider).await.unwrap();
+        let fold = |sku: &str| sku.trim().to_lowercase().to_uppercase();
+        moving.iter().flatten().any(|other| fold(other) == fold(sku))
     }
 
     /// Runs a job now, and whatever follows from it.
@@ -254,6 +268,11 @@ impl World {
         let file = self.dir.path().join("tallyd.toml");
         std::fs::write(&file, toml(&self.plan, &self.dir)).unwrap();
         file
+    }
+
+    /// The configuration of the daemon.
+    pub fn config(&self) -> Config {
+        config(&self.plan, &self.dir)
     }
 
     /// How many wishes were inserted.
@@ -362,6 +381,31 @@ impl World {
     }
 }
 
+/// Another program that has the database locked for writing until it is dropped.
+pub struct ForeignLock(SqliteConnection);
+
+impl ForeignLock {
+    /// Lets others write again.
+    pub async fn release(mut self) {
+        sqlx::query("ROLLBACK").execute(&mut self.0).await.unwrap();
+        self.0.close().await.unwrap();
+    }
+}
+
+impl World {
+    /// Locks the database for writing, as a program beside the daemon does; not while something is due before `until_ms`
+    /// for which the world itself writes.
+    pub async fn lock_for_writing(&mut self, until_ms: i64) -> Option<ForeignLock> {
+        self.rest().await;
+        if self.writes_before(until_ms) {
+            return None;
+        }
+        let mut connection = beside(&self.dir).await;
+        sqlx::query("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
+        Some(ForeignLock(connection))
+    }
+}
+
 /// A program beside the daemon.
 async fn beside(dir: &tempfile::TempDir) -> SqliteConnection {
     let path = dir.path().join("tallyd.db");
@@ -372,7 +416,7 @@ async fn beside(dir: &tempfile::TempDir) -> SqliteConnection {
 async fn start(plan: &Plan, dir: &tempfile::TempDir, clock: &SimClock, wire: &Wire) -> Daemon {
     for _ in 0..LOCK_TRIES {
         let (clock, wire) = (Arc::new(clock.clone()), Arc::new(wire.clone()));
-        let opening = Opening { is_single: true, ..Opening::default() };
+        let opening = Opening { is_single: true, busy: BUSY, ..Opening::default() };
         match Daemon::start_as(config(plan, dir), clock, wire, None, opening).await {
             // Another world just began a program, which holds our files until it is one of its own.
             Err(StartError::Lock(_)) => std::thread::sleep(LOCK_PAUSE),

@@ -6,15 +6,17 @@ use super::agenda::Act;
 use super::trial::{Settings, Trial};
 use serde_json::{Value, json};
 
-/// A count is made against what the stock view shows if that is not older, ms.
-const SHOWN_FRESH_MS: i64 = 600_000;
-
 impl Trial {
     pub async fn happen(&mut self, act: Act) {
         let is_host_asleep = self.world.clock.is_suspended();
         match act {
             Act::Sale => {
                 let cell = self.any_cell();
+                self.sale(cell).await;
+            }
+            Act::SaleBefore => {
+                let cell = self.any_cell();
+                self.before = Some(cell.clone());
                 self.sale(cell).await;
             }
             Act::SaleAmid => {
@@ -30,17 +32,30 @@ impl Trial {
             Act::TrackByHand => self.track_by_hand().await,
             Act::Burst(calls) => self.burst(calls).await,
             Act::WrongKey(is_wrong) => self.key(is_wrong),
-            Act::Lag(lag_ms) => self.weather(|weather| weather.lag_ms = lag_ms),
+            Act::Lag(lag_ms) => self.lag(lag_ms),
             Act::Weather(writes, reads) => self.weather(|weather| weather.storm = Act::storm(writes, reads)),
             Act::Suspend if !is_host_asleep => self.world.clock.suspend(),
             Act::Resume if is_host_asleep => self.world.clock.resume(),
             Act::Calm => self.calm(),
+            Act::Odd(..)
+            | Act::Poison
+            | Act::Cure
+            | Act::Sick(_)
+            | Act::Lapse(_)
+            | Act::CloseOrder
+            | Act::ReopenOrder
+            | Act::CancelOrder
+            | Act::Gone
+            | Act::Kit
+            | Act::KitTurns => self.happen_strangely(act).await,
             // The rest happens on the host, or beside it.
             _ if is_host_asleep => {}
             Act::Order => self.order().await,
             Act::Parcel => self.later_parcel().await,
             Act::Moved => self.moved().await,
             Act::Count => self.count_cell().await,
+            Act::CountLater => self.count_later().await,
+            Act::CountTold => self.count_told().await,
             Act::Product => self.product().await,
             Act::Update => self.update().await,
             Act::Warehouse => self.warehouse().await,
@@ -49,11 +64,12 @@ impl Trial {
             Act::Reconfigure => self.reconfigure().await,
             Act::Calendar(ahead_ms) => self.world.set_calendar(ahead_ms),
             Act::Judge => self.judge().await,
+            Act::Pair | Act::Word | Act::Lock(_) => self.happen_beside(act).await,
             Act::Suspend | Act::Resume => {}
         }
     }
 
-    fn any_cell(&mut self) -> Cell {
+    pub fn any_cell(&mut self) -> Cell {
         let cells: Vec<Cell> = self.truth.keys().cloned().collect();
         self.random.pick(&cells).clone()
     }
@@ -80,7 +96,8 @@ impl Trial {
     }
 
     async fn moved(&mut self) {
-        let (cell, comes) = (self.any_cell(), self.random.percent(60));
+        let (any, comes) = (self.any_cell(), self.random.percent(60));
+        let cell = self.before.take().filter(|cell| self.truth.contains_key(cell)).unwrap_or(any);
         let there = self.truth[&cell].max(0);
         let units = if comes { self.random.between(1, 12) } else { -self.random.between(1, 3).min(there) };
         if units == 0 {
@@ -88,35 +105,8 @@ impl Trial {
         }
         *self.truth.entry(cell.clone()).or_default() += units;
         let body = json!({"sku": cell.0, "warehouse_id": cell.1, "delta": units});
-        self.wish_cell("quantity.adjust", &cell, body, Effect::Add(units)).await;
-    }
-
-    /// A clerk counts what lies there, and takes off what the stock view shows as sold. He does not count while goods of
-    /// the cell are on their way, nor against a number that is old.
-    async fn count_cell(&mut self) {
-        let cell = self.any_cell();
-        let Some(shown) = self.shown(&cell).await else { return };
-        if self.world.is_moving(&cell).await {
-            return;
-        }
-        self.judge_cells().await;
-        let listed = self.auditor(|auditor| auditor.cells.listed(&cell));
-        let counted = (self.truth[&cell] + shown - listed).max(0);
-        let effect =
-            if self.settings.policy == "local" { Effect::Anything } else { Effect::Count(counted - shown) };
-        let body = json!({"sku": cell.0, "warehouse_id": cell.1, "quantity": counted, "seen": shown});
-        self.wish_cell("quantity.set", &cell, body, effect).await;
-    }
-
-    /// What the stock view shows, if it is young.
-    async fn shown(&mut self, cell: &Cell) -> Option<i64> {
-        let sql = "SELECT quantity, CAST((julianday(observed_at) - 2440587.5) * 86400000 AS INTEGER) FROM stock \
-                   WHERE sku = ?1 AND warehouse_id = ?2 AND observed_at IS NOT NULL";
-        let row = sqlx::query_as(sql).bind(&cell.0).bind(cell.1);
-        let (quantity, observed_ms): (i64, i64) =
-            row.fetch_optional(&mut self.world.outsider).await.unwrap()?;
-        let age = self.world.clock.now_ms() + self.world.clock.ahead_ms() - observed_ms;
-        (0..SHOWN_FRESH_MS).contains(&age).then_some(quantity)
+        let key = self.wish_cell("quantity.adjust", &cell, body, Effect::Add(units)).await;
+        self.second_thoughts(&key);
     }
 
     /// Goods come or go, and a colleague enters it at the service himself, as a new number.
@@ -134,14 +124,16 @@ impl Trial {
     }
 
     /// The SKUs of the generated shop that are in the assortment.
-    fn old_skus(&self) -> Vec<String> {
+    pub fn old_skus(&self) -> Vec<String> {
         let skus: std::collections::BTreeSet<&String> = self.truth.keys().map(|(sku, _)| sku).collect();
-        let old = |sku: &&&String| !sku.starts_with("NEW-") && !self.discontinued.contains(sku);
+        let old = |sku: &&&String| {
+            !["NEW-", "SET-"].iter().any(|of| sku.starts_with(of)) && !self.discontinued.contains(sku)
+        };
         skus.iter().filter(old).map(|sku| (*sku).clone()).collect()
     }
 
     /// A PUT of a colleague: what it does not name falls back to its default, links and quantities stay.
-    async fn put(&mut self, sku: &str, to: Value) -> bool {
+    pub async fn put(&mut self, sku: &str, to: Value) -> bool {
         let asked = json!({"idType": "sku", "idList": [sku]});
         let Some(found) = self.by_hand("POST", "/api/inventory/getProducts", &asked).await else {
             return false;
@@ -161,22 +153,7 @@ impl Trial {
         }
         let (old, new) = (self.random.pick(&skus).clone(), format!("REN-{}", self.names));
         self.names += 1;
-        if !self.put(&old, json!({"Sku": new})).await {
-            return;
-        }
-        let now = self.world.clock.now_ms();
-        let cells: Vec<Cell> = self.truth.keys().filter(|(sku, _)| *sku == old).cloned().collect();
-        for cell in cells {
-            let renamed = (new.clone(), cell.1);
-            let units = self.truth.remove(&cell).unwrap_or_default();
-            self.truth.insert(renamed.clone(), units);
-            self.auditor(|auditor| {
-                let listed = auditor.cells.listed(&cell);
-                auditor.cells.known(&renamed, listed, now);
-            });
-        }
-        self.auditor(|auditor| auditor.cells.forget(&old));
-        self.track_sku(&new).await;
+        self.renamed(&old, &new).await;
     }
 
     pub async fn track_sku(&mut self, sku: &str) {
@@ -188,6 +165,7 @@ impl Trial {
         let skus = self.old_skus();
         let sku = self.random.pick(&skus).clone();
         if skus.len() > 5 && self.put(&sku, json!({"IsDiscontinued": true, "IsActive": false})).await {
+            self.claims.discontinued(&sku);
             self.discontinued.push(sku);
         }
     }
@@ -205,7 +183,7 @@ impl Trial {
         let warehouse = self.any_cell().1;
         let links = json!([{"WarehouseId": warehouse, "QuantityOnHand": self.random.between(0, 9)}]);
         let body = json!({"Sku": sku, "Name": format!("New {sku}"), "Warehouses": links});
-        self.world.wish("product.create", &body).await;
+        self.wish("product.create", &body).await;
     }
 
     /// A full PUT of a product that was created, as the service described it last.
@@ -226,7 +204,7 @@ impl Trial {
             cells.push(super::super::audit::whole(&link["WarehouseId"]));
         }
         let sku = super::super::audit::text(&body["Sku"]);
-        let key = self.world.wish("product.update", &body).await;
+        let key = self.wish("product.update", &body).await;
         self.auditor(|auditor| {
             for warehouse in cells {
                 auditor.cells.wished(
@@ -241,14 +219,14 @@ impl Trial {
     async fn warehouse(&mut self) {
         let name = format!("Dock {}", self.names);
         self.names += 1;
-        self.world.wish("warehouse.create", &json!({"Name": name})).await;
+        self.wish("warehouse.create", &json!({"Name": name})).await;
     }
 
     async fn template(&mut self) {
         let Some(said) = self.by_hand("GET", "/api/storefronts", &Value::Null).await else { return };
         let body = json!({"StorefrontId": said["data"][0]["Id"], "Name": format!("Template {}", self.names), "Body": "<b>x</b>"});
         self.names += 1;
-        self.world.wish("listing_template.create", &body).await;
+        self.wish("listing_template.create", &body).await;
     }
 
     /// Another program on the same account.
@@ -265,6 +243,11 @@ impl Trial {
 
     /// The daemon dies, and starts with these settings.
     async fn restart(&mut self, settings: Settings) {
+        match (self.settings.policy, settings.policy) {
+            (_, "remote") => self.claims.remote_wins(i64::MAX),
+            ("remote", _) => self.claims.remote_wins(self.world.clock.now_ms()),
+            _ => {}
+        }
         self.put_in_force(settings);
         self.world.plan.config = settings.toml();
         self.auditor(super::super::auditor::Auditor::daemon_died);

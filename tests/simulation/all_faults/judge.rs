@@ -80,8 +80,10 @@ impl Trial {
         self.judge_cells().await;
         self.judge_lost().await;
         self.judge_mirror().await;
+        self.judge_ends().await;
         self.judge_parcels(&fates).await;
         self.judge_replay().await;
+        self.note_health().await;
         self.is_calm = false;
     }
 
@@ -112,7 +114,9 @@ impl Trial {
         self.world.run_now(JobKind::Balances).await;
         self.world.looked_twice().await;
         let calls = self.auditor(|auditor| auditor.quota.calls) - before;
-        let (service, mirror) = (self.world.stock().await, self.world.mirror().await);
+        let (mut service, mirror) = (self.world.stock().await, self.world.mirror().await);
+        // These are asked for by nobody.
+        service.retain(|(sku, _), _| !["GONE-", "ASIDE-"].iter().any(|of| sku.starts_with(of)));
         let wrong: Vec<(&Cell, &i64, Option<&i64>)> = service
             .iter()
             .filter(|(cell, units)| mirror.get(cell) != Some(units))
@@ -200,11 +204,11 @@ impl Act {
     /// For the figures.
     pub fn name(self) -> &'static str {
         match self {
-            Act::Sale | Act::SaleAmid => "sales",
+            Act::Sale | Act::SaleAmid | Act::SaleBefore => "sales",
             Act::Order => "orders",
             Act::Parcel | Act::Update | Act::Template | Act::Warehouse | Act::Product => "other wishes",
             Act::Moved => "movements",
-            Act::Count => "counts",
+            Act::Count | Act::CountLater | Act::CountTold => "counts",
             Act::Colleague | Act::Rename | Act::Discontinue | Act::Reactivate => "edits by others",
             Act::ShipByHand | Act::TrackByHand => "shipped or told by others",
             Act::Burst(_) => "bursts of others",
@@ -216,6 +220,13 @@ impl Act {
             Act::Resume | Act::Calm => "calms",
             Act::Calendar(_) => "clock steps",
             Act::Judge => "judgements",
+            Act::Odd(..) => "odd spells",
+            Act::Poison | Act::Cure => "poisonings and cures",
+            Act::Sick(_) | Act::Lapse(_) => "times of sickness",
+            Act::CloseOrder | Act::ReopenOrder | Act::CancelOrder => "fates of orders",
+            Act::Gone | Act::Kit | Act::KitTurns => "fates of products",
+            Act::Pair => "pairs at once",
+            Act::Word | Act::Lock(_) => "words and locks",
         }
     }
 }

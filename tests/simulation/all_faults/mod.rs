@@ -1,16 +1,25 @@
 //! One full world: all trade, all faults, every promise, judged after each step; and many seeds of it at once.
 //!
 //! `TALLYD_SEEDS=1000 TALLYD_DAYS=7 cargo test --release --test simulation all_faults -- --nocapture` is the long run:
-//! a line for each seed that breaks a promise, a summary at the end. `TALLYD_SEED=n` begins with another seed. What is
-//! promised and admitted stands in docs/reliability.md.
+//! a line for each seed that breaks a promise, a summary at the end. `TALLYD_SEED=n` begins with another seed,
+//! `TALLYD_WEATHER=lack,twice` has no other weather than these kinds ([`kinds`]). What is promised and admitted stands in docs/reliability.md.
 
 mod acts;
 mod agenda;
+mod claims;
+mod counts;
+mod dress;
+mod health;
 mod journal;
 mod judge;
+mod kinds;
+mod kits;
 mod person;
 mod shipping;
+mod shows;
+mod strange;
 mod trial;
+mod waits;
 
 use self::trial::{Outcome, trial};
 use super::rest::runtime;

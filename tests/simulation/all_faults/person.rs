@@ -24,6 +24,8 @@ struct Waiting {
 enum Word {
     Resolve(Resolution),
     Release,
+    /// Its cause may be gone by now.
+    Retry,
     Cancel,
 }
 
@@ -42,20 +44,28 @@ impl Trial {
         said
     }
 
-    fn word(&self, wish: &Waiting) -> Word {
+    fn word(&mut self, wish: &Waiting) -> Word {
         match (wish.state.as_str(), wish.reason.as_str(), wish.kind.as_str()) {
             ("in_doubt", ..) => self.shipment_of(&wish.key),
             (_, "undecided", "quantity.set" | "quantity.adjust") => {
-                let cell: Cell =
-                    (wish.sku.clone().unwrap_or_default(), wish.warehouse_id.unwrap_or_default());
+                let cell = self.cell_of(wish);
                 let written = wish.written.unwrap_or(-1);
                 let landed = self.auditor(|auditor| auditor.cells.has_arrived(&cell, written));
                 Word::Resolve(if landed { Resolution::Landed } else { Resolution::NotLanded })
             }
             (_, "brake" | "jump" | "looks_emptied", _) => Word::Release,
             (_, "conflict" | "stale_base", "quantity.set") => Word::Resolve(Resolution::Theirs),
+            (_, "restored", _) => Word::Release,
+            (_, reason, _) if reason != "undecided" && self.claims.is_new_to_a_person(&wish.key) => {
+                Word::Retry
+            }
             _ => Word::Cancel,
         }
+    }
+
+    fn cell_of(&self, wish: &Waiting) -> Cell {
+        let sku = wish.sku.clone().unwrap_or_default();
+        (self.auditor(|auditor| auditor.cells.canonical(&sku)), wish.warehouse_id.unwrap_or_default())
     }
 
     /// The shipment that the wish made, as the auditor saw it made.
@@ -69,6 +79,13 @@ impl Trial {
 
     async fn say(&mut self, wish: &Waiting, word: Word) -> bool {
         let now = self.world.clock.now();
+        if !matches!(word, Word::Retry) {
+            self.claims.said(&wish.key);
+        }
+        if matches!(word, Word::Resolve(Resolution::Landed)) {
+            let cell = self.cell_of(wish);
+            self.auditor(|auditor| auditor.told.said(cell, now.0));
+        }
         let mut write: Write = self.world.store().begin(Durability::Full).await.unwrap();
         let base_age = Duration::from_secs(900);
         let done = match word {
@@ -79,6 +96,7 @@ impl Trial {
                 write.brake_release(std::slice::from_ref(&wish.key), now).await.unwrap();
                 Ok(())
             }
+            Word::Retry => write.outbox_retry(&wish.key, now).await.unwrap(),
             Word::Cancel => match write.outbox_cancel(&wish.key, now).await.unwrap() {
                 true => Ok(()),
                 false => Err("it cannot be cancelled".to_owned()),

@@ -47,8 +47,8 @@ impl Trial {
         for (cell, units) in taken.into_iter().flatten() {
             self.taken(&cell, units);
         }
-        let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(id);
-        insert.execute(&mut self.world.outsider).await.unwrap();
+        self.track_order(id).await;
+        self.substitute(id).await;
         let Some(lines) = self.lines_of(id).await else { return };
         self.orders.push(Order { id, left: lines, parcels: Vec::new() });
         let last = self.orders.len() - 1;
@@ -63,13 +63,18 @@ impl Trial {
         }
     }
 
+    pub async fn track_order(&mut self, order: i64) {
+        let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(order);
+        insert.execute(&mut self.world.outsider).await.unwrap();
+    }
+
     fn any_sku(&mut self) -> String {
         let skus: Vec<String> = self.truth.keys().map(|(sku, _)| sku.clone()).collect();
         self.random.pick(&skus).clone()
     }
 
     /// Where the service takes it from: the warehouses in the order of their ids. Nothing where too little is shown.
-    fn take(&self, sku: &str, units: i64) -> Option<Vec<(Cell, i64)>> {
+    pub fn take(&self, sku: &str, units: i64) -> Option<Vec<(Cell, i64)>> {
         let (mut missing, mut taken) = (units, Vec::new());
         for cell in self.truth.keys().filter(|(of, _)| of == sku) {
             let part = missing.min(self.auditor(|auditor| auditor.cells.listed(cell)).max(0));
@@ -116,10 +121,10 @@ impl Trial {
         let lines: Vec<Value> =
             content.iter().map(|(line, units)| json!({"line_item_id": line, "quantity": units})).collect();
         self.auditor(|auditor| auditor.parcels.wished(order, content.clone()));
-        let shipment_key =
-            self.world.wish("shipment.create", &json!({"order_id": order, "lines": lines})).await;
+        let shipment_key = self.wish("shipment.create", &json!({"order_id": order, "lines": lines})).await;
+        self.second_thoughts(&shipment_key);
         let tracking = json!({"shipment_key": shipment_key, "tracking_number": number});
-        let tracking_key = self.world.wish("tracking.submit", &tracking).await;
+        let tracking_key = self.wish("tracking.submit", &tracking).await;
         let parcel = Parcel { shipment_key, tracking_key, content, number, is_told_by_hand: false };
         self.orders[at].parcels.push(parcel);
     }

@@ -8,8 +8,14 @@ use super::super::storm::Storm;
 use super::super::wire::Weather;
 use super::super::world::{Plan, World};
 use super::agenda::{Act, BEGIN_MS, agenda};
+use super::claims::Claims;
+use super::counts::LaterCount;
+use super::health::Waiting;
 use super::journal::Journal;
+use super::kinds::Kinds;
+use super::kits::KitSet;
 use super::shipping::Order;
+use super::waits::Fair;
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
 
@@ -58,6 +64,8 @@ enabled = false
 "#;
 /// From the fact to the send nothing passes but this; a replica may be behind by as much again.
 const SLOP_MS: i64 = 3_500;
+/// A replica that is further behind than this may show twice what was there before our own write.
+pub const LATE_MS: i64 = 5_000;
 /// A read that a push made for its own writes serves it for so long.
 const OWN_READ_MS: i64 = 5_000;
 
@@ -90,6 +98,16 @@ pub struct Trial {
     pub discontinued: Vec<String>,
     /// The cell that a wish was last inserted for.
     pub amid: Option<Cell>,
+    /// The cell that somebody bought from a little before the next movement.
+    pub before: Option<Cell>,
+    pub count_later: Option<LaterCount>,
+    pub kinds: Kinds,
+    pub claims: Claims,
+    pub fair: Fair,
+    pub waiting: Waiting,
+    pub kits: Vec<KitSet>,
+    /// The replica's delay in ms, now and before that.
+    pub lags: (i64, i64),
     /// Names given so far.
     pub names: i64,
     pub is_calm: bool,
@@ -99,8 +117,10 @@ pub struct Trial {
 
 pub async fn trial(seed: u64, days: i64) -> Outcome {
     let mut random = Random::new(seed, "full");
-    let agenda = agenda(days, &mut random);
-    let mut trial = Trial::open(seed, random).await;
+    let kinds = Kinds::chosen();
+    let mut agenda = agenda(days, &mut random);
+    agenda.retain(|(_, act)| kinds.allow(*act));
+    let mut trial = Trial::open(seed, random, kinds).await;
     let violations = trial.live(&agenda).await;
     let mut figures = trial.figures();
     let journal = Journal::read(&mut trial.world.outsider).await;
@@ -109,7 +129,7 @@ pub async fn trial(seed: u64, days: i64) -> Outcome {
 }
 
 impl Trial {
-    async fn open(seed: u64, random: Random) -> Self {
+    async fn open(seed: u64, random: Random, kinds: Kinds) -> Self {
         let settings =
             Settings { policy: "merge", calls_per_minute: 120, max_fact_age_ms: 10_000, skus_per_call: 200 };
         let plan = Plan {
@@ -132,6 +152,14 @@ impl Trial {
             orders: Vec::new(),
             discontinued: Vec::new(),
             amid: None,
+            before: None,
+            count_later: None,
+            kinds,
+            claims: Claims::default(),
+            fair: Fair::default(),
+            waiting: Waiting::default(),
+            kits: Vec::new(),
+            lags: (0, 0),
             names: 0,
             is_calm: false,
             figures: BTreeMap::new(),
@@ -142,6 +170,7 @@ impl Trial {
             trial.auditor(|auditor| auditor.cells.known(&cell, units, BEGIN_MS));
             trial.truth.insert(cell, units);
         }
+        trial.name_in_other_scripts().await;
         trial
     }
 
@@ -153,6 +182,8 @@ impl Trial {
             }
             self.count(act.name());
             self.happen(*act).await;
+            self.weather_changed(*act);
+            self.host_changed(*act);
             if let Err(broken) = self.look().await {
                 return broken.into_iter().map(|why| format!("{why} (after {act:?})")).collect();
             }
@@ -175,7 +206,11 @@ impl Trial {
             self.world.rest().await;
             self.runs_judged = self.world.runs;
             self.judge_cells().await;
+            self.judge_refusals().await;
+            self.judge_shown().await;
         }
+        self.judge_waits().await;
+        self.judge_health().await;
         let broken = self.auditor(|auditor| std::mem::take(&mut auditor.violations));
         if broken.is_empty() { Ok(()) } else { Err(broken) }
     }
@@ -198,14 +233,33 @@ impl Trial {
     pub fn put_in_force(&mut self, settings: Settings) {
         let (now, was) = (self.world.clock.now_ms(), self.settings);
         self.settings = settings;
-        let window = settings.max_fact_age_ms.max(was.max_fact_age_ms).max(OWN_READ_MS) + SLOP_MS;
+        self.admit(was);
         self.auditor(|auditor| {
-            auditor.window_ms = window;
             auditor.quota.allow(settings.calls_per_minute, now);
             if settings.policy == "local" || was.policy == "local" {
                 auditor.cells.anything_goes();
             }
         });
+    }
+
+    /// The auditor learns how old a fact may be: by the settings, those before, and what a replica was behind.
+    fn admit(&self, was: Settings) {
+        let behind = self.lags.0.max(self.lags.1);
+        let late = if behind > LATE_MS { behind } else { 0 };
+        let window = self.settings.max_fact_age_ms.max(was.max_fact_age_ms).max(OWN_READ_MS) + SLOP_MS + late;
+        self.auditor(|auditor| (auditor.window_ms, auditor.is_late) = (window, late > 0));
+    }
+
+    /// Balances come from a replica that is so far behind.
+    pub fn lag(&mut self, lag_ms: i64) {
+        self.lags = (lag_ms, self.lags.0);
+        self.weather(|weather| weather.lag_ms = lag_ms);
+        self.admit(self.settings);
+    }
+
+    /// True if a number that is shown may be one of before our own last write.
+    pub fn is_late(&self) -> bool {
+        self.lags.0.max(self.lags.1) > LATE_MS
     }
 
     pub fn weather(&self, change: impl FnOnce(&mut Weather)) {
@@ -216,6 +270,8 @@ impl Trial {
     pub fn calm(&mut self) {
         self.is_calm = true;
         self.weather(|weather| *weather = Weather { storm: Storm::default(), ..Weather::default() });
+        self.world.wire.odd(|odd| odd.calm());
+        self.claims.cured(None, self.world.clock.now_ms());
         self.auditor(|auditor| auditor.is_wrong_key = false);
         if self.world.clock.is_suspended() {
             self.world.clock.resume();
@@ -224,10 +280,17 @@ impl Trial {
     }
 
     /// A wish for a cell, known to the auditor.
-    pub async fn wish_cell(&mut self, kind: &str, cell: &Cell, body: serde_json::Value, effect: Effect) {
-        let key = self.world.wish(kind, &body).await;
+    pub async fn wish_cell(
+        &mut self,
+        kind: &str,
+        cell: &Cell,
+        body: serde_json::Value,
+        effect: Effect,
+    ) -> String {
+        let key = self.wish(kind, &body).await;
         self.amid = Some(cell.clone());
         self.auditor(|auditor| auditor.cells.wished(&key, cell, effect));
+        key
     }
 
     fn figures(&self) -> BTreeMap<&'static str, i64> {
@@ -240,6 +303,8 @@ impl Trial {
             figures.insert("units too few, admitted", auditor.cells.admitted.1);
             figures.insert("creates", i64::try_from(auditor.creates.len()).unwrap());
             figures.insert("parcels", i64::try_from(auditor.parcels.len()).unwrap());
+            figures.insert("odd answers", auditor.twisted.values().sum());
+            figures.insert("calls failed for what they held, or all", auditor.failed);
         });
         figures.insert("wishes", i64::try_from(self.world.wishes()).unwrap());
         figures

@@ -45,6 +45,8 @@ struct Account {
     /// What it showed from when on.
     shown: Vec<(i64, i64)>,
     writes: Vec<Write>,
+    /// Our own writes as a late replica hides them: when, and by how much.
+    echoes: Vec<(i64, i64)>,
 }
 
 /// An entry of a call of the daemon.
@@ -57,6 +59,8 @@ struct Write {
     quantity: i64,
     arrived_ms: Option<i64>,
     is_lost: bool,
+    /// It may rest on a read that did not show our own writes.
+    is_late: bool,
 }
 
 /// The cells of a shop.
@@ -86,7 +90,9 @@ impl Account {
         for write in &self.writes {
             let until = write.arrived_ms.filter(|_| !write.is_lost).unwrap_or(now_ms);
             let within = self.moves.iter().filter(|(at, _)| (write.since_ms..=until).contains(at));
-            let within: Vec<i64> = within.map(|(_, by)| *by).collect();
+            let echoes =
+                self.echoes.iter().filter(|(at, _)| write.is_late && (write.since_ms..=until).contains(at));
+            let within: Vec<i64> = within.chain(echoes).map(|(_, by)| *by).collect();
             up += within.iter().filter(|by| **by < 0).map(|by| -by).sum::<i64>();
             down += within.iter().filter(|by| **by > 0).sum::<i64>();
             if write.is_lost && !within.is_empty() {
@@ -102,6 +108,7 @@ impl Account {
         self.expected = self.listed;
         self.writes.clear();
         self.moves.retain(|(at, _)| *at >= now_ms - window_ms);
+        self.echoes.retain(|(at, _)| *at >= now_ms - window_ms);
     }
 }
 
@@ -155,10 +162,33 @@ impl Cells {
         }
     }
 
-    pub fn sent(&mut self, call: usize, cell: &Cell, quantity: i64, since_ms: i64, is_lost: bool) {
+    pub fn sent(
+        &mut self,
+        call: usize,
+        cell: &Cell,
+        quantity: i64,
+        since_ms: i64,
+        is_lost: bool,
+        is_late: bool,
+    ) {
         let account = self.accounts.entry(cell.clone()).or_default();
         let before = account.listed;
-        account.writes.push(Write { call, since_ms, before, quantity, arrived_ms: None, is_lost });
+        account.writes.push(Write { call, since_ms, before, quantity, arrived_ms: None, is_lost, is_late });
+    }
+
+    /// A call was refused whole.
+    pub fn not_done(&mut self, call: usize) {
+        for account in self.accounts.values_mut() {
+            account.writes.retain(|write| write.call != call);
+        }
+    }
+
+    /// A SKU as the service spells it: the exact one, else the one that differs in case or blanks alone.
+    pub fn canonical(&self, sku: &str) -> String {
+        let is_exact = self.accounts.keys().any(|(of, _)| of == sku);
+        let fold = |sku: &str| sku.trim().to_lowercase().to_uppercase().to_lowercase();
+        let folded = || self.accounts.keys().find(|(of, _)| fold(of) == fold(sku)).map(|(of, _)| of.clone());
+        if is_exact { sku.to_owned() } else { folded().unwrap_or_else(|| sku.to_owned()) }
     }
 
     /// No answer reaches the daemon that did not yet.
@@ -171,6 +201,7 @@ impl Cells {
     pub fn arrived(&mut self, call: usize, cell: &Cell, quantity: i64, at_ms: i64) {
         self.writes += 1;
         let account = self.accounts.entry(cell.clone()).or_default();
+        account.echoes.push((at_ms, quantity - account.listed));
         account.show(quantity, at_ms);
         if let Some(write) = account.writes.iter_mut().find(|write| write.call == call) {
             write.arrived_ms = Some(at_ms);
@@ -255,7 +286,7 @@ fn a_sale_that_a_write_undid_is_seen_unless_it_fell_into_the_window() {
         let (mut cells, cell) = shop();
         cells.wished("w", &cell, Effect::Add(5));
         cells.moved(&cell, -2, sold_at);
-        cells.sent(1, &cell, 15, 100, false);
+        cells.sent(1, &cell, 15, 100, false, false);
         cells.arrived(1, &cell, 15, 200);
         assert_eq!(cells.judge(&done, 300, 0).len(), violations, "sold at {sold_at}");
     }
@@ -272,7 +303,7 @@ fn a_movement_that_is_done_twice_or_never_is_seen() {
     ] {
         let (mut cells, cell) = shop();
         cells.wished("w", &cell, Effect::Add(5));
-        cells.sent(1, &cell, written, 100, true);
+        cells.sent(1, &cell, written, 100, true, false);
         cells.arrived(1, &cell, written, 200);
         let judged = cells.judge(&BTreeMap::from([("w".to_owned(), fate)]), 300, 0);
         assert_eq!(judged.len(), violations, "{written} {fate:?}");

@@ -9,13 +9,18 @@ mod cells;
 mod creates;
 mod parcels;
 mod quota;
+mod told;
 
 pub use self::cells::{Cells, Effect, Fate};
 pub use self::creates::Creates;
 pub use self::parcels::{Content, Parcels};
 pub use self::quota::Quota;
+pub use self::told::Told;
 
 use super::audit::{json, text, whole};
+use super::books::Cell;
+use super::odd::How;
+use super::rewrite::Oddity;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tallyd::client::{Request, Response};
@@ -29,12 +34,18 @@ pub struct Auditor {
     pub cells: Cells,
     pub creates: Creates,
     pub parcels: Parcels,
+    pub told: Told,
+    /// Answers that were odd, and calls that failed for an entry of theirs or because the service was sick.
+    pub twisted: BTreeMap<Oddity, i64>,
+    pub failed: i64,
     /// Products made for the daemon, as the service described them last.
     pub products: BTreeMap<String, Value>,
     /// So old may what a write rests on be when it is sent, ms: the window that is admitted.
     pub window_ms: i64,
     /// The daemon's key is one that nobody knows.
     pub is_wrong_key: bool,
+    /// Reads come from a replica that is so far behind that a read may show what was there before our own last write.
+    pub is_late: bool,
     sent: usize,
     sent_with_wrong_key: BTreeSet<usize>,
 }
@@ -51,18 +62,44 @@ impl Auditor {
         match request.operation {
             Operation::UpdateQuantityOnHand => {
                 for entry in list(&body) {
-                    self.cells.sent(call, &cell(entry), whole(&entry["Quantity"]), since, is_lost);
+                    let cell = self.cell(entry);
+                    self.cells.sent(call, &cell, whole(&entry["Quantity"]), since, is_lost, self.is_late);
                 }
             }
             Operation::UpdateProduct => {
                 for link in list(&body["Warehouses"]).filter(|link| link["QuantityOnHand"].is_number()) {
                     let cell = (text(&body["Sku"]), whole(&link["WarehouseId"]));
-                    self.cells.sent(call, &cell, whole(&link["QuantityOnHand"]), since, is_lost);
+                    let units = whole(&link["QuantityOnHand"]);
+                    self.cells.sent(call, &cell, units, since, is_lost, self.is_late);
                 }
             }
             _ => {}
         }
         call
+    }
+
+    /// The daemon is answered.
+    pub fn told(&mut self, request: &Request, answer: &Response, calendar_ms: i64) {
+        if answer.status == 200 && Told::concerns(request.operation) {
+            let asked = json(request.body.as_deref().unwrap_or_default());
+            let cells = &self.cells;
+            let spelled = |cell: Cell| (cells.canonical(&cell.0), cell.1);
+            self.told.heard(request.operation, &asked, &json(&answer.body), calendar_ms, spelled);
+        }
+    }
+
+    /// The service failed a call and did nothing; the daemon knows it where that is a refusal.
+    pub fn failed(&mut self, operation: Operation, how: How, call: usize) {
+        self.failed += 1;
+        let writes = matches!(operation, Operation::UpdateQuantityOnHand | Operation::UpdateProduct);
+        if writes && how.is_refusal() {
+            self.cells.not_done(call);
+        }
+    }
+
+    /// The cell of an entry, in the service's spelling.
+    fn cell(&self, entry: &Value) -> Cell {
+        (self.cells.canonical(&text(&entry["Sku"])), whole(&entry["WarehouseId"]))
     }
 
     /// Whatever was on its way to the daemon or from it is lost: the daemon died.
@@ -115,7 +152,8 @@ impl Auditor {
         let failed: BTreeSet<usize> = list(&said["messages"]).filter_map(failed_index).collect();
         for (index, entry) in list(asked).enumerate().filter(|(index, _)| !failed.contains(index)) {
             debug_assert!(index < 25, "the service takes no more");
-            self.cells.arrived(call, &cell(entry), whole(&entry["Quantity"]), at_ms);
+            let cell = self.cell(entry);
+            self.cells.arrived(call, &cell, whole(&entry["Quantity"]), at_ms);
         }
     }
 
@@ -156,10 +194,6 @@ impl Auditor {
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
-}
-
-fn cell(entry: &Value) -> super::books::Cell {
-    (text(&entry["Sku"]), whole(&entry["WarehouseId"]))
 }
 
 /// The entry that a message of the service names.

@@ -81,6 +81,7 @@ impl World {
         };
         let at = [job.map(|(at, _)| at), tick, probe, sleeper].into_iter().flatten().min();
         let Some(at) = at.filter(|at| *at <= until_ms) else { return false };
+        self.say_amid(at);
         match job {
             Some((due, kind)) if due <= at => {
                 self.clock.advance_to(at.max(self.clock.now_ms()));
@@ -97,6 +98,11 @@ impl World {
             _ => self.clock.wake_next(),
         }
         true
+    }
+
+    /// True if the world itself writes before then: a schedule is due, or a refused key is probed.
+    pub(super) fn writes_before(&self, until_ms: i64) -> bool {
+        self.refused.is_some() || self.next_tick().is_some_and(|at| at <= until_ms)
     }
 
     fn next_job(&self) -> Option<(i64, JobKind)> {

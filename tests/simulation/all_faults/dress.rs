@@ -1,0 +1,99 @@
+//! The ways in which programs write: SKUs in other spellings, numbers in every form JSON has for them; and what the shop's SKUs are
+//! called.
+
+use super::super::books::Cell;
+use super::claims::Claim;
+use super::kinds::Kind;
+use super::trial::Trial;
+use serde_json::{Value, json};
+
+/// SKUs that some products of the shop have: capitals of scripts in which case is not a matter of ASCII, among them a
+/// letter whose capital is two, and one with two small forms.
+const SCRIPTS: [&str; 3] = ["ΟΔΟΣ-1", "ТОВАР-Ж2", "GRÖẞE-Ü3"];
+
+impl Trial {
+    /// Some products have names in other scripts from the beginning.
+    pub async fn name_in_other_scripts(&mut self) {
+        if !self.kinds.has(Kind::Spelling) {
+            return;
+        }
+        let skus = self.old_skus();
+        for (old, new) in skus.iter().zip(SCRIPTS) {
+            self.renamed(old, new).await;
+        }
+    }
+
+    /// Inserts a wish as one of the warehouse's programs writes it; its key is returned.
+    pub async fn wish(&mut self, kind: &str, body: &Value) -> String {
+        let text = self.dressed(body);
+        let key = self.world.wish_text(kind, &text).await;
+        let now = self.world.clock.now_ms();
+        self.claims.wished(&key, Claim::new(kind, body, now));
+        key
+    }
+
+    fn dressed(&mut self, body: &Value) -> String {
+        let (other_spelling, points, form) =
+            (self.random.percent(20), self.random.percent(15), self.random.between(1, 4));
+        let mut body = body.clone();
+        if other_spelling && self.kinds.has(Kind::Spelling) && body["sku"].is_string() {
+            let sku = super::super::audit::text(&body["sku"]);
+            body["sku"] = spelled(&sku, form).into();
+        }
+        if points && self.kinds.has(Kind::Floats) {
+            let text = super::super::rewrite::with_points(body).to_string();
+            // 5.0 in half of them, 5e0 in the others.
+            let ends = [".0,", ".0}", ".0]"];
+            let exponents =
+                ends.iter().fold(text.clone(), |text, end| text.replace(end, &end.replace(".0", "e0")));
+            return if form % 2 == 0 { text } else { exponents };
+        }
+        body.to_string()
+    }
+
+    /// A product has another SKU from now on; false if nobody could say so.
+    pub async fn renamed(&mut self, old: &str, new: &str) -> bool {
+        if !self.put(old, json!({"Sku": new})).await {
+            return false;
+        }
+        let now = self.world.clock.now_ms();
+        let cells: Vec<Cell> = self.truth.keys().filter(|(sku, _)| sku == old).cloned().collect();
+        for cell in cells {
+            let renamed = (new.to_owned(), cell.1);
+            let units = self.truth.remove(&cell).unwrap_or_default();
+            self.truth.insert(renamed.clone(), units);
+            self.auditor(|auditor| {
+                let listed = auditor.cells.listed(&cell);
+                auditor.cells.known(&renamed, listed, now);
+                auditor.told.renamed(&cell, &renamed);
+            });
+        }
+        self.auditor(|auditor| auditor.cells.forget(old));
+        self.claims.gone(old, now);
+        self.track_sku(new).await;
+        true
+    }
+}
+
+/// The SKU in another spelling of the same: small, great, with blanks around it.
+fn spelled(sku: &str, form: i64) -> String {
+    // Letter by letter, as simple programs do: a sigma at the end of a word stays the usual one.
+    let small: String = sku.chars().flat_map(char::to_lowercase).collect();
+    match form {
+        1 | 2 => small,
+        3 => format!(" {sku} "),
+        _ => format!("{small} "),
+    }
+}
+
+#[test]
+fn a_spelling_differs_in_case_and_blanks_alone() {
+    for sku in SCRIPTS.iter().chain(&["SKU-00001"]) {
+        for form in 1..=4 {
+            let other = spelled(sku, form);
+            let folded = other.trim().to_uppercase();
+            assert_ne!(other, **sku);
+            assert_eq!(folded, sku.replace('ẞ', "SS"), "{other}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Kinds of weather, each of which can be switched on alone: `TALLYD_WEATHER=lack,twice`, or off: `TALLYD_WEATHER=-people`.
+//! `TALLYD_WEATHER=none` is a week in which nothing goes wrong.
+
+use super::super::rewrite::Oddity;
+use super::agenda::Act;
+
+/// A kind of weather.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Calls that are lost, cut, late, broken.
+    Storm,
+    /// A key that is wrong for a while.
+    Key,
+    /// Replicas that are some seconds behind, and a minute.
+    Lag,
+    Late,
+    /// Deaths, other configurations, suspends, clock steps.
+    Host,
+    /// Other programs on the account.
+    Burst,
+    /// Answers that lack records, hold unreadable ones, none, one twice, or numbers with a point.
+    Lack,
+    Unreadable,
+    Empty,
+    Twice,
+    Floats,
+    /// A SKU, an entry, an order that always fails.
+    Poison,
+    /// A platform that fails every call for some minutes.
+    Sick,
+    /// An account that lapses while the probe meets trouble.
+    Lapse,
+    /// Wishes in other spellings.
+    Spelling,
+    /// Orders that close, reopen, are cancelled.
+    Orders,
+    /// Kits that become products and back, and substitutes in allocations.
+    Kits,
+    /// Products that are gone.
+    Gone,
+    /// Persons who speak at every moment.
+    People,
+    /// Other programs that lock the database.
+    Lock,
+}
+
+impl Kind {
+    const ALL: [(&'static str, Kind); 20] = [
+        ("storm", Kind::Storm),
+        ("key", Kind::Key),
+        ("lag", Kind::Lag),
+        ("late", Kind::Late),
+        ("host", Kind::Host),
+        ("burst", Kind::Burst),
+        ("lack", Kind::Lack),
+        ("unreadable", Kind::Unreadable),
+        ("empty", Kind::Empty),
+        ("twice", Kind::Twice),
+        ("floats", Kind::Floats),
+        ("poison", Kind::Poison),
+        ("sick", Kind::Sick),
+        ("lapse", Kind::Lapse),
+        ("spelling", Kind::Spelling),
+        ("orders", Kind::Orders),
+        ("kits", Kind::Kits),
+        ("gone", Kind::Gone),
+        ("people", Kind::People),
+        ("lock", Kind::Lock),
+    ];
+
+    /// The kind that an act belongs to; trade and the calm belong to none.
+    pub fn of(act: Act) -> Option<Kind> {
+        Some(match act {
+            Act::Weather(..) => Kind::Storm,
+            Act::WrongKey(_) => Kind::Key,
+            Act::Lag(lag_ms) => {
+                if lag_ms > super::trial::LATE_MS {
+                    Kind::Late
+                } else {
+                    Kind::Lag
+                }
+            }
+            Act::Kill | Act::Reconfigure | Act::Suspend | Act::Resume | Act::Calendar(_) => Kind::Host,
+            Act::Burst(_) => Kind::Burst,
+            Act::Odd(Oddity::Lack, _) => Kind::Lack,
+            Act::Odd(Oddity::Unreadable, _) => Kind::Unreadable,
+            Act::Odd(Oddity::Empty, _) => Kind::Empty,
+            Act::Odd(Oddity::Twice, _) => Kind::Twice,
+            Act::Odd(Oddity::Float, _) => Kind::Floats,
+            Act::Poison | Act::Cure => Kind::Poison,
+            Act::Sick(_) => Kind::Sick,
+            Act::Lapse(_) => Kind::Lapse,
+            Act::CloseOrder | Act::ReopenOrder | Act::CancelOrder => Kind::Orders,
+            Act::Kit | Act::KitTurns => Kind::Kits,
+            Act::Gone => Kind::Gone,
+            Act::Pair | Act::Word => Kind::People,
+            Act::Lock(_) => Kind::Lock,
+            _ => return None,
+        })
+    }
+}
+
+/// The kinds that are on.
+#[derive(Clone, Debug)]
+pub struct Kinds(Vec<Kind>);
+
+impl Kinds {
+    /// As the environment says; all of them unless it does.
+    ///
+    /// # Panics
+    /// If it names a kind that there is not.
+    pub fn chosen() -> Self {
+        let said = std::env::var("TALLYD_WEATHER").unwrap_or_default();
+        let (off, on): (Vec<&str>, Vec<&str>) =
+            said.split(',').filter(|name| !name.is_empty()).partition(|name| name.starts_with('-'));
+        let known = |name: &str| name == "none" || Kind::ALL.iter().any(|(of, _)| *of == name);
+        let strange = off.iter().map(|name| &name[1..]).chain(on.iter().copied()).find(|name| !known(name));
+        assert_eq!(strange, None, "TALLYD_WEATHER knows {:?}", Kind::ALL.map(|(name, _)| name));
+        let is_on =
+            |name: &str| (on.is_empty() || on.contains(&name)) && !off.iter().any(|off| &off[1..] == name);
+        Self(Kind::ALL.iter().filter(|(name, _)| is_on(name)).map(|(_, kind)| *kind).collect())
+    }
+
+    pub fn has(&self, kind: Kind) -> bool {
+        self.0.contains(&kind)
+    }
+
+    /// True for what happens in this weather.
+    pub fn allow(&self, act: Act) -> bool {
+        act == Act::Lag(0) || Kind::of(act).is_none_or(|kind| self.has(kind))
+    }
+}

@@ -1,0 +1,85 @@
+//! The mirror's promises: no number younger than the last answer that held it, nothing that is gone, of orders what the
+//! service says of them.
+
+use super::super::audit::whole;
+use super::super::books::Cell;
+use super::trial::Trial;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// A product that is gone is not shown any more so long after it went: a few passes of balances, some of them amid faults.
+const GONE_MS: i64 = 4 * 3_600_000;
+/// Orders that closed, or that became empty, are looked at again daily.
+const ORDERS_MS: i64 = 26 * 3_600_000;
+/// The stock view is held against the auditor's book after so many runs.
+const EVERY_RUNS: u64 = 6;
+
+impl Trial {
+    /// No fact claims to be younger than the last answer that held it.
+    pub async fn judge_shown(&mut self) {
+        if !self.world.runs.is_multiple_of(EVERY_RUNS) {
+            return;
+        }
+        let sql = "SELECT sku, warehouse_id, CAST(round((julianday(observed_at) - 2440587.5) * 86400000) AS INTEGER) \
+                   FROM stock WHERE observed_at IS NOT NULL";
+        let rows: Vec<(String, i64, i64)> =
+            sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
+        let wrong = self.auditor(|auditor| {
+            rows.into_iter().find_map(|(sku, warehouse, observed)| {
+                let cell: Cell = (sku, warehouse);
+                let told = auditor.told.last(&cell)?;
+                // The view's times are rounded.
+                (observed > told + 2).then_some((cell, observed - told))
+            })
+        });
+        if let Some((cell, by)) = wrong {
+            self.broken(format!(
+                "{cell:?} is shown as observed {} s after the last answer that held it",
+                by / 1_000
+            ));
+        }
+    }
+
+    /// In the evening: what is gone is not shown, and orders show what the service says.
+    pub async fn judge_ends(&mut self) {
+        let now = self.world.clock.now_ms();
+        let shown = self.world.mirror().await;
+        let gone = &self.claims.gone;
+        let is_gone = |(sku, _): &&Cell| gone.get(sku).is_some_and(|at| now > at + GONE_MS);
+        let wrong: Vec<&Cell> = shown.keys().filter(is_gone).collect();
+        if !wrong.is_empty() {
+            self.broken(format!("{wrong:?} are gone for hours and shown as stock"));
+        }
+        let sql = "SELECT order_id, sum(quantity_left) FROM order_line GROUP BY order_id";
+        let left: BTreeMap<i64, i64> = self.world.pairs(sql).await;
+        let cancelled = self.claims.cancelled.clone();
+        for (order, at) in cancelled.into_iter().filter(|(_, at)| now > at + ORDERS_MS) {
+            let picked = left.get(&order).copied().unwrap_or(0);
+            if picked > 0 {
+                let hours = (now - at) / 3_600_000;
+                self.broken(format!(
+                    "order {order} was cancelled {hours} h ago, {picked} are left to be picked"
+                ));
+            }
+        }
+        let closed = self.world.wire.odd(|odd| odd.closed.clone());
+        let is_open = |order: &i64| !closed.contains(order) && !self.claims.cancelled.contains_key(order);
+        let reopened = self.claims.reopened.clone();
+        for (order, at) in reopened.into_iter().filter(|(order, at)| now > at + ORDERS_MS && is_open(order)) {
+            self.judge_reopened(order, now - at, left.get(&order).copied()).await;
+        }
+    }
+
+    async fn judge_reopened(&self, order: i64, since_ms: i64, shown: Option<i64>) {
+        let asked = json!({"OrderId": order});
+        let Some(said) = self.by_hand("POST", "/api/orders/getOrderLineItems", &asked).await else { return };
+        let lines = said["data"].as_array().into_iter().flatten();
+        let left: i64 = lines.map(|line| whole(&line["QuantityNotTiedToShipment"])).sum();
+        if shown.unwrap_or(0) != left {
+            let hours = since_ms / 3_600_000;
+            self.broken(format!(
+                "order {order} is open again since {hours} h: {left} are left, {shown:?} are shown"
+            ));
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The acts by which the platform becomes strange: entries that fail, a sick platform, a lapsed account, orders that show
+//! something else, products that are gone; and persons who speak amid what the daemon does, programs that lock.
+
+use super::super::auditor::Effect;
+use super::super::odd::{How, Lapse, Subject};
+use super::super::world::{Amid, Saying};
+use super::agenda::Act;
+use super::kinds::Kind;
+use super::trial::Trial;
+use serde_json::json;
+
+/// At most this number of entries fails at the same time.
+const POISONS_MAX: usize = 2;
+/// A wish's push begins so long after its insertion; a word amid it comes up to so much later, ms.
+const PUSH_MS: i64 = 40;
+const AMID_MS: i64 = 700;
+/// Turns of the database's connection before a word is said.
+const TURNS: i64 = 8;
+
+impl Trial {
+    /// The acts that belong to none of the other files.
+    pub async fn happen_strangely(&mut self, act: Act) {
+        let now = self.world.clock.now_ms();
+        match act {
+            Act::Odd(oddity, percent) => self.world.wire.odd(|odd| {
+                if percent > 0 {
+                    odd.rates.insert(oddity, percent)
+                } else {
+                    odd.rates.remove(&oddity)
+                };
+            }),
+            Act::Poison => self.poison(),
+            Act::Cure => {
+                if let Some(subject) = self.claims.poisoned_longest() {
+                    self.world.wire.odd(|odd| odd.cure(&subject));
+                    self.claims.cured(Some(&subject), now);
+                }
+            }
+            Act::Sick(is_sick) => {
+                let how = *self.random.pick(&How::OF_SICKNESS);
+                self.world.wire.odd(|odd| odd.sick = is_sick.then_some(how));
+            }
+            Act::Lapse(is_lapsed) => {
+                let (probe, reads_work) = (*self.random.pick(&How::OF_SICKNESS), self.random.percent(60));
+                self.world.wire.odd(|odd| odd.lapse = is_lapsed.then_some(Lapse { probe, reads_work }));
+            }
+            Act::CloseOrder => self.close_order(),
+            Act::ReopenOrder => self.reopen_order(),
+            Act::CancelOrder => self.cancel_order(),
+            Act::Gone => self.gone().await,
+            Act::Kit => self.kit().await,
+            Act::KitTurns => self.kit_turns().await,
+            _ => {}
+        }
+    }
+
+    /// The acts on the host, or beside it.
+    pub async fn happen_beside(&mut self, act: Act) {
+        match act {
+            Act::Pair => self.pair().await,
+            Act::Word => self.word_on_any().await,
+            Act::Lock(lasts_ms) => self.lock(lasts_ms).await,
+            _ => {}
+        }
+    }
+
+    fn poison(&mut self) {
+        let sku = self.any_cell().0;
+        let order = (!self.orders.is_empty()).then(|| self.random.pick(&self.orders).id);
+        let how = *self.random.pick(&How::OF_ENTRIES);
+        let subject = match (self.random.between(1, 4), order) {
+            (1, _) | (3 | 4, None) => Subject::Sku(sku),
+            (3, Some(order)) => Subject::Order(order),
+            (4, Some(order)) => Subject::Parcel(order),
+            _ => Subject::Entry(sku),
+        };
+        if self.claims.poisoned(&subject, how, POISONS_MAX) {
+            self.world.wire.odd(|odd| odd.poisons.extend(subject.poisons(how)));
+            self.count("entries that failed");
+        }
+    }
+
+    /// A colleague makes parcels of all that is left of an order, so that nothing is.
+    fn close_order(&mut self) {
+        let closed = self.world.wire.odd(|odd| odd.closed.clone());
+        let open = |order: &&super::shipping::Order| {
+            order.left.iter().any(|(_, left)| *left > 0) && !closed.contains(&order.id)
+        };
+        let open: Vec<i64> = self.orders.iter().filter(open).map(|order| order.id).collect();
+        if open.is_empty() {
+            return;
+        }
+        let order = *self.random.pick(&open);
+        self.world.wire.odd(|odd| odd.closed.insert(order));
+        self.count("orders closed");
+    }
+
+    /// He cancels them again.
+    fn reopen_order(&mut self) {
+        let now = self.world.clock.now_ms();
+        if let Some(order) = self.world.wire.odd(|odd| odd.closed.pop_first()) {
+            self.claims.reopened.insert(order, now);
+            self.count("orders reopened");
+        }
+    }
+
+    /// The customer does not want it any more: the order has no lines.
+    fn cancel_order(&mut self) {
+        let now = self.world.clock.now_ms();
+        let cancelled = &self.claims.cancelled;
+        let ids = self.orders.iter().map(|order| order.id).filter(|id| !cancelled.contains_key(id));
+        let ids: Vec<i64> = ids.collect();
+        if ids.is_empty() {
+            return;
+        }
+        let order = *self.random.pick(&ids);
+        self.world.wire.odd(|odd| odd.emptied.insert(order));
+        self.claims.cancelled.insert(order, now);
+        for order in self.orders.iter_mut().filter(|of| of.id == order) {
+            order.left.clear();
+        }
+        self.count("orders cancelled");
+    }
+
+    /// A product is taken away: the service has it under a name that nobody asks for.
+    async fn gone(&mut self) {
+        let (skus, new) = (self.old_skus(), format!("GONE-{}", self.names));
+        self.names += 1;
+        let sku = self.random.pick(&skus).clone();
+        if skus.len() > 8 && self.renamed(&sku, &new).await {
+            let untracked = sqlx::query("DELETE FROM tracked_sku WHERE sku = ?1").bind(&new);
+            untracked.execute(&mut self.world.outsider).await.unwrap();
+            self.truth.retain(|(of, _), _| *of != new);
+            self.auditor(|auditor| auditor.cells.forget(&new));
+            self.count("products gone");
+        }
+    }
+
+    /// Two programs write to one cell at the same moment: movements that make up for each other, of which a person may take
+    /// one back, or such that do not.
+    async fn pair(&mut self) {
+        let cell = self.any_cell();
+        let there = self.truth[&cell].max(0);
+        let out = self.random.between(1, 3).min(there);
+        let comes = if self.random.percent(60) { out } else { self.random.between(1, 5) };
+        if out == 0 {
+            return;
+        }
+        let mut keys = Vec::new();
+        for units in [-out, comes] {
+            *self.truth.entry(cell.clone()).or_default() += units;
+            let body = json!({"sku": cell.0, "warehouse_id": cell.1, "delta": units});
+            keys.push(self.wish_cell("quantity.adjust", &cell, body, Effect::Add(units)).await);
+        }
+        let key = self.random.pick(&keys).clone();
+        let (speaks, at, turns) =
+            (self.random.percent(70), self.random.between(0, AMID_MS), self.random.between(0, TURNS));
+        if speaks {
+            let at_ms = self.world.clock.now_ms() + at;
+            self.say_later(at_ms, Amid { key, saying: Saying::Cancel, turns });
+        }
+    }
+
+    /// A person speaks of any wish that is open, or of one that is just made.
+    async fn word_on_any(&mut self) {
+        let sql = "SELECT key FROM outbox WHERE state IN ('pending', 'held') ORDER BY id";
+        let keys: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut self.world.outsider).await.unwrap();
+        let saying = *self.random.pick(&[Saying::Cancel, Saying::Retry, Saying::Retry, Saying::Release]);
+        let turns = self.random.between(0, TURNS);
+        let at_ms = self.world.clock.now_ms() + self.random.between(0, 600_000);
+        if !keys.is_empty() {
+            let key = self.random.pick(&keys).clone();
+            self.say_later(at_ms, Amid { key, saying, turns });
+        }
+    }
+
+    /// A person takes a wish back that was just inserted, seldom; while it is looked at, sent, answered.
+    pub fn second_thoughts(&mut self, key: &str) {
+        let (speaks, later) = (self.random.percent(10), self.random.between(0, AMID_MS));
+        let turns = self.random.between(0, TURNS);
+        if speaks && self.kinds.has(Kind::People) {
+            let at_ms = self.world.clock.now_ms() + PUSH_MS + later;
+            self.say_later(at_ms, Amid { key: key.to_owned(), saying: Saying::Cancel, turns });
+        }
+    }
+
+    fn say_later(&mut self, at_ms: i64, word: Amid) {
+        self.claims.said(&word.key);
+        self.world.say_later(at_ms, word);
+        self.count("words amid");
+    }
+
+    /// Another program has the database locked for so long.
+    async fn lock(&mut self, lasts_ms: i64) {
+        let until = self.world.clock.now_ms() + lasts_ms;
+        let Some(lock) = self.world.lock_for_writing(until).await else { return };
+        self.count("foreign locks");
+        let gone_on = Box::pin(self.go_on_to(until)).await;
+        lock.release().await;
+        for why in gone_on.err().into_iter().flatten() {
+            self.broken(format!("{why} (while another program had the database locked)"));
+        }
+    }
+}

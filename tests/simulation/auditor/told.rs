@@ -1,0 +1,101 @@
+//! The time at which the service last said what a cell holds: no fact of the mirror may claim to be younger.
+
+use super::super::audit::{text, whole};
+use super::super::books::Cell;
+use super::{failed_index, list};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use tallyd::model::Operation;
+
+/// By cell, the latest time of the host's calendar at which an answer that held it reached the daemon.
+#[derive(Debug, Default)]
+pub struct Told(BTreeMap<Cell, i64>);
+
+impl Told {
+    /// True for operations whose answers hold quantities.
+    pub fn concerns(operation: Operation) -> bool {
+        matches!(
+            operation,
+            Operation::GetProductBalances
+                | Operation::GetProducts
+                | Operation::CreateProduct
+                | Operation::UpdateProduct
+                | Operation::UpdateQuantityOnHand
+        )
+    }
+
+    /// The daemon was answered. `spelled` gives the service's spelling of a cell.
+    pub fn heard(
+        &mut self,
+        operation: Operation,
+        asked: &Value,
+        said: &Value,
+        at_ms: i64,
+        spelled: impl Fn(Cell) -> Cell,
+    ) {
+        let held: Vec<Cell> = match operation {
+            Operation::UpdateQuantityOnHand => {
+                let failed: BTreeSet<usize> = list(&said["messages"]).filter_map(failed_index).collect();
+                let done = list(asked).enumerate().filter(|(index, _)| !failed.contains(index));
+                done.map(|(_, entry)| (text(&entry["Sku"]), whole(&entry["WarehouseId"]))).collect()
+            }
+            Operation::GetProductBalances => cells(list(said)),
+            Operation::GetProducts => cells(list(&said["data"])),
+            _ => cells(std::iter::once(&said["data"]["Product"])),
+        };
+        for cell in held {
+            self.said(spelled(cell), at_ms);
+        }
+    }
+
+    /// The cell's number was said: the service, or a person who looked there.
+    pub fn said(&mut self, cell: Cell, at_ms: i64) {
+        let last = self.0.entry(cell).or_insert(at_ms);
+        *last = at_ms.max(*last);
+    }
+
+    /// A cell has another name.
+    pub fn renamed(&mut self, from: &Cell, to: &Cell) {
+        if let Some(at) = self.0.get(from).copied() {
+            self.said(to.clone(), at);
+        }
+    }
+
+    pub fn last(&self, cell: &Cell) -> Option<i64> {
+        self.0.get(cell).copied()
+    }
+}
+
+/// The cells that can be read, in records and warehouses that stand there once.
+fn cells<'a>(records: impl Iterator<Item = &'a Value>) -> Vec<Cell> {
+    let mut seen: BTreeMap<Cell, usize> = BTreeMap::new();
+    let mut skus: BTreeMap<String, usize> = BTreeMap::new();
+    for record in records {
+        let Some(sku) = record["Sku"].as_str() else { continue };
+        *skus.entry(sku.to_owned()).or_default() += 1;
+        let is_cell = |link: &&Value| link["WarehouseId"].is_number() && link["QuantityOnHand"].is_number();
+        for link in list(&record["Warehouses"]).filter(is_cell) {
+            *seen.entry((sku.to_owned(), whole(&link["WarehouseId"]))).or_default() += 1;
+        }
+    }
+    seen.retain(|(sku, _), times| *times == 1 && skus[sku] == 1);
+    seen.into_keys().collect()
+}
+
+#[test]
+fn a_cell_is_heard_of_only_where_it_can_be_read_and_stands_there_once() {
+    let cell = |units: Value| serde_json::json!({"WarehouseId": 5, "QuantityOnHand": units});
+    let record = |sku: &str, links: Value| serde_json::json!({"Id": 1, "Sku": sku, "Warehouses": links});
+    let said = serde_json::json!([
+        record("A", serde_json::json!([cell(3.0.into())])),
+        record("B", serde_json::json!([cell("many".into())])),
+        record("C", serde_json::json!([cell(3.into()), cell(4.into())])),
+        record("D", serde_json::json!([cell(3.into())])),
+        record("D", serde_json::json!([cell(4.into())])),
+    ]);
+    let mut told = Told::default();
+    told.heard(Operation::GetProductBalances, &Value::Null, &said, 10, |cell| cell);
+    told.heard(Operation::GetProductBalances, &Value::Null, &serde_json::json!([]), 20, |cell| cell);
+    let heard: Vec<Option<i64>> = ["A", "B", "C", "D"].map(|sku| told.last(&(sku.to_owned(), 5))).into();
+    assert_eq!(heard, [Some(10), None, None, None]);
+}

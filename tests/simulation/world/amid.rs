@@ -1,0 +1,68 @@
+//! A person's word amid whatever happens: begun with the next event behind its time, and some statements of the daemon
+//! later said, so that it falls between a look of the daemon's and the commit that follows from it.
+//!
+//! It goes over the daemon's own connection, whose users wait in a line: after so many turns in it the word is said. With
+//! a connection of its own it would be chance which statement came first.
+
+use super::World;
+use tallyd::model::JobKind;
+use tallyd::model::{Clock, Operation, Trigger};
+use tallyd::store::{Durability, Store};
+
+/// A person's word on a wish, if it still makes sense then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saying {
+    Cancel,
+    Retry,
+    Release,
+}
+
+/// A person's word on a wish.
+#[derive(Clone, Debug)]
+pub struct Amid {
+    pub key: String,
+    pub saying: Saying,
+    /// Statements of others that come first.
+    pub turns: i64,
+}
+
+impl World {
+    /// A person will say this, then or with the next event.
+    pub fn say_later(&mut self, at_ms: i64, word: Amid) {
+        self.amid.push((at_ms, word));
+    }
+
+    /// Begins to say what is due.
+    pub(super) fn say_amid(&mut self, at_ms: i64) {
+        if self.clock.is_suspended() || self.daemon.is_none() {
+            return;
+        }
+        let (due, later) = std::mem::take(&mut self.amid).into_iter().partition(|(when, _)| *when <= at_ms);
+        self.amid = later;
+        let due: Vec<(i64, Amid)> = due;
+        for (_, word) in due {
+            let (store, clock) = (self.store().clone(), self.clock.clone());
+            tokio::spawn(async move { say(&store, &clock, &word).await });
+            let heard_at = at_ms.max(self.clock.now_ms()) + super::GATHER_MS;
+            self.plan_job(JobKind::Push, heard_at, Trigger::Outbox);
+            self.plan_job(JobKind::Settle, heard_at, Trigger::Outbox);
+        }
+    }
+}
+
+async fn say(store: &Store, clock: &impl Clock, word: &Amid) {
+    for _ in 0..word.turns {
+        drop(store.quarantine_of(Operation::WorkQueue).await);
+    }
+    // The database may be locked: then the command failed, and nothing was said.
+    let Ok(mut write) = store.begin(Durability::Full).await else { return };
+    let now = clock.now();
+    let is_said = match word.saying {
+        Saying::Cancel => write.outbox_cancel(&word.key, now).await.is_ok_and(|is_done| is_done),
+        Saying::Retry => write.outbox_retry(&word.key, now).await.is_ok_and(|said| said.is_ok()),
+        Saying::Release => write.brake_release(std::slice::from_ref(&word.key), now).await.is_ok(),
+    };
+    if is_said {
+        drop(write.commit().await);
+    }
+}
