@@ -415,7 +415,7 @@ mod tests {
             let mut write = store.begin(Durability::Normal).await.unwrap();
             let sql = "INSERT INTO body (digest, size, packed) VALUES (?1, 1, zeroblob(8000000))";
             number += 1;
-            let insert = sqlx::query(sql).bind(format!("{number:032}").into_bytes());
+            let insert = sqlx::query(sql).bind(format!("{number:016}").into_bytes());
             write.tx.execute(insert).await.unwrap();
             write.commit().await.unwrap();
         };
