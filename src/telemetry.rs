@@ -59,6 +59,8 @@ pub mod event {
         JOB_FAILED = "job.failed",
         /// Orders were not read again because the work queue's counts did not move.
         ORDERS_HELD_BACK = "orders.held_back",
+        /// The service says that a product is no kit, or none any more.
+        KIT_DENIED = "kit.denied",
         /// Data is older than twice its job's interval.
         STALE = "stale",
         /// Something is wrong that a person should look at; it is said again each hour.

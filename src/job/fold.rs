@@ -9,8 +9,8 @@ use crate::client::wire::{self, Asked, Malformed};
 use crate::journal::Outcome;
 use crate::model::{Position, Timestamp};
 use crate::store::{
-    Asking, CELL_ENDED, CELL_LANDED, Decided, Ending, Entry, LIST_COMPLETE, LIST_MISSING, PAST_FORGOTTEN,
-    SKU_LEARNT, StoreError, Write,
+    Asking, CELL_ENDED, CELL_LANDED, Decided, Ending, Entry, KIT_DENIED, LIST_COMPLETE, LIST_MISSING,
+    PAST_FORGOTTEN, SKU_LEARNT, StoreError, Write,
 };
 
 /// The version of this fold and of the records and decoders it calls (rules.md 40): raise it with each change after which
@@ -227,6 +227,7 @@ async fn decided(write: &mut Write, event: &Decided) -> Result<(), StoreError> {
         }
         CELL_LANDED | CELL_ENDED => write.cell_refold(&event.kind, detail, Position(event.position)).await,
         PAST_FORGOTTEN => write.past_refold(detail).await,
+        KIT_DENIED => write.kit_refold(&event.subject, detail, Timestamp(event.at_ms)).await,
         SKU_LEARNT => write.learnt_sku_refold(&event.subject, detail).await,
         // All others change no facts.
         _ => Ok(()),

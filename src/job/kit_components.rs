@@ -1,13 +1,15 @@
 //! `kit_components`: what each known kit is made of, those read longest ago first. Each kit is one call.
 //!
 //! A kit's own quantity follows from its components, so what is not known to be a kit would be pushed like a product;
-//! its components are tracked from then on.
+//! its components are tracked from then on. What is no kit is refused with a 403, and its wishes go on: a push asks by
+//! itself before it refuses a wish for a kit (`push/kits.rs`).
 
 use super::aside::{Asks, Came};
 use super::{Context, JobError, Report, aside, record};
 use crate::client::wire;
 use crate::model::{Lane, Operation, ProductId, RunId};
 use crate::store::Durability;
+use crate::telemetry::event;
 
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
     let kits = context.store.kit_ids().await?;
@@ -39,7 +41,14 @@ pub(super) async fn read_kit(
     kit: ProductId,
 ) -> Result<u64, JobError> {
     let what = format!("the components of product {kit}");
-    let answer = context.read_within(attempts, run, lane, &what, &wire::kit_components(kit)).await?;
+    let asked = context.read_within(attempts, run, lane, &what, &wire::kit_components(kit)).await;
+    let answer = match asked {
+        // With a key that works this means the product, which is no kit or none any more.
+        Err(JobError::Rejected { status: Some(403), why, what }) => {
+            return denied(context, run, kit, JobError::Rejected { status: Some(403), why, what }).await;
+        }
+        asked => asked?,
+    };
     let components = context.decoded(&answer, wire::decode_kit_components(&answer.reply.body)).await?;
     let known = context.store.kit_components(kit).await?.len();
     if components.records.is_empty() && known > 0 {
@@ -52,4 +61,23 @@ pub(super) async fn read_kit(
     let changed = record::kit_components(&mut write, answer.id, answer.sent_at, kit, &components).await?;
     write.commit().await?;
     Ok(changed)
+}
+
+/// Takes the mark of a kit away from a product; the refusal is returned where it had none.
+async fn denied(context: &Context, run: RunId, kit: ProductId, refusal: JobError) -> Result<u64, JobError> {
+    let Some(exchange) = context.store.kit_refused_by(run, kit).await? else {
+        return Err(refusal);
+    };
+    let mut write = context.store.begin(Durability::Normal).await?;
+    let was_kit = write.kit_deny(exchange, kit, context.now()).await?;
+    write.commit().await?;
+    if was_kit {
+        tracing::info!(
+            event = event::KIT_DENIED,
+            product = kit.0,
+            "product {kit} is no kit: {refusal}; its quantities are written like any product's from now on"
+        );
+        return Ok(1);
+    }
+    Err(refusal)
 }

@@ -103,6 +103,8 @@ reasons! {
     AwaitsOther = "awaits_other", "nothing; it is next";
     /// Pending: a call for its SKU, order or shipment alone fails; the service's words are in the detail.
     SetAside = "set_aside", "nothing; it is tried again by itself, the detail says when; see `tallyd status`";
+    /// Pending: its product may be a kit, and the service does not say yet.
+    AwaitsKit = "awaits_kit", "nothing; the service is asked for the product's components, and the wish goes on with its answer";
     /// Pending: its operation is held, see `status`.
     OperationHeld = "operation_held", "see `tallyd status`";
     /// Pending: an answer lacked what the wish names, which one answer does not prove absent.

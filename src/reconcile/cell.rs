@@ -44,8 +44,10 @@ pub enum CellFact {
     Unlisted,
     /// The service lists no such warehouse, and that is proved.
     UnknownWarehouse,
-    /// A kit: its quantity follows from its components.
+    /// A kit: its quantity follows from its components. The service said so after the wishes were inserted.
     Kit,
+    /// It may be a kit; the service is asked before anything is decided.
+    PerhapsKit,
 }
 
 /// Who wins when a cell moved since it was counted (`quantities.policy`).

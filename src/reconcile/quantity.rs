@@ -38,6 +38,7 @@ pub fn decide(input: &CellInput<'_>) -> CellPlan {
             Reason::Kit,
             format!("{sku} is a kit, its quantity follows from its components; set those"),
         ),
+        CellFact::PerhapsKit => CellPlan { step: Step::Nothing, decisions: Vec::new() },
         CellFact::AmbiguousSku(twins) => {
             let twins = twins.iter().map(|twin| format!("`{twin}`")).collect::<Vec<_>>().join(", ");
             let detail =

@@ -111,12 +111,15 @@ impl Write {
     /// Records what only a product's own record says of it: its name and its type.
     pub async fn mirror_product_kind(
         &mut self,
+        exchange: ExchangeId,
         sku: &Sku,
         name: Option<&str>,
         kind: Option<&str>,
     ) -> Result<(), StoreError> {
-        let sql = "UPDATE product SET name = coalesce(?2, name), type = coalesce(?3, type) WHERE sku = ?1";
-        let query = sqlx::query(sql).bind(sku.as_str()).bind(name).bind(kind);
+        let sql = "UPDATE product SET name = coalesce(?2, name), type = coalesce(?3, type), \
+                       type_exchange_id = iif(?3 IS NULL, type_exchange_id, ?4), \
+                       kit_guess_id = iif(?3 IS NULL, kit_guess_id, NULL) WHERE sku = ?1";
+        let query = sqlx::query(sql).bind(sku.as_str()).bind(name).bind(kind).bind(exchange.0);
         query.execute(&mut *self.tx).await.map(drop).doing("record a product's name and type")
     }
 

@@ -39,6 +39,10 @@ pub struct CellRow {
     pub is_missing: bool,
     /// The product's type, where the service said it.
     pub kind: Option<String>,
+    /// The exchange in which it last said it.
+    pub type_exchange_id: Option<i64>,
+    /// An allocation suggests that it is a kit, and nothing said since whether it is.
+    pub may_be_kit: bool,
     /// R, the fact.
     pub quantity: Option<i64>,
     /// O, the sum over our settled writes of (written − fact used).
@@ -178,7 +182,7 @@ SELECT k.asked, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.prod
        (SELECT json_group_array(t.sku) FROM product t WHERE t.sku_fold = k.fold AND t.product_id IS NOT NULL
         AND t.alias_of IS NULL AND t.sku <> k.asked) AS twin_skus,
        o.missing_since_ms IS NOT NULL AS is_missing,
-       p.type AS kind, b.quantity, b.ours, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
+       p.type AS kind, p.type_exchange_id, p.kit_guess_id IS NOT NULL AS may_be_kit, b.quantity, b.ours, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
        (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,
        b.vanished_ms IS NOT NULL AS vanished, b.is_active IS NOT 0 AS is_active,
        EXISTS (SELECT 1 FROM cell_write w WHERE w.product = k.own AND w.warehouse_id = k.warehouse_id

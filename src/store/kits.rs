@@ -1,18 +1,23 @@
 //! Kits and their components, and products met on the way.
 //!
-//! Balances do not say what kind of product a SKU is. That it is a kit is learnt from its components, from
-//! allocations and from product answers, and stands in `product.type`.
+//! Balances do not say what kind of product a SKU is. That it is a kit is learnt from its components and from product
+//! answers, and stands in `product.type` with the exchange that said so. An allocation in which others are taken for a
+//! product only suggests it (`product.kit_guess_id`): the platform may have sent a substitute, or a person may have
+//! changed the line since. What was said once may also change, so a product is asked for before a wish is refused for it.
 
 use super::cells::json;
 use super::error::Doing;
 use super::{Store, StoreError, Write};
-use crate::model::{ExchangeId, ProductId, Sku, Timestamp};
+use crate::model::{ExchangeId, Operation, ProductId, RunId, Sku, Timestamp};
+use crate::reconcile::proof;
 use serde::Serialize;
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
 
 /// The type of a product that is made of others.
 pub const KIT: &str = "Kit";
+/// The event of a product whose components the service refuses with a key that works: it is no kit.
+pub const KIT_DENIED: &str = "kit.denied";
 
 /// The service's word on one product, as far as an answer other than balances says it (*Product*).
 #[derive(Clone, Debug)]
@@ -75,11 +80,11 @@ pub struct ComponentRow {
 }
 
 impl Store {
-    /// The known kits, those whose components were read longest ago first.
+    /// The known kits and what may be one, those whose components were read longest ago first.
     pub async fn kit_ids(&self) -> Result<Vec<ProductId>, StoreError> {
         let sql = "SELECT DISTINCT p.product_id FROM product p LEFT JOIN kit k ON k.product_id = p.product_id \
-                   WHERE p.type = 'Kit' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL \
-                   ORDER BY k.exchange_id, p.product_id";
+                   WHERE (p.type = 'Kit' OR p.kit_guess_id IS NOT NULL) AND p.product_id IS NOT NULL \
+                     AND p.missing_since_ms IS NULL ORDER BY k.exchange_id, p.product_id";
         let ids: Vec<i64> =
             sqlx::query_scalar(sql).fetch_all(&mut *self.read().await?).await.doing("find the kits")?;
         Ok(ids.into_iter().map(ProductId).collect())
@@ -95,6 +100,23 @@ impl Store {
             .await
             .doing("look for a product")?;
         Ok(id.flatten().map(ProductId))
+    }
+
+    /// The exchange in which a run was last refused the components of a product.
+    pub async fn kit_refused_by(
+        &self,
+        run: RunId,
+        product: ProductId,
+    ) -> Result<Option<ExchangeId>, StoreError> {
+        let sql = "SELECT max(id) FROM exchange WHERE run_id = ?1 AND operation = ?2 AND target = ?3";
+        let id: Option<i64> = sqlx::query_scalar(sql)
+            .bind(run.0)
+            .bind(Operation::KitComponents.as_str())
+            .bind(Operation::KitComponents.path().replace("{productid}", &product.to_string()))
+            .fetch_one(&mut *self.read().await?)
+            .await
+            .doing("find the answer about a kit")?;
+        Ok(id.map(ExchangeId))
     }
 
     /// The components of a kit; none where its components were never read.
@@ -115,20 +137,83 @@ impl Store {
 impl Write {
     /// Records products met on the way; how many are new or changed is returned. What is not said stays as it was,
     /// and a spelling that balances showed to be another product's is left to them.
-    pub async fn mirror_products(&mut self, products: &[ProductFact]) -> Result<u64, StoreError> {
-        let sql = "INSERT INTO product (sku, sku_fold, product_id, name, upc, type) \
-                   SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5 \
+    pub async fn mirror_products(
+        &mut self,
+        exchange: ExchangeId,
+        products: &[ProductFact],
+    ) -> Result<u64, StoreError> {
+        let sql = "INSERT INTO product (sku, sku_fold, product_id, name, upc, type, type_exchange_id) \
+                   SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, \
+                          iif(value->>5 IS NULL, NULL, ?2) \
                    FROM json_each(?1) WHERE true \
                    ON CONFLICT (sku) DO UPDATE SET product_id = coalesce(excluded.product_id, product_id), \
                        name = coalesce(excluded.name, name), upc = coalesce(excluded.upc, upc), \
-                       type = coalesce(excluded.type, type), digest = NULL \
-                   WHERE alias_of IS NULL AND (product_id, name, upc, type) IS NOT ( \
+                       type = coalesce(excluded.type, type), digest = NULL, \
+                       type_exchange_id = coalesce(excluded.type_exchange_id, type_exchange_id), \
+                       kit_guess_id = iif(excluded.type IS NULL, kit_guess_id, NULL) \
+                   WHERE alias_of IS NULL AND (excluded.type IS NOT NULL OR (product_id, name, upc) IS NOT ( \
                        coalesce(excluded.product_id, product_id), coalesce(excluded.name, name), \
-                       coalesce(excluded.upc, upc), coalesce(excluded.type, type))";
+                       coalesce(excluded.upc, upc)))";
         let row = |p: &ProductFact| value!([p.sku, p.sku.fold(), p.product_id, p.name, p.upc, p.kind]);
         let rows: Vec<Value> = products.iter().map(row).collect();
-        let done = sqlx::query(sql).bind(json(&rows)).execute(&mut *self.tx).await;
+        let done = sqlx::query(sql).bind(json(&rows)).bind(exchange.0).execute(&mut *self.tx).await;
         Ok(done.doing("record products met on the way")?.rows_affected())
+    }
+
+    /// Notes that a product may be a kit: an allocation takes others for it.
+    pub async fn kit_guess(&mut self, exchange: ExchangeId, sku: &Sku) -> Result<(), StoreError> {
+        let sql =
+            "UPDATE product SET kit_guess_id = ?2 WHERE sku = ?1 AND alias_of IS NULL AND type IS NOT 'Kit'";
+        let done = sqlx::query(sql).bind(sku.as_str()).bind(exchange.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("note that a product may be a kit")
+    }
+
+    /// The service refused to name components, with a key that works: the product is no kit. That is a decision, so it
+    /// stands in the journal first.
+    pub async fn kit_deny(
+        &mut self,
+        exchange: ExchangeId,
+        product: ProductId,
+        at: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM product WHERE product_id = ?1 \
+                   AND (type = 'Kit' OR kit_guess_id IS NOT NULL))";
+        let was_kit: bool = sqlx::query_scalar(sql)
+            .bind(product.0)
+            .fetch_one(&mut *self.tx)
+            .await
+            .doing("look whether a product passes for a kit")?;
+        if was_kit {
+            let detail = value!({"exchange_id": exchange.0}).to_string();
+            self.event_append(at, KIT_DENIED, &product.to_string(), Some(&detail)).await?;
+            self.kit_denied(exchange.0, product, at).await?;
+        }
+        Ok(was_kit)
+    }
+
+    /// Folds that event in again.
+    pub async fn kit_refold(&mut self, subject: &str, detail: &str, at: Timestamp) -> Result<(), StoreError> {
+        let foreign = || StoreError::Foreign { what: "an event of a kit", value: subject.to_owned() };
+        let product = subject.parse().map(ProductId).map_err(|_| foreign())?;
+        let detail: Value = serde_json::from_str(detail).map_err(|_| foreign())?;
+        let exchange = detail["exchange_id"].as_i64().ok_or_else(foreign)?;
+        self.kit_denied(exchange, product, at).await
+    }
+
+    async fn kit_denied(
+        &mut self,
+        exchange: i64,
+        product: ProductId,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE product SET type = iif(type = 'Kit', NULL, type), type_exchange_id = ?2, \
+                       kit_guess_id = NULL WHERE product_id = ?1";
+        let done = sqlx::query(sql).bind(product.0).bind(exchange).execute(&mut *self.tx).await;
+        done.doing("note that a product is no kit")?;
+        let sql =
+            "UPDATE kit_component SET missing_since_ms = ?2 WHERE kit_id = ?1 AND missing_since_ms IS NULL";
+        let done = sqlx::query(sql).bind(product.0).bind(at.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("mark the components of a product that is no kit")
     }
 
     /// Records a kit's components; how many are new, changed or gone is returned.
@@ -136,14 +221,26 @@ impl Write {
         let rows = json(page.components);
         let written = self.components_write(page, &rows).await?;
         let gone = self.components_missing(page, &rows).await?;
-        let sql = "INSERT INTO kit (product_id, exchange_id, observed_ms, is_complete) VALUES (?1, ?2, ?3, ?4) \
+        let is_empty = page.components.is_empty() && page.is_complete;
+        let sql = "INSERT INTO kit (product_id, exchange_id, observed_ms, is_complete, empty_ms) \
+                   VALUES (?1, ?2, ?3, ?4, iif(?5, ?3, NULL)) \
                    ON CONFLICT (product_id) DO UPDATE SET exchange_id = excluded.exchange_id, \
-                       observed_ms = excluded.observed_ms, is_complete = excluded.is_complete";
-        let query = sqlx::query(sql).bind(page.kit.0).bind(page.exchange_id.0).bind(page.observed_at.0);
-        query.bind(page.is_complete).execute(&mut *self.tx).await.doing("record a kit")?;
-        let sql = "UPDATE product SET type = 'Kit' WHERE product_id = ?1 AND type IS NOT 'Kit' AND ?2";
-        let query = sqlx::query(sql).bind(page.kit.0).bind(!page.components.is_empty());
-        query.execute(&mut *self.tx).await.doing("note that a product is a kit")?;
+                       observed_ms = excluded.observed_ms, is_complete = excluded.is_complete, \
+                       empty_ms = iif(?5, coalesce(empty_ms, excluded.empty_ms), NULL) \
+                   RETURNING empty_ms";
+        let query =
+            sqlx::query_scalar(sql).bind(page.kit.0).bind(page.exchange_id.0).bind(page.observed_at.0);
+        let query = query.bind(page.is_complete).bind(is_empty);
+        let empty_ms: Option<i64> = query.fetch_one(&mut *self.tx).await.doing("record a kit")?;
+        if !page.components.is_empty() {
+            let sql = "UPDATE product SET type = 'Kit', type_exchange_id = ?2, kit_guess_id = NULL \
+                       WHERE product_id = ?1";
+            let query = sqlx::query(sql).bind(page.kit.0).bind(page.exchange_id.0);
+            query.execute(&mut *self.tx).await.doing("note that a product is a kit")?;
+        } else if proof::is_absent(empty_ms.map(Timestamp), page.observed_at, is_empty) {
+            // A product taken for no kit in error costs one write, which is looked for and does not show.
+            self.kit_denied(page.exchange_id.0, page.kit, page.observed_at).await?;
+        }
         Ok(written + gone)
     }
 

@@ -98,7 +98,7 @@ pub use health::{
     BackupRow, CallRow, HealthRows, OrphanRow, PushRow, RejectedRow, UnreadableRow, WaitingRow, WorkedRow,
 };
 pub use journal::{Asking, Decided, Ending, Entry, Journal};
-pub use kits::{ComponentFact, ComponentRow, KIT, KitPage, ProductFact};
+pub use kits::{ComponentFact, ComponentRow, KIT, KIT_DENIED, KitPage, ProductFact};
 pub use lacking::LackingRow;
 pub use list::{LIST_COMPLETE, LIST_MISSING, ListOf};
 pub use lock::{Holder, Lock, LockError};

@@ -20,6 +20,7 @@ mod gaps;
 mod gate;
 mod gone;
 mod health;
+mod kits;
 mod lost_updates;
 mod meanwhile;
 mod numbers;

@@ -10,6 +10,7 @@
 mod backlog;
 mod brake;
 mod foresee;
+mod kits;
 mod line;
 mod pipeline;
 mod read;
@@ -21,6 +22,7 @@ mod unlisted;
 pub(super) mod work;
 
 pub(super) use self::foresee::foresee;
+use self::kits::Kits;
 use self::pipeline::Pipeline;
 use self::work::Work;
 use super::deliver::Deliver;
@@ -53,7 +55,19 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
     let (reads, pipe, tally) = (BTreeMap::new(), Pipeline::default(), Tally::default());
     let (unlisted, no_such, waits) = (BTreeMap::new(), BTreeSet::new(), None);
     let (refused, is_cut_off) = (0, false);
-    let mut push = Push { context, run, reads, pipe, tally, unlisted, no_such, waits, refused, is_cut_off };
+    let mut push = Push {
+        context,
+        run,
+        reads,
+        pipe,
+        tally,
+        unlisted,
+        no_such,
+        waits,
+        refused,
+        is_cut_off,
+        kits: Kits::default(),
+    };
     let mut deliver = Deliver::new(context, run);
     let mut broken = None;
     loop {
@@ -122,6 +136,7 @@ struct Push<'a> {
     refused: usize,
     /// Trying on is no use in this run.
     is_cut_off: bool,
+    kits: Kits,
 }
 
 impl Push<'_> {
@@ -129,7 +144,11 @@ impl Push<'_> {
     async fn stock(&mut self) -> Result<Option<JobError>, JobError> {
         let drained = loop {
             let drained = self.drain().await?;
-            if drained.is_some() || !self.read_warehouses().await? {
+            if drained.is_some() {
+                break drained;
+            }
+            let (listed, answered) = (self.read_warehouses().await?, self.ask_for_kits().await?);
+            if !listed && !answered {
                 break drained;
             }
         };

@@ -232,6 +232,9 @@ impl Push<'_> {
         let batch: Vec<&Work> = works.iter().filter(|work| is_open(work)).collect();
         let ways = Ways::of(self.context, &batch).await?;
         let batch = self.turn(&ways, batch).await?;
+        for (product, work) in works.iter().filter_map(|work| Some((work.perhaps_kit?, work))) {
+            self.kits.add(product, &work.pending);
+        }
         if !self.settle(&batch).await? {
             self.pipe.backlog.put_back(works.iter().map(named).collect());
             return Ok(());

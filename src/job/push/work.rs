@@ -5,7 +5,7 @@
 use super::rows::{applied_after, created_at, known_sku, last_set, moment_of, pairs, twins, word};
 use crate::client::wire::QuantityUpdate;
 use crate::job::{Context, QuantitySettings};
-use crate::model::{Cell, ExchangeId, Moment, Quantity, Sku, Timestamp, WarehouseId, WishId};
+use crate::model::{Cell, ExchangeId, Moment, ProductId, Quantity, Sku, Timestamp, WarehouseId, WishId};
 use crate::outbox::{self, Body, Reason, State};
 use crate::reconcile::base::at_count;
 use crate::reconcile::packing::Entry;
@@ -13,7 +13,7 @@ use crate::reconcile::{
     Base, CellFact, CellInput, CellPlan, CellWish, Change, Count, CountMark, Decision, Lack, Outcome, Pair,
     Standing, decide,
 };
-use crate::store::{CellRow, CellSeen, OpenWish, Store, StoreError, Verdict, WishRow};
+use crate::store::{CellRow, CellSeen, KIT, OpenWish, Store, StoreError, Verdict, WishRow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -72,6 +72,8 @@ pub(in crate::job) struct Work {
     pub(super) is_unlisted: bool,
     /// One of them shared a call of unknown outcome, and did not land.
     pub(super) did_not_land: bool,
+    /// Its product, where that may be a kit: it is asked for its components before anything is decided.
+    pub(super) perhaps_kit: Option<ProductId>,
     /// The plan is made from a fact that would be read again first; only a preview shows such a plan.
     pub(super) is_stale: bool,
     /// Where the fact is from.
@@ -264,11 +266,12 @@ impl<'a> Look<'a> {
         let wishes: Vec<CellWish> = wishes.filter_map(Result::transpose).collect::<Result<_, _>>()?;
         let mut input = CellInput {
             cell: &cell,
-            fact: self.fact(&cell, &row, is_listed)?,
+            fact: self.fact(&cell, &row, is_listed, newest(open))?,
             last_set: last_set(&row)?,
             wishes: &wishes,
             policy: self.settings.policy_of(cell.warehouse_id),
         };
+        let perhaps_kit = input.fact == CellFact::PerhapsKit;
         let plan = decide(&input);
         let mut foreseen = plan.clone();
         if let (CellFact::Unread, Some(quantity), Some(ours)) = (&input.fact, row.quantity, row.ours) {
@@ -284,7 +287,7 @@ impl<'a> Look<'a> {
             product: row.product,
             plan,
             foreseen,
-            counts: row.is_active && !row.is_missing && !row.vanished && row.kind.as_deref() != Some("Kit"),
+            counts: row.is_active && !row.is_missing && !row.vanished && row.kind.as_deref() != Some(KIT),
             released: pending.clone().all(|wish| wish.released_ms.is_some()),
             urgent: pending.clone().any(|wish| wish.priority > 0),
             did_not_land: pending
@@ -294,6 +297,7 @@ impl<'a> Look<'a> {
             lack: lack.or((row.was_asked && row.product_id.is_none()).then_some(Lack::Silent)),
             is_awaited: lack.is_some() && !row.is_missing && open.iter().any(waits_to_be_shown),
             is_unlisted: input.fact == CellFact::Unlisted,
+            perhaps_kit: row.product_id.map(ProductId).filter(|_| perhaps_kit),
             is_stale: false,
             fact_exchange: ExchangeId(row.fact_exchange_id.unwrap_or(0)),
             fact_at: row.fact_moment.map(Moment),
@@ -306,8 +310,10 @@ impl<'a> Look<'a> {
         }))
     }
 
-    /// What is known of the cell, as far as a write may depend on it.
-    fn fact(&self, cell: &Cell, row: &CellRow, is_listed: bool) -> Result<CellFact, StoreError> {
+    /// What is known of the cell, as far as a write may depend on it. `newest` is the position at which the newest of its
+    /// pending wishes was inserted: it is refused as a kit's only by an answer that is younger. What was a kit may be one
+    /// no more, and a movement that is refused is lost.
+    fn fact(&self, cell: &Cell, row: &CellRow, is_listed: bool, newest: i64) -> Result<CellFact, StoreError> {
         let own = self.own_reads.get(cell).copied();
         if !row.was_asked {
             return Ok(CellFact::Unread);
@@ -324,8 +330,12 @@ impl<'a> Look<'a> {
         if row.product_id.is_none() {
             return Ok(CellFact::Unread);
         }
-        if row.kind.as_deref() == Some("Kit") {
+        let is_kit = row.kind.as_deref() == Some(KIT);
+        if is_kit && row.type_exchange_id.is_some_and(|said| said > newest) {
             return Ok(CellFact::Kit);
+        }
+        if is_kit || row.may_be_kit {
+            return Ok(CellFact::PerhapsKit);
         }
         Ok(match (row.quantity.filter(|_| !row.vanished), row.ours) {
             (Some(quantity), Some(ours)) if self.is_fresh(row.fact_moment, row.fact_exchange_id, own) => {
@@ -404,4 +414,10 @@ fn lack(row: &CellRow) -> Option<Lack> {
 
 fn waits_to_be_shown(wish: &WishRow) -> bool {
     wish.state == State::Held.as_str() && wish.reason.as_deref() == Some(Reason::NoFact.as_str())
+}
+
+/// The position at which the newest pending wish was inserted.
+fn newest(open: &[WishRow]) -> i64 {
+    let pending = open.iter().filter(|wish| wish.state == State::Pending.as_str());
+    pending.filter_map(|wish| wish.position).max().unwrap_or(0)
 }

@@ -92,7 +92,7 @@ pub(in crate::job) async fn product_made(
     };
     write.mirror_balances(&page).await?;
     write.product_renamed(&made.sku, made.id, observed_at).await?;
-    write.mirror_product_kind(&made.sku, made.name.as_deref(), made.kind.as_deref()).await?;
+    write.mirror_product_kind(exchange_id, &made.sku, made.name.as_deref(), made.kind.as_deref()).await?;
     write.learnt_sku_add(exchange_id, &asked).await.map(drop)
 }
 

@@ -48,5 +48,5 @@ pub(in crate::job) async fn products(
         kind: product.kind.clone(),
     };
     let facts: Vec<ProductFact> = products.iter().map(fact).collect();
-    write.mirror_products(&facts).await.map(drop)
+    write.mirror_products(exchange, &facts).await.map(drop)
 }

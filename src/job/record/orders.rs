@@ -4,8 +4,7 @@ use super::park;
 use crate::client::wire::{Allocation, Decoded, OrderLineItem, ShipmentItem};
 use crate::model::{ExchangeId, LineItemId, OrderId, OrderLine, ProductId, ShipmentId, Sku, Timestamp};
 use crate::store::{
-    AllocationFact, AllocationPage, KIT, OrderPage, ProductFact, ShipmentItemFact, ShipmentPage, StoreError,
-    Write,
+    AllocationFact, AllocationPage, OrderPage, ProductFact, ShipmentItemFact, ShipmentPage, StoreError, Write,
 };
 
 /// *Get line items of a sales order*; how many lines are new or changed is returned. Their SKUs are learnt.
@@ -25,7 +24,7 @@ pub(in crate::job) async fn order_lines(
 }
 
 /// *Get warehouse allocation of an order line item*; `None` is the 404 of an order the service does not find. The SKUs
-/// are learnt, and where others than the line's own are taken, that its product is a kit.
+/// are learnt, and where others than the line's own are taken, that its product may be a kit.
 pub(in crate::job) async fn allocations(
     write: &mut Write,
     exchange_id: ExchangeId,
@@ -47,18 +46,20 @@ pub(in crate::job) async fn allocations(
     write.learnt_sku_add(exchange_id, &skus).await?;
     let (sku, product_id) = write.order_line_product(order_id, line_item_id).await?;
     let sku = sku.and_then(|sku| Sku::new(sku).ok());
-    if let Some(sku) = sku.filter(|sku| is_kit(sku, product_id, &decoded.records)) {
-        let kind = Some(KIT.to_owned());
-        write.mirror_products(&[ProductFact { sku, product_id, name: None, upc: None, kind }]).await?;
+    if let Some(sku) = sku.filter(|sku| may_be_kit(sku, product_id, &decoded.records)) {
+        let met = ProductFact { sku: sku.clone(), product_id, name: None, upc: None, kind: None };
+        write.mirror_products(exchange_id, &[met]).await?;
+        write.kit_guess(exchange_id, &sku).await?;
     }
     let allocations: Vec<AllocationFact> = decoded.records.iter().map(allocation).collect();
     let is_complete = decoded.parked.is_empty() && !decoded.has_more();
     write.mirror_allocations(&AllocationPage { allocations: Some(&allocations), is_complete, ..page }).await
 }
 
-/// Whether what is taken for a line are components of what it sold: none of it is the line's own product, by its id or
-/// by its SKU. Where neither can be compared, nothing is concluded: a kit's wishes are rejected, so one mark must do.
-fn is_kit(sold: &Sku, product_id: Option<ProductId>, taken: &[Allocation]) -> bool {
+/// True if what is taken for a line may be components of what it sold: none of it is the line's own product, by its id or
+/// by its SKU. Where neither can be compared, nothing is concluded. It may also be a substitute, the parts of a built
+/// product, or what a person changed the line to since it was read.
+fn may_be_kit(sold: &Sku, product_id: Option<ProductId>, taken: &[Allocation]) -> bool {
     let is_other = |taken: &Allocation| {
         let by_id = product_id.zip(taken.product_id).map(|(own, other)| own != other);
         let by_sku = taken.sku.as_ref().map(|sku| sku.fold() != sold.fold());
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
     use crate::client::wire::decode_allocations;
 
-    /// One row: what the line sold (SKU, product), what is taken for it, and whether that makes it a kit.
+    /// One row: what the line sold (SKU, product), what is taken for it, and whether it may be a kit by that.
     #[test]
     fn a_kit_is_what_is_taken_apart() {
         let cases = [
@@ -130,7 +131,7 @@ mod tests {
         for (sold, product, taken, expected) in cases {
             let records = taken.replace('}', r#","WarehouseId":7,"QuantityAllocated":1}"#);
             let decoded = decode_allocations(format!(r#"{{"data":[{records}]}}"#).as_bytes()).unwrap();
-            let is_kit = is_kit(&Sku::new(sold).unwrap(), product.map(ProductId), &decoded.records);
+            let is_kit = may_be_kit(&Sku::new(sold).unwrap(), product.map(ProductId), &decoded.records);
             assert_eq!(is_kit, expected, "{sold} {product:?}: {taken}");
         }
     }
