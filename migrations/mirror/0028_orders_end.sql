@@ -17,6 +17,20 @@ SELECT l.order_id, l.line_item_id, l.sku, l.product_id, l.quantity_sold, l.quant
 FROM order_line_item l JOIN sales_order o ON o.id = l.order_id
 WHERE l.missing_since_ms IS NULL;
 
+-- An item of a shipment likewise.
+ALTER TABLE shipment_line ADD COLUMN observed_ms INTEGER;
+
+DROP VIEW shipment_item;
+CREATE VIEW shipment_item (
+    shipment_id, item_id, order_id, line_item_id, sku, quantity, is_shipped, is_confirmed, carrier_id,
+    tracking_number, tracking_url, observed_at
+) AS
+SELECT i.shipment_id, i.item_id, s.order_id, i.line_item_id, i.sku, i.quantity, i.is_shipped, i.is_confirmed,
+       i.carrier_id, i.tracking_number, i.tracking_url,
+       strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(i.observed_ms, s.observed_ms) / 1000.0, 'unixepoch')
+FROM shipment_line i JOIN shipment s ON s.id = i.shipment_id
+WHERE i.missing_since_ms IS NULL;
+
 -- Orders that are to be read at the next free call: those tracked a moment ago, and those a person named again. The id
 -- only grows, so that the daemon sees by it alone that one came.
 CREATE TABLE order_ask (

@@ -136,6 +136,7 @@ impl Write {
     /// to is seen from its lines, where nothing else said it.
     pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64, StoreError> {
         let rows = json(page.items);
+        self.shipment_items_age(page.shipment_id, &rows).await?;
         let changed = self.shipment_items_write(page, &rows).await?;
         let sql = "INSERT INTO shipment (id, order_id, exchange_id, observed_ms, changed_ms, is_complete) \
                    SELECT ?2, (SELECT order_id FROM order_line_item \
@@ -164,6 +165,7 @@ impl Write {
         observed_at: Timestamp,
         fact: &ShipmentFact,
     ) -> Result<(), StoreError> {
+        self.shipment_items_age(fact.id, &json(&fact.items)).await?;
         let sql = "INSERT INTO shipment (id, order_id, number, status, warehouse_id, exchange_id, observed_ms, \
                        is_complete) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
                    ON CONFLICT (id) DO UPDATE SET order_id = coalesce(excluded.order_id, order_id), \
@@ -186,6 +188,18 @@ impl Write {
         let page =
             ShipmentPage { exchange_id: exchange, observed_at, shipment_id: fact.id, items: &fact.items };
         self.shipment_items_write(&page, &json(&fact.items)).await.map(drop)
+    }
+
+    /// Items that an answer holds are as old as the shipment's last answer from now on; the others keep their age. Called
+    /// before the shipment's row moves on.
+    async fn shipment_items_age(&mut self, shipment: ShipmentId, rows: &str) -> Result<(), StoreError> {
+        let sql = "UPDATE shipment_line SET observed_ms = iif( \
+                       item_id IN (SELECT value->>'item_id' FROM json_each(?1)), NULL, \
+                       coalesce(observed_ms, (SELECT s.observed_ms FROM shipment s WHERE s.id = ?2))) \
+                   WHERE shipment_id = ?2 AND (observed_ms IS NOT NULL \
+                       OR item_id NOT IN (SELECT value->>'item_id' FROM json_each(?1)))";
+        let done = sqlx::query(sql).bind(rows).bind(shipment.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("keep the age of a shipment's items")
     }
 
     async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64, StoreError> {

@@ -171,3 +171,36 @@ async fn an_order_that_never_had_a_line_is_told_as_such() {
     dock.run(JobKind::OrderLines).await;
     assert_eq!(state(&dock, 1_234_567).await, "no lines");
 }
+
+/// The same of a shipment's items.
+#[tokio::test]
+async fn an_item_that_an_answer_lacks_keeps_its_age() {
+    let (dock, rules, order, _) = two_orders().await;
+    dock.wish("ship", "shipment.create", json!({ "order_id": order })).await;
+    dock.push().await;
+    let ages = async || {
+        let now = dock.clock().now().0;
+        let sql = "SELECT (?1 - CAST((julianday(observed_at) - 2440587.5) * 86400000 AS INTEGER)) / 1000 \
+                   FROM shipment_item ORDER BY item_id";
+        let ages = sqlx::query_scalar(sql).bind(now).fetch_all(&mut dock.outsider().await).await.unwrap();
+        ages.into_iter().map(|age: i64| age >= 60).collect::<Vec<_>>()
+    };
+    dock.later(MINUTE);
+    dock.run(JobKind::Shipments).await;
+    assert_eq!(ages().await, [false, false]);
+    rules.say(tallyd::model::Operation::ShipmentLineItems, |_, response| {
+        crate::told::data(response, |items| drop(items.remove(0)));
+    });
+    dock.later(MINUTE);
+    dock.run(JobKind::Shipments).await;
+    assert_eq!(ages().await, [true, false], "the first was not shown");
+    rules.say(tallyd::model::Operation::ShipmentLineItems, |_, response| {
+        crate::told::data(response, Vec::clear);
+    });
+    dock.later(MINUTE);
+    dock.run(JobKind::Shipments).await;
+    assert_eq!(ages().await, [true, true]);
+    rules.clear();
+    dock.run(JobKind::Shipments).await;
+    assert_eq!(ages().await, [false, false]);
+}
