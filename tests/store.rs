@@ -779,7 +779,7 @@ async fn a_record_known_by_its_digest_is_written_again_once_anything_else_change
 
     let met = ProductFact { sku: sku("a"), product_id: None, name: None, upc: Some("1".into()), kind: None };
     let mut write = shelf.store.begin(Durability::Normal).await.unwrap();
-    write.mirror_products(&[met]).await.unwrap();
+    write.mirror_products(ExchangeId(1), &[met]).await.unwrap();
     write.commit().await.unwrap();
     assert_eq!(held(&shelf).await, (Some("1".into()), false, 0, false), "met on the way");
     shelf.read(&["a"], same).await;
