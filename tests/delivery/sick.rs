@@ -132,7 +132,8 @@ async fn a_400_that_nobody_can_judge_refuses_no_change_and_is_not_repeated() {
         assert!(probes <= 2, "{instead:?}: {probes} probes at once");
         let waits = dock.number("SELECT count(*) FROM outbox WHERE state = 'pending'").await;
         assert_eq!(waits, 28, "{instead:?}");
-        assert_eq!(dock.reason("a0").await, "operation_held", "{instead:?}: it says what it waits for");
+        let told = dock.number("SELECT count(*) FROM outbox WHERE reason = 'operation_held'").await;
+        assert!(told > 0, "{instead:?}: the wishes of the call say what they wait for");
         dock.later(LONG);
         dock.push().await;
         assert_eq!(sent(&dock, Operation::UpdateQuantityOnHand).await, burnt, "{instead:?}");
