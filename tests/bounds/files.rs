@@ -24,7 +24,7 @@ async fn a_second_daemon_by_a_link_is_refused_whichever_came_first() {
     symlink(&world.path, &link).unwrap();
     let by_link = linked(&world, &link);
     for (first, second) in [(&by_link, &config), (&config, &by_link)] {
-        let mut running = Running::start(first);
+        let mut running = Running::start(first).await;
         running.until("daemon.ready").await;
         let refused = tallyd(second, &["run", "--once"]).await;
         assert_eq!(refused.status.code(), Some(1));
@@ -47,7 +47,7 @@ async fn a_start_waits_for_a_foreign_lock_and_says_so() {
     world.track_all().await;
     let mut other = world.outsider().await;
     other.execute("BEGIN IMMEDIATE").await.unwrap();
-    let mut running = Running::start(&config);
+    let mut running = Running::start(&config).await;
     let line = running.until("database.stuck").await;
     assert!(
         line.contains("cannot open the database yet") && line.contains("another program holds"),
@@ -68,7 +68,7 @@ async fn a_start_waits_where_not_even_a_read_is_let_in_and_a_stop_ends_the_wait(
     other.execute("PRAGMA locking_mode = EXCLUSIVE").await.unwrap();
     other.execute("BEGIN EXCLUSIVE").await.unwrap();
     other.execute("UPDATE counter SET position = position").await.unwrap();
-    let mut running = Running::start(&config);
+    let mut running = Running::start(&config).await;
     running.until("database.stuck").await;
     assert_eq!(running.stop().await, Some(0), "a start that is broken off is no failure");
 }
@@ -101,7 +101,7 @@ async fn a_reload_beside_a_foreign_lock_does_not_end_the_daemon() {
     // Jobs would wait for the lock one after the other, and the reload behind them.
     let jobs = ["balances", "order_lines", "warehouses", "storefronts", "work_queue"];
     let config = configured(&world, &jobs.map(|job| format!("[jobs.{job}]\nenabled = false\n")).concat());
-    let mut running = Running::start(&config);
+    let mut running = Running::start(&config).await;
     running.until("daemon.ready").await;
     let mut other = world.outsider().await;
     other.execute("BEGIN IMMEDIATE").await.unwrap();

@@ -11,7 +11,9 @@ mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::time::Duration;
 use support::World;
+use tallyd::store::{Holder, Lock};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 
@@ -22,8 +24,21 @@ pub fn program(config: &Path) -> Command {
     command
 }
 
+/// Waits until nobody holds the lock by accident: a program that another test starts has all our open files for the instant
+/// before it becomes that program, and so the lock of a database that was made here.
+async fn unlocked(config: &Path) {
+    let database = config.with_file_name("tallyd.db");
+    for _ in 0..100 {
+        if !matches!(Lock::look(&database), Ok(Holder::Somebody { .. })) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Runs a command of the program to its end.
 pub async fn tallyd(config: &Path, args: &[&str]) -> Output {
+    unlocked(config).await;
     program(config).args(args).output().await.unwrap()
 }
 
@@ -42,7 +57,8 @@ pub struct Running {
 
 impl Running {
     /// Starts it.
-    pub fn start(config: &Path) -> Self {
+    pub async fn start(config: &Path) -> Self {
+        unlocked(config).await;
         let mut child = program(config).arg("run").stderr(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(child.stderr.take().unwrap()).lines();
         Self { child, log }

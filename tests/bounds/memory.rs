@@ -32,7 +32,7 @@ async fn forty_bodies_of_10_mb_are_rejected_without_being_loaded() {
     let good = format!(r#"{{"sku":"{other}","warehouse_id":{warehouse},"delta":1}}"#);
     world.wish("beside", "quantity.adjust", &good).await;
 
-    let mut running = Running::start(&config);
+    let mut running = Running::start(&config).await;
     running.until("daemon.ready").await;
     let settled = "SELECT count(*) FROM outbox WHERE settled_at IS NOT NULL";
     world.until("all are settled", async |world| world.number(settled).await == 42).await;
@@ -77,7 +77,7 @@ async fn ten_answers_of_100_mb_are_cut_off_and_not_loaded() {
             .replace(&world.sandbox.addr().to_string(), &listener.local_addr().unwrap().to_string());
         let config = world.path.with_file_name("tallyd.toml");
         std::fs::write(&config, toml).unwrap();
-        let mut running = Running::start(&config);
+        let mut running = Running::start(&config).await;
         for _ in 0..10 {
             let (stream, _) = listener.accept().await.unwrap();
             tokio::spawn(flood(stream, says_length));
