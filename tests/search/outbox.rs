@@ -498,7 +498,8 @@ fn stop<T>(plan: Plan<T>) -> Option<(State, Reason)> {
     match plan {
         Plan::Go(_) | Plan::Read => None,
         Plan::Held { reason, .. } => Some((State::Held, reason)),
-        Plan::Rejected { reason, .. } => Some((State::Rejected, reason)),
+        // The world of the search answers in full, so that what an answer lacks is not there.
+        Plan::Lacking { reason, .. } | Plan::Rejected { reason, .. } => Some((State::Rejected, reason)),
     }
 }
 
