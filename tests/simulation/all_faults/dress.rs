@@ -91,9 +91,9 @@ fn a_spelling_differs_in_case_and_blanks_alone() {
     for sku in SCRIPTS.iter().chain(&["SKU-00001"]) {
         for form in 1..=4 {
             let other = spelled(sku, form);
-            let folded = other.trim().to_uppercase();
+            let fold = |sku: &str| sku.trim().to_lowercase().to_uppercase();
             assert_ne!(other, **sku);
-            assert_eq!(folded, sku.replace('ẞ', "SS"), "{other}");
+            assert_eq!(fold(&other), fold(sku), "{other}");
         }
     }
 }
