@@ -19,6 +19,11 @@ const LATE_MS: i64 = 90_000;
 /// Waits are judged so often.
 const EVERY_MS: i64 = 60_000;
 
+const OPEN: &str = "SELECT key, kind, state, coalesce(reason, '') AS reason, coalesce(detail, '') AS detail, \
+    coalesce((SELECT min(p.at_ms) FROM wish_move p WHERE p.wish_id = o.id AND p.state = 'pending' AND p.move > \
+        (SELECT max(h.move) FROM wish_move h WHERE h.wish_id = o.id AND h.state = 'held')), 0) AS again_ms \
+    FROM outbox o WHERE state IN ('pending', 'sending', 'held', 'in_doubt') ORDER BY id";
+
 /// Since when nothing is wrong but with entries.
 #[derive(Debug, Default)]
 pub struct Fair {
@@ -36,6 +41,8 @@ struct Open {
     state: String,
     reason: String,
     detail: String,
+    /// A person let it go on then, by the host's calendar; 0: nobody did.
+    again_ms: i64,
 }
 
 impl Trial {
@@ -74,10 +81,7 @@ impl Trial {
         }
         self.fair.judged_ms = now;
         self.world.rest().await;
-        let sql = "SELECT key, kind, state, coalesce(reason, '') AS reason, \
-                   coalesce(detail, '') AS detail FROM outbox WHERE state IN \
-                   ('pending', 'sending', 'held', 'in_doubt') ORDER BY id";
-        let open: Vec<Open> = sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
+        let open: Vec<Open> = sqlx::query_as(OPEN).fetch_all(&mut self.world.outsider).await.unwrap();
         let stuck = self.stuck(&open);
         for wish in open.iter().filter(|wish| self.waits_too_long(wish, &stuck, now)) {
             let at = self.claims.of(&wish.key).map_or(0, |claim| claim.at_ms);
@@ -111,7 +115,8 @@ impl Trial {
         // Its parcel may take as long before.
         let is_early =
             !claim.shipment_key.is_empty() && now < claim.at_ms.max(self.fair.since_ms) + 2 * bound;
-        let begun = claim.at_ms.max(self.fair.since_ms);
+        let again = wish.again_ms - self.world.clock.ahead_ms();
+        let begun = claim.at_ms.max(self.fair.since_ms).max(again);
         !is_early
             && !self.is_stuck(&wish.key, stuck)
             && now > begun + bound
