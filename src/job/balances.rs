@@ -335,14 +335,15 @@ impl<'a> Reading<'a> {
         (self.failures, self.delays) = (0, Delays::page_retry());
         self.changed += recorded.cells_changed;
         self.freed += recorded.freed;
-        if recorded.absent.len() < asked.len() {
+        let is_empty = recorded.absent.len() >= asked.len();
+        if !is_empty {
             self.context.worked(READ, &names(asked)).await?;
         }
         if kind == Kind::Again {
             self.absent += recorded.absent.len();
             return Ok(());
         }
-        self.asked += asked.len();
+        self.asked += if is_empty { 0 } else { asked.len() };
         self.absent += recorded.absent.len() - recorded.unsure.len();
         if brake::looks_cut(asked.len() as u64, recorded.unsure.len() as u64) {
             self.size.failed();

@@ -381,6 +381,12 @@ impl Push<'_> {
                     // It waits for who knows how long: what was read for it serves no more.
                     self.pipe.own_reads.retain(|cell, _| !cells.contains(cell));
                 }
+                if let Sent::Refused { parts, .. } = &sent
+                    && parts.is_empty()
+                {
+                    // Once in a run: the next one tries again.
+                    self.pipe.search.left.extend(cells.iter().map(|cell| cell.sku.clone()));
+                }
                 self.sent(sent);
                 let free = cells.into_iter().filter(|cell| !self.pipe.taken.contains(cell));
                 let free: Vec<(Cell, bool)> = free.map(|cell| (cell, false)).collect();
@@ -443,8 +449,8 @@ impl Push<'_> {
             Sent::Refused { parts, why } => {
                 self.tally.calls += 1;
                 self.refused += 1;
-                if self.refused >= REFUSED_MAX {
-                    self.is_cut_off = true;
+                self.is_cut_off |= self.refused >= REFUSED_MAX;
+                if self.is_cut_off || parts.is_empty() {
                     self.tally.note(why);
                     return;
                 }

@@ -72,13 +72,11 @@ impl Push<'_> {
                 now.push(work);
                 continue;
             }
-            if is_read && self.pipe.search.left.contains(&work.ask) {
-                continue;
-            }
             let read = if is_read { ways.read(self.context, work) } else { Way::Together };
             match (read, ways.write(work)) {
                 (Way::Later(until, why), _) => later.push((work, until, why)),
                 (_, Way::Later(until, why)) => later.push((work, *until, why.clone())),
+                _ if [&work.ask, &work.cell.sku].iter().any(|sku| self.pipe.search.left.contains(sku)) => {}
                 (Way::Alone, _) => alone.push(work),
                 (Way::Together | Way::Suspect, Way::Together | Way::Suspect | Way::Alone) => now.push(work),
             }
