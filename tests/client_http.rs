@@ -301,7 +301,7 @@ async fn a_retry_after_is_read_in_seconds_and_as_a_date() {
         ("429 Slow", "Retry-After: later\r\n", rate(60)),
         ("429 Slow", "", Verdict::Throttled(Throttle::Concurrency)),
         ("403 No", "Retry-After: 17\r\n", bad(17)),
-        ("403 No", "", Verdict::Refused { may_be_id: false }),
+        ("403 No", "", Verdict::Refused { may_be_id: true }),
     ];
     for (status, header, verdict) in cases {
         let reply = judged(&Listener::once(answer(status, header, "")).settings(), write_request()).await;

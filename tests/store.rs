@@ -577,6 +577,7 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("outbox_settled_at", "UPDATE outbox SET moves = moves + 1, state = 'cancelled', settled_at = 'now'"),
         ("outbox_reason", "UPDATE outbox SET moves = moves + 1, state = 'held'"),
         ("outbox_sending", "UPDATE outbox SET moves = moves + 1, state = 'sending'"),
+        ("outbox_dated_at", "UPDATE outbox SET moves = moves + 1, dated_at = 'now'"),
         ("outbox_base", "UPDATE outbox SET moves = moves + 1, base_ours = 1"),
         ("brake_trip_released", "INSERT INTO brake_trip (at_ms, what, released_ms) VALUES (2, 'w', 1)"),
         (

@@ -26,5 +26,5 @@ pub use operation::{Effect, Operation};
 pub use order::OrderLine;
 pub use quantity::{Quantity, integral};
 pub use reason::{REASON_MAX_CHARS, cut_reason};
-pub use sku::{Sku, SkuError};
+pub use sku::{Sku, SkuError, fold};
 pub use time::{Clock, Moment, Timestamp, age};

@@ -46,11 +46,19 @@ impl Sku {
         &self.0
     }
 
-    /// Trimmed and in lower case: two SKUs of one fold may be one product to the service, so they never
-    /// share a call (rules.md 12).
+    /// The key under which spellings of one SKU meet ([`fold`]): two SKUs of one fold may be one product to the service, so
+    /// they never share a call (docs/reconciliation.md, rule 12).
     pub fn fold(&self) -> String {
-        self.0.trim().to_lowercase()
+        fold(&self.0)
     }
+}
+
+/// Trimmed and without case, for every script.
+///
+/// Lower case alone is not enough: a capital sigma becomes one of two small ones by its place in the word, and the capital
+/// form of `ß` is `SS`. By way of the capitals all spellings end in one.
+pub fn fold(text: &str) -> String {
+    text.trim().to_lowercase().to_uppercase().to_lowercase()
 }
 
 impl fmt::Display for Sku {
@@ -88,6 +96,9 @@ mod tests {
 
     #[test]
     fn twins_have_one_fold() {
-        assert_eq!(Sku::new(" Éa ").unwrap().fold(), Sku::new("éA").unwrap().fold());
+        for (one, other) in [(" Éa ", "éA"), ("ΟΔΟΣ-1", "οδοσ-1"), ("ΟΔΟΣ", "οδος"), ("Maß", "MASS"), ("İ", "i̇")] {
+            assert_eq!(Sku::new(one).unwrap().fold(), Sku::new(other).unwrap().fold(), "{one} {other}");
+        }
+        assert_ne!(Sku::new("A").unwrap().fold(), Sku::new("Ä").unwrap().fold());
     }
 }

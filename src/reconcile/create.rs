@@ -72,7 +72,7 @@ pub fn settle(
 
 /// Names are the same that differ in case or outer blanks only.
 pub fn fold(name: &str) -> String {
-    name.trim().to_lowercase()
+    crate::model::fold(name)
 }
 
 /// Whose turn it is: the first wish of each `subject` (order, shipment, SKU, name), unless one of that subject is

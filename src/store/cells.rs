@@ -332,7 +332,7 @@ impl Write {
                    WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 \
                      AND octet_length(body) <= 262144 \
                      AND ?2 - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= ?3 \
-                     AND (base_ms IS NULL OR (json_type(body, '$.seen') IS NULL \
+                     AND (base_ms IS NULL OR base_ms = 0 OR (json_type(body, '$.seen') IS NULL \
                           AND (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 - base_ms > ?3)) \
                      AND EXISTS (SELECT 1 FROM count_base c WHERE c.id = outbox.id AND c.observed_ms = ?2); \
                    COMMIT";

@@ -3,6 +3,7 @@
 use super::cells::json;
 use super::error::Doing;
 use super::{Store, StoreError};
+use crate::model::fold;
 use serde::{Deserialize, Serialize};
 
 /// A product and its cells.
@@ -71,7 +72,6 @@ impl Store {
 impl ProductRow {
     /// Whether a person may mean this product by a SKU or UPC.
     pub fn answers_to(&self, id: &str) -> bool {
-        let fold = |text: &str| text.trim().to_lowercase();
         fold(&self.sku) == fold(id) || self.upc.as_deref().is_some_and(|upc| upc.trim() == id.trim())
     }
 }

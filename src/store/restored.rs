@@ -132,9 +132,10 @@ impl Write {
         self.cells_free(at).await
     }
 
-    /// What a count was measured against lacks our writes since the copy: the first read takes its place (rules.md 3).
+    /// The base of a count lacks our writes since the copy: the first read takes its place (docs/reconciliation.md, rule 3).
+    /// A base of the year 1970 says that no earlier fact will do, where none at all means that its SKU was not understood.
     async fn forget_bases(&mut self) -> Result<(), StoreError> {
-        let sql = "UPDATE outbox SET moves = moves + 1, base_quantity = NULL, base_ours = NULL, base_ms = NULL, \
+        let sql = "UPDATE outbox SET moves = moves + 1, base_quantity = NULL, base_ours = NULL, base_ms = 0, \
                        position = (SELECT position FROM counter) WHERE state = 'pending' AND kind = 'quantity.set'";
         sqlx::query(sql).execute(&mut *self.tx).await.map(drop).doing("forget the bases of counts")
     }

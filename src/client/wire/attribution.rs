@@ -7,7 +7,7 @@
 //! refused, while a read costs one call.
 
 use super::{UpdateAnswer, UpdateStatus};
-use crate::model::Sku;
+use crate::model::{Sku, fold};
 use std::collections::BTreeMap;
 
 /// Which entries were refused.
@@ -71,7 +71,7 @@ impl Call {
 
     /// The SKUs that stand in a text as words of their own, the longest match at each place.
     fn named_in(&self, text: &str) -> Vec<&(String, usize)> {
-        let text = text.to_lowercase();
+        let text = fold(text);
         let mut named = Vec::new();
         let mut at = 0;
         while let Some(next) = text[at..].chars().next() {
