@@ -78,7 +78,7 @@ struct Reading<'a> {
     set_aside: usize,
     /// In a row.
     failures: usize,
-    /// The words of the last failure.
+    /// The words of the first of these failures.
     why: String,
     /// SKUs that stay unread although nothing is proved against them.
     unread: usize,
@@ -249,7 +249,8 @@ impl<'a> Reading<'a> {
             if failed == Failed::Throttled {
                 return Ok(());
             }
-            (self.failures, self.why) = (self.failures + 1, call::words(&answer.reply));
+            self.failures += 1;
+            self.why = call::words(&answer.reply);
         }
         let pause = (self.failures > FAILURES_OF_ONE).then(|| self.delays.next()).flatten();
         match pause {
@@ -263,7 +264,10 @@ impl<'a> Reading<'a> {
     async fn split(&mut self, page: Vec<Sku>, why: String) -> Result<(), JobError> {
         self.failures += 1;
         let is_guilty = self.context.failed(READ, &names(&page), &why).await?;
-        self.why = why;
+        // The page as it was queued says more than its parts.
+        if self.failures == 1 {
+            self.why = why;
+        }
         let Some(alone) = self.parts.split(page) else { return Ok(()) };
         let tried = self.tried.entry(alone.clone()).or_default();
         *tried += 1;
