@@ -93,7 +93,7 @@ async fn a_tracking_number_whose_shipment_no_wish_makes_is_named() {
 #[tokio::test]
 async fn pushes_that_fail_again_and_again_are_named_with_the_services_words() {
     let dock = quiet().await;
-    dock.faults(json!([{"Operation": UPDATE, "Status": 404, "Times": 5}])).await;
+    dock.faults(json!([{"Operation": UPDATE, "Status": 404, "Times": 4}])).await;
     moved(&dock, "a").await;
     dock.push().await;
     assert!(health(&dock).await.is_well(), "one failure is none: {:?}", codes(&dock).await);
@@ -106,6 +106,8 @@ async fn pushes_that_fail_again_and_again_are_named_with_the_services_words() {
     assert!(found.count >= 3 && found.since.is_some(), "{found:?}");
     let waits = finding(&dock, Code::Waiting).await;
     assert!(waits.text.contains("`a` for 4 min"), "{}", waits.text);
+    // After four failures without a success of others it rests for two minutes.
+    dock.later(2 * MINUTE);
     dock.push().await;
     assert_eq!(dock.state("a").await, "applied");
     assert!(health(&dock).await.is_well(), "{:?}", codes(&dock).await);
