@@ -96,7 +96,9 @@ mod tests {
 
     #[test]
     fn twins_have_one_fold() {
-        for (one, other) in [(" Éa ", "éA"), ("ΟΔΟΣ-1", "οδοσ-1"), ("ΟΔΟΣ", "οδος"), ("Maß", "MASS"), ("İ", "i̇")] {
+        for (one, other) in
+            [(" Éa ", "éA"), ("ΟΔΟΣ-1", "οδοσ-1"), ("ΟΔΟΣ", "οδος"), ("Maß", "MASS"), ("İ", "i̇")]
+        {
             assert_eq!(Sku::new(one).unwrap().fold(), Sku::new(other).unwrap().fold(), "{one} {other}");
         }
         assert_ne!(Sku::new("A").unwrap().fold(), Sku::new("Ä").unwrap().fold());

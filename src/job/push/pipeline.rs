@@ -95,7 +95,10 @@ impl Push<'_> {
             ))));
         }
         let ended = self.pump().await;
+        // What was left in this run stays so: stock that comes meanwhile begins the line anew.
+        let left = std::mem::take(&mut self.pipe.search.left);
         self.pipe = Pipeline::default();
+        self.pipe.search.left = left;
         match ended {
             Ok(()) => Ok(None),
             Err(
