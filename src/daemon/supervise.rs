@@ -121,7 +121,22 @@ impl Supervisor {
     }
 
     /// Works until told to stop, or until a changed configuration comes, which is returned.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be worked with. A statement that failed because its file is gone is told as that.
     pub(super) async fn work(
+        &mut self,
+        stop: &CancellationToken,
+        reload: &mut mpsc::Receiver<Config>,
+    ) -> Result<Option<Config>, StoreError> {
+        let ended = self.turn(stop, reload).await;
+        if ended.as_ref().is_err_and(|error| !matches!(error, StoreError::Elsewhere { .. })) {
+            checkup::in_place(&self.context)?;
+        }
+        ended
+    }
+
+    async fn turn(
         &mut self,
         stop: &CancellationToken,
         reload: &mut mpsc::Receiver<Config>,
