@@ -64,9 +64,8 @@ impl Context {
         write.commit().await?;
         if was_aside {
             let operation = operation.as_str();
-            let event = event::ENTRY_TAKEN_BACK;
             tracing::info!(
-                event,
+                event = event::ENTRY_TAKEN_BACK,
                 operation,
                 entry = alone,
                 "{alone} no longer fails and goes with the others"
