@@ -192,7 +192,8 @@ async fn another_spelling_is_an_alias_and_two_of_them_are_nobody() {
 #[tokio::test]
 async fn a_sku_is_missing_only_by_two_looks_minutes_apart_that_held_others_and_is_never_deleted() {
     let mut shelf = Shelf::new().await;
-    let (a, b): (&[(i64, i64)], &[(i64, i64)]) = (&[(1, 5)], &[(1, 6)]);
+    let a: &[(i64, i64)] = &[(1, 5)];
+    let b: &[(i64, i64)] = &[(1, 6)];
     let many: Vec<String> = (0..30).map(|n| format!("M{n:02}")).collect();
     let large: Vec<&str> = ["A", "B"].into_iter().chain(many.iter().map(String::as_str)).collect();
     shelf.read(&["A", "B"], &[("A", a), ("B", b)]).await;
@@ -981,7 +982,7 @@ async fn a_claim_never_takes_over_a_claim_that_is_open() {
     assert!(why.contains("is being written by another call"), "{why}");
     let mut write = shelf.store.begin(Durability::Full).await.unwrap();
     let ended = tallyd::model::Position(second.0 + 1);
-    write.cell_conclude(first, ended, Timestamp(T0), &[cell.clone()]).await.unwrap();
+    write.cell_conclude(first, ended, Timestamp(T0), std::slice::from_ref(&cell)).await.unwrap();
     let next = CellWrite { before: Some(Quantity(47)), written: Quantity(75), ..cell };
     assert!(write.cell_claim(second, &[next]).await.unwrap(), "it is over");
     write.commit().await.unwrap();

@@ -186,7 +186,7 @@ async fn a_record_that_no_poll_can_read_is_named_until_one_can() {
     dock.later(A_MOMENT);
     dock.run(JobKind::Balances).await;
     let found = finding(&dock, Code::Unreadable).await;
-    assert_eq!(found.subjects, [bad.clone()], "{found:?}");
+    assert_eq!(found.subjects, std::slice::from_ref(&bad), "{found:?}");
     assert!(found.text.contains("balances") && found.needs_a_person(), "{}", found.text);
     is_at_work.store(false, Ordering::SeqCst);
     dock.later(A_MOMENT);

@@ -4,6 +4,7 @@
     dead_code,
     unreachable_pub,
     clippy::unwrap_used,
+    clippy::panic,
     reason = "a test ends at the first thing that is not as said, and takes from the support what it needs"
 )]
 

@@ -153,7 +153,7 @@ const QUIET_CREATE_MS: i64 = 600_000 + 5_000 + 5_000;
 
 /// A shop with orders, of which one goes bad; all of them, the bad one last.
 async fn with_orders(operation: Operation, how: How, orders: usize) -> (World, Vec<i64>, Cell) {
-    let mut world = World::open(Plan {
+    let world = World::open(Plan {
         seed: seed(),
         skus: 20,
         warehouses: 1,
