@@ -74,7 +74,10 @@ async fn fill(world: &World, skus: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::disallowed_methods, reason = "the size is the caller's, and this machine's time is measured")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the size is the caller's, and this machine's time is measured"
+)]
 async fn a_long_list_is_printed_while_it_is_read() {
     let skus = std::env::var("LIST_SKUS").map_or(60_000, |text| text.parse().unwrap());
     let world = World::new().await;
