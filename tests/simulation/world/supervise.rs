@@ -139,7 +139,8 @@ impl World {
         write.commit().await.unwrap();
     }
 
-    /// What the supervisor does at a start: the schedules are armed, and what was missed is made up for.
+    /// A start as the supervisor makes it: the schedules are armed, and what was missed is made up for. It returns when
+    /// its jobs rest: the caller's own statements come behind theirs, not beside them.
     pub(super) async fn arm(&mut self) {
         if !self.plan.is_scheduled {
             return;
@@ -156,6 +157,7 @@ impl World {
             self.note_fired(*kind, *due, None).await;
         }
         self.begin_jobs(missed.into_iter().map(|(kind, _)| kind).collect(), Trigger::Missed).await;
+        self.rest().await;
     }
 
     /// The host's calendar is so far ahead of the world's time from now on.
