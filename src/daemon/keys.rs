@@ -176,7 +176,7 @@ impl Prober {
     }
 }
 
-/// One call in a run of its own, so that it stands in the journal. True only if the answer proves that the key works.
+/// Call in a run of its own, so that it stands in the journal. True only if the answer proves that the key works.
 pub(super) async fn probe(context: Context, account: Option<Account>) -> Result<bool, StoreError> {
     let now = context.now();
     let mut write = context.store.begin(Durability::Normal).await?;

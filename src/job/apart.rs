@@ -41,7 +41,7 @@ pub(super) enum Failed {
     Throttled,
     /// No byte left, or nobody can tell whether the key is meant: its entries do not matter.
     Unsent,
-    /// One of its entries may make it fail.
+    /// Failure that one of its entries may cause.
     Entries,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Without this each failing entry costs its whole patience in front of all others, at each run. An entry costs so one
 //! attempt in front of the others, [`BEHIND`] behind them, and from then on at most [`DUE`] at each of its delays.
-//! Where nobody is answered, the service is sick and no entry is to blame: the run ends after [`FAILED_MAX`] in a row.
+//! With no entry answered, the service is sick and no entry is to blame: the run ends after [`FAILED_MAX`] in a row.
 
 use super::pages::Progress;
 use super::tally::Tally;
@@ -18,7 +18,7 @@ const FIRST: usize = 1;
 const BEHIND: usize = 3;
 /// Attempts at one that is set aside, when its delay is over.
 const DUE: usize = 2;
-/// So many failures in a row end the run: the next one begins with them.
+/// Limit of failures in a row, after which the run ends: the next one begins with them.
 const FAILED_MAX: usize = 12;
 
 /// An entry as it is named: by the quarantine and to people.
@@ -29,9 +29,9 @@ pub(super) trait Entry: Copy + Send + Sync {
     fn name(&self) -> String;
 }
 
-/// One operation that is asked for one entry at a time.
+/// Operation that is asked for one entry at a time.
 pub(super) trait Asks: Sync {
-    /// What it is asked for.
+    /// Entry that it is asked for.
     type Entry: Entry;
     /// The operation.
     const OPERATION: Operation;
@@ -39,12 +39,12 @@ pub(super) trait Asks: Sync {
     async fn ask(&self, entry: Self::Entry, attempts: usize) -> Result<Came, JobError>;
 }
 
-/// What an entry's answer brought.
+/// Result of an entry's answer.
 #[derive(Debug, Default)]
 pub(super) struct Came {
-    /// How many facts are new or changed.
+    /// Number of facts that are new or changed.
     pub(super) changed: u64,
-    /// What keeps it from being all there is.
+    /// Oddity that keeps it from being all there is.
     pub(super) oddity: Option<String>,
 }
 
@@ -122,7 +122,7 @@ impl<'a, A: Asks> Aside<'a, A> {
         Ok(())
     }
 
-    /// What asks, and what came of all of them.
+    /// The asking operation, and the tally of all entries.
     pub(super) fn ended(self) -> (A, Tally) {
         (self.asks, self.tally)
     }

@@ -29,14 +29,15 @@ use tokio::task::JoinSet;
 const READ: Operation = Operation::GetProductBalances;
 /// Failed attempts in a row after which the run ends; the next run goes on where this one stopped.
 const FAILURES_MAX: usize = 24;
-/// One SKU that always fails brings two or three failures in a row; only more than that is worth a pause.
+/// Failures in a row that need no pause: one SKU that always fails brings two or three, and only more than that is
+/// worth one.
 const FAILURES_OF_ONE: usize = 2;
 /// Attempts at a SKU that fails alone and is not proved guilty; the next run tries it again.
 const ALONE_MAX: u32 = 4;
 /// SKUs are looked for so many pages at a time: each look begins with a cold cache, as pages are written all along.
 const QUEUED_PAGES: usize = 4;
-/// What was lacking is asked for again so many at a time: with the witnesses beside it, the answer is small enough to be
-/// trusted.
+/// Page size for what was lacking and is asked for again: with the witnesses beside it, the answer is small enough to
+/// be trusted.
 const SMALL_PAGE: usize = TRUSTED_PAGE - WITNESSES;
 /// Pages under way at a time: one is written, another decoded meanwhile, and the next asked for. With one less, the next is
 /// asked for only when the first is written: to begin a call is a write too, which waits behind that of the second.
@@ -109,7 +110,7 @@ enum Kind {
     First,
     /// A page that failed.
     Part,
-    /// What earlier answers lacked, with witnesses beside it.
+    /// Request for what earlier answers lacked, with witnesses beside it.
     Again,
 }
 
@@ -118,7 +119,7 @@ struct Page {
     /// Without witnesses.
     asked: Vec<Sku>,
     kind: Kind,
-    /// What was recorded, or why the answer makes no sense.
+    /// Record of the answer, or why the answer makes no sense.
     came: Result<BalancesRecorded, String>,
 }
 

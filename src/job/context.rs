@@ -30,7 +30,7 @@ pub struct Context {
     pub session_id: i64,
     /// Shut while an answer cannot be written down.
     pub(super) gate: Gate,
-    /// What probes told of the key lately.
+    /// Recent results of key probes.
     pub(super) proofs: Proofs,
     settings: Arc<RwLock<Arc<Settings>>>,
     stopping: CancellationToken,

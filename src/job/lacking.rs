@@ -1,4 +1,4 @@
-//! What an answer lacks: proved absent by a second look minutes later, with the platform well both times.
+//! Facts that an answer lacks: proved absent by a second look minutes later, with the platform well both times.
 //!
 //! A change that names an order, a line, a shipment or a warehouse which an answer does not show is refused for good only
 //! on that proof. Until then it stays pending, is looked at again after growing delays, and says what it waits for.
@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(30 * 60);
 pub(super) enum Lacks {
     /// It is not there.
     Proved,
-    /// Nobody knows yet; the reason, and when the next look is due.
+    /// Not known yet; the reason, and when the next look is due.
     NotProved(String),
 }
 

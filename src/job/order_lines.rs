@@ -112,11 +112,11 @@ impl Entry for Order {
     }
 }
 
-/// One run over the orders.
+/// Run over the orders.
 struct Pass<'a> {
     context: &'a Context,
     run: RunId,
-    /// How many named orders may still be read.
+    /// Number of named orders that may still be read.
     named_left: usize,
     /// Named orders that were asked for in this run, or wait aside.
     named_done: Vec<OrderId>,
@@ -233,7 +233,7 @@ impl<'a> Pass<'a> {
         Ok(named)
     }
 
-    /// What to say of the run; `said` is said of the orders too.
+    /// Report of the run; `said` is said of the orders too.
     fn report(self, said: Option<String>) -> Report {
         let (_, orders) = self.orders.ended();
         let mut orders = orders.report("order(s)", "line(s)");

@@ -63,7 +63,7 @@ pub(super) enum Judged {
     Again,
     /// The key is refused.
     Refused,
-    /// Nobody can tell now, and why.
+    /// Not to be told now, and why.
     NotKnown(String),
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn judge(context: &Context, run: RunId, sent: Moment) -> Result
     })
 }
 
-/// What probes told lately, for all jobs of this process.
+/// Recent results of probes, for all jobs of this process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Proofs(Arc<Mutex<State>>);
 
@@ -121,7 +121,7 @@ impl Proofs {
         state.unjudged = Some(Unjudged { why: why.to_owned(), delays, probe_at });
     }
 
-    /// Why quantity updates wait, if they do.
+    /// Reason why quantity updates wait, if they do.
     pub(super) fn puts_off(&self) -> Option<String> {
         self.state().unjudged.as_ref().map(|unjudged| unjudged.why.clone())
     }
@@ -135,8 +135,8 @@ impl Proofs {
     }
 }
 
-/// Why no quantity update may be sent now, if so. Where a refusal is not judged yet and the next probe is due, the key is
-/// asked for; between probes nothing is sent.
+/// Reason why no quantity update may be sent now, if so. Where a refusal is not judged yet and the next probe is due,
+/// the key is asked for; between probes nothing is sent.
 pub(super) async fn put_off(context: &Context, run: RunId) -> Result<Option<String>, JobError> {
     let Some(why) = context.proofs.puts_off() else { return Ok(None) };
     if !context.proofs.is_due(context.moment()) {

@@ -33,14 +33,14 @@ use crate::telemetry::event;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// What an answer that was taken in is worth.
+/// Worth of an answer that was taken in.
 #[derive(Debug)]
 pub(super) enum Looked {
     /// It is recorded.
     Taken(BalancesRecorded),
     /// Nothing came where so many SKUs were known: it decides nothing, and is set aside.
     Emptied {
-        /// How many were known.
+        /// Number of SKUs that were known.
         known: u64,
         /// No other SKU is known that could tell more. Such an answer is recorded: as one that shows nothing and proves
         /// nothing, so that somebody can be told how long nobody has seen this SKU.
@@ -54,7 +54,7 @@ impl Looked {
         matches!(self, Looked::Emptied { is_alone: false, .. })
     }
 
-    /// What was recorded; an answer that decides nothing is a failed read, unless no other could tell more.
+    /// Success if the answer was recorded; one that decides nothing is a failed read, unless no other could tell more.
     pub(super) fn told(self) -> Result<(), JobError> {
         match self {
             Looked::Taken(_) | Looked::Emptied { is_alone: true, .. } => Ok(()),
@@ -62,7 +62,7 @@ impl Looked {
         }
     }
 
-    /// What was recorded; an answer that was emptied is a failed read.
+    /// Record of the answer; an answer that was emptied is a failed read.
     pub(super) fn plausible(self) -> Result<BalancesRecorded, JobError> {
         match self {
             Looked::Taken(recorded) => Ok(recorded),

@@ -13,7 +13,7 @@ use crate::model::{Lane, Operation, RunId, Sku};
 use crate::reconcile::isolation::Groups;
 
 const READ: Operation = Operation::GetProductBalances;
-/// So many failures in a row, of whatever SKUs, are the platform's: the rest is left to a later run.
+/// Limit of failures in a row, of whatever SKUs: that many are the platform's, and the rest is left to a later run.
 const FAILURES_MAX: usize = 6;
 
 /// A read of some SKUs.

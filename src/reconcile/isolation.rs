@@ -23,8 +23,8 @@ use crate::outbox::Delays;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// So many failing calls in a row prove an entry guilty, if others succeed meanwhile. A network that loses one answer in
-/// four accuses an innocent entry in one of 64 cases, and that one is tried again after a minute.
+/// Number of failing calls in a row that prove an entry guilty, if others succeed meanwhile. A network that loses one
+/// answer in four accuses an innocent entry in one of 64 cases, and that one is tried again after a minute.
 pub const PROOF: u32 = 3;
 /// The calls that entries of unknown outcome may take when they are sent again: as many as one call holds entries.
 const CALLS_AGAIN: usize = 25;

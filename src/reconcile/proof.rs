@@ -18,7 +18,7 @@ pub const TRUSTED_PAGE: usize = 25;
 /// is set makes minutes of seconds, and the time since boot begins anew with each boot and host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// When its request was sent.
+    /// Time at which its request was sent.
     pub at: Timestamp,
     /// The same since boot.
     pub moment: Moment,

@@ -82,7 +82,8 @@ impl<'a> Draft<'a> {
         Self { input, now, outcomes: BTreeMap::new() }
     }
 
-    /// What the last applied count includes is superseded by it, also where all that is left is held.
+    /// Plan with nothing pending: what the last applied count includes is superseded by it, also where all that is left
+    /// is held.
     fn nothing_pending(mut self) -> CellPlan {
         if let Some(last) = self.input.last_set {
             self.supersede_adjusts(&last);

@@ -66,8 +66,8 @@ impl Lack {
     }
 }
 
-/// When to look again for a change that was held at `held`, the service having been asked last at `asked`. The delay is
-/// as long as the change has waited, so that it doubles with each look: some ten looks in the first hour.
+/// Time of the next look for a change that was held at `held`, the service having been asked last at `asked`. The delay
+/// is as long as the change has waited, so that it doubles with each look: some ten looks in the first hour.
 pub fn next_look(held: Timestamp, asked: Option<Timestamp>, now: Timestamp) -> Timestamp {
     match asked.unwrap_or(held) {
         // The calendar was set back.

@@ -38,16 +38,16 @@ pub struct UpdateInDoubt {
     pub before: Shown,
     /// The same fields as the update has them; one that it does not name is not among them.
     pub ours: BTreeMap<String, Option<String>>,
-    /// When the request was sent.
+    /// Time at which the request was sent.
     pub sent_at: Timestamp,
-    /// How long after that it may still be carried out.
+    /// Time after that for which it may still be carried out.
     pub quiet: Duration,
 }
 
 /// A look after the send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// When its request was sent.
+    /// Time at which its request was sent.
     pub sent_at: Timestamp,
     /// The fields it showed; none where it did not show the product.
     pub shown: Option<Shown>,

@@ -1,4 +1,4 @@
-//! Who may call: programs on this machine, and no web page.
+//! Callers that are let in: programs on this machine, and no web page.
 //!
 //! A browser sends requests of any page to any address, this machine's too. It says whose page it is (`Origin`,
 //! `Sec-Fetch-Site`), and a page whose name is pointed at this machine is told by its name (`Host`). Programs send no

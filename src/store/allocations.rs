@@ -55,7 +55,7 @@ pub struct AllocationRow {
     pub warehouse_name: Option<String>,
     /// Units taken.
     pub quantity: i64,
-    /// When the service said so, RFC 3339: an allocation is read once, and the line may have been moved since.
+    /// Time at which the service said so, RFC 3339: an allocation is read once, and the line may have been moved since.
     pub observed_at: String,
 }
 

@@ -29,9 +29,9 @@ pub struct CellRow {
     pub asked_position: Option<i64>,
     /// When it was last asked for, since the machine's boot; none where that was another boot.
     pub asked_moment: Option<i64>,
-    /// How the answer to that lacked it, a word of [`crate::reconcile::Lack`]; none: it showed all of it.
+    /// Manner in which the answer to that lacked it, a word of [`crate::reconcile::Lack`]; none: it showed all of it.
     pub lack: Option<String>,
-    /// How many other products have a spelling that differs only in case or blanks.
+    /// Number of other products that have a spelling that differs only in case or blanks.
     pub twins: i64,
     /// Those spellings, as a JSON array.
     pub twin_skus: String,
@@ -77,7 +77,7 @@ pub struct CellRow {
 pub struct CellSeen {
     /// The cell.
     pub cell: Cell,
-    /// What was known of it.
+    /// Row that was known of it.
     pub row: CellRow,
     /// Its pending and held wishes by id, each with the number of times it was changed.
     pub open: Vec<(i64, i64)>,
@@ -97,7 +97,7 @@ pub struct CellWrite {
 }
 
 impl CellWrite {
-    /// Whether both are of one cell.
+    /// True if both are of one cell.
     pub(super) fn is_of(&self, other: &Self) -> bool {
         (self.product, self.warehouse_id) == (other.product, other.warehouse_id)
     }
@@ -124,7 +124,7 @@ impl Store {
         names.into_iter().zip(cells).map(meant).collect()
     }
 
-    /// What is known of these cells, in their order. They are named as [`Self::cells_meant`] names them.
+    /// Rows known of these cells, in their order. They are named as [`Self::cells_meant`] names them.
     pub async fn cell_rows(&self, cells: &[Cell]) -> Result<Vec<CellRow>, StoreError> {
         cell_rows(&mut *self.read().await?, cells).await
     }
@@ -232,7 +232,7 @@ ORDER BY k.place"
 );
 
 impl Write {
-    /// Whether these cells and their wishes are what a plan was made from. People and programs may have changed either
+    /// True if these cells and their wishes are what a plan was made from. People and programs may have changed either
     /// between the look and this transaction.
     pub async fn cells_stand(&mut self, seen: &[&CellSeen]) -> Result<bool, StoreError> {
         let cells: Vec<Cell> = seen.iter().map(|seen| seen.cell.clone()).collect();

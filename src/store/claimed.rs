@@ -139,7 +139,7 @@ impl Write {
         Ok(())
     }
 
-    /// Whether the write of this exchange has not ended yet.
+    /// True if the write of this exchange has not ended yet.
     async fn cell_is_claimed(&mut self, exchange: ExchangeId, write: &CellWrite) -> Result<bool, StoreError> {
         let open = self.cell_writes_open(exchange).await?;
         Ok(open.iter().any(|open| open.is_of(write)))

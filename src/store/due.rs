@@ -10,17 +10,17 @@ use crate::model::{OrderId, Timestamp, time};
 use sqlx::FromRow;
 use std::time::Duration;
 
-/// What said nothing new for so long is read less often: an order that never closes, a shipment nobody confirms. Long
-/// enough for a weekend, so that Monday's work finds Friday's orders fresh.
+/// Time without news after which something is read less often: an order that never closes, a shipment nobody confirms.
+/// Long enough for a weekend, so that Monday's work finds Friday's orders fresh.
 pub const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
-/// How often what is quiet is still read.
+/// Interval at which what is quiet is still read.
 pub const QUIET_LOOK: Duration = Duration::from_secs(24 * 60 * 60);
 /// A closed order is first looked at again after this time, then after twice as long each time until it is daily: a
 /// shipment that was made by mistake is mostly cancelled soon.
 const CLOSED_LOOK: Duration = Duration::from_secs(5 * 60);
-/// So long after it closed an order is looked at again. After that somebody names it (`tallyd order track`).
+/// Time after its closing for which an order is looked at again. After that somebody names it (`tallyd order track`).
 const CLOSED_LOOKS: Duration = Duration::from_secs(28 * 24 * 60 * 60);
-/// So many of the newest changes of the work queue are looked through for a rise.
+/// Number of the newest changes of the work queue that are looked through for a rise.
 const CHANGES_MAX: u32 = 2000;
 
 /// A tracked order and what is known of it.
@@ -28,11 +28,12 @@ const CHANGES_MAX: u32 = 2000;
 pub struct OrderRow {
     /// The order.
     pub order_id: i64,
-    /// When the service last described its line that was described longest ago, or the order where it has no line.
+    /// Time at which the service last described its line that was described longest ago, or the order where it has no
+    /// line.
     pub observed_ms: Option<i64>,
-    /// When a line last said something new.
+    /// Time at which a line last said something new.
     pub changed_ms: Option<i64>,
-    /// When nothing was left to ship and all known shipments were on their way, or when the last line was gone.
+    /// Time at which nothing was left to ship and all known shipments were on their way, or the last line was gone.
     pub closed_ms: Option<i64>,
     /// Its lines.
     pub lines: i64,
@@ -46,7 +47,7 @@ pub struct OrderRow {
     pub left: Option<i64>,
 }
 
-/// Where an order stands.
+/// State of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderState {
     /// It was never read.
@@ -81,7 +82,7 @@ impl OrderState {
 }
 
 impl OrderRow {
-    /// Where it stands at `now`.
+    /// State at `now`.
     pub fn state(&self, now: Timestamp) -> OrderState {
         let is_quiet = self.changed_ms.is_some_and(|at| now.since(Timestamp(at)) >= QUIET_AFTER);
         match (self.observed_ms, self.closed_ms) {

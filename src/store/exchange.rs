@@ -197,7 +197,7 @@ impl Write {
         id.map(ExchangeId).doing(BEGINNING)
     }
 
-    /// Whether it was written down what came of an exchange.
+    /// True if it was written down what came of an exchange.
     pub async fn exchange_is_over(&mut self, id: ExchangeId) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE id = ?1 AND ended IS NOT NULL)";
         let query = sqlx::query_scalar(sql).bind(id.0).fetch_one(&mut *self.tx);

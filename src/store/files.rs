@@ -35,8 +35,8 @@ pub(super) fn real(path: &Path) -> PathBuf {
     }
 }
 
-/// How a file of ours beside the database is opened. A symbolic link in its place is not followed: what it names would be
-/// written over.
+/// Options with which a file of ours beside the database is opened. A symbolic link in its place is not followed: what
+/// it names would be written over.
 pub(super) fn not_following() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());

@@ -1,5 +1,5 @@
-//! What answers lacked, until a second answer proves it absent or shows it. It is no fact: a replay comes to the same
-//! mirror without it.
+//! Things that answers lacked, until a second answer proves them absent or shows them. They are no facts: a replay
+//! comes to the same mirror without them.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};

@@ -32,9 +32,9 @@ pub struct WishRow {
     pub reason: Option<String>,
     /// Why, as a sentence.
     pub detail: Option<String>,
-    /// When it was inserted, RFC 3339, by the clock of the program that did.
+    /// Time at which it was inserted, RFC 3339, by the clock of the program that did.
     pub created_at: String,
-    /// When the daemon first saw it, RFC 3339, where that clock was ahead.
+    /// Time at which the daemon first saw it, RFC 3339, where that clock was ahead.
     pub dated_at: Option<String>,
     /// When it was applied, rejected or cancelled.
     pub settled_at: Option<String>,
@@ -46,7 +46,7 @@ pub struct WishRow {
     pub base_ms: Option<i64>,
     /// The journal's position when it was inserted.
     pub position: Option<i64>,
-    /// How often it was changed.
+    /// Number of times it was changed.
     pub moves: i64,
     /// The exchange that carried it.
     pub exchange_id: Option<i64>,
@@ -141,7 +141,7 @@ macro_rules! columns {
 
 pub(super) const COLUMNS: &str = concat!(columns!(), " FROM outbox");
 
-/// Whether the outbox's door says that the key is known with another body.
+/// True if the outbox's door says that the key is known with another body.
 fn is_key_of_another(error: &sqlx::Error) -> bool {
     let said = error.as_database_error().map(|error| error.message());
     said.is_some_and(|said| said.contains("this key already names another wish"))

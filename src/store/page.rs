@@ -74,7 +74,7 @@ pub(super) struct Members<'a> {
     pub(super) aliases: Vec<(&'a Sku, &'a Sku)>,
     /// What was asked for and did not come under any spelling.
     pub(super) absent: Vec<Sku>,
-    /// What was asked for and came as a record that could not be read.
+    /// SKUs that were asked for and came as a record that could not be read.
     pub(super) unreadable: Vec<Sku>,
     /// A record that can be read came for something that was asked for.
     pub(super) any_came: bool,

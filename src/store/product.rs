@@ -16,7 +16,7 @@ pub struct ProductCells {
     pub total: Option<i64>,
     /// The exchange that last asked for it.
     pub read_by: Option<i64>,
-    /// How that exchange's answer lacked it; none: it showed all of it.
+    /// Manner in which that exchange's answer lacked it; none: it showed all of it.
     pub lack: Option<Lack>,
     /// It is proved that the service does not have it.
     pub is_missing: bool,

@@ -24,7 +24,7 @@ pub struct ProductRow {
     pub quantity: Option<i64>,
     /// Its cells.
     pub warehouses: Vec<ProductCell>,
-    /// When the service last showed it, RFC 3339.
+    /// Time of the last answer that showed it, RFC 3339.
     pub observed_at: Option<String>,
 }
 

@@ -17,11 +17,11 @@ pub struct QuarantineRow {
     pub operation: String,
     /// The SKU, order id or shipment id.
     pub subject: String,
-    /// When it first failed alone, in milliseconds since 1970.
+    /// Time at which it first failed alone, in milliseconds since 1970.
     pub since_ms: i64,
-    /// When it last failed alone, in milliseconds since 1970.
+    /// Time at which it last failed alone, in milliseconds since 1970.
     pub tried_ms: i64,
-    /// How often it failed alone.
+    /// Number of times it failed alone.
     pub failures: i64,
     /// The platform's words.
     pub why: String,

@@ -100,7 +100,7 @@ impl WriteRow {
 }
 
 impl Store {
-    /// When the next look at an accepted write is due, of all SKUs but these; `None` where none is looked for.
+    /// Time at which the next look at an accepted write is due, of all SKUs but these; `None` where none is looked for.
     pub async fn readback_due(&self, left_out: &[&str]) -> Result<Option<Timestamp>, StoreError> {
         let sql = "SELECT min(iif(doubted_ms IS NULL, look_ms + ?1, look_ms)) FROM cell_write \
                    WHERE look_ms IS NOT NULL AND product NOT IN \

@@ -29,7 +29,7 @@ pub struct Opening {
     /// Whether all statements go over one connection, one after the other: between several, their threads would decide
     /// which comes first, and a simulation's seed would have many orders of events.
     pub is_single: bool,
-    /// Whether a start waits for who holds a lock and for room on the disk, however long. A command gives up.
+    /// True if a start waits for who holds a lock and for room on the disk, however long. A command gives up.
     pub is_patient: bool,
 }
 

@@ -43,7 +43,7 @@ macro_rules! body_column {
 }
 pub(super) use body_column;
 
-/// What [`body_column`] selects.
+/// Text that [`body_column`] selects.
 pub(super) struct BodyText(Stored);
 
 impl From<BodyText> for Stored {

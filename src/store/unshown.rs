@@ -18,7 +18,7 @@ use crate::reconcile::proof::{Look, TRUSTED_PAGE};
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
 
-/// So many SKUs known to be there are asked for beside some that may be gone.
+/// Number of SKUs known to be there that are asked for beside some that may be gone.
 pub const WITNESSES: usize = 3;
 
 /// A wish held as `no_fact`, and what is known of its cell since.
@@ -28,15 +28,15 @@ pub struct UnshownRow {
     pub id: i64,
     /// The SKU to look by.
     pub sku: String,
-    /// When the wish was held.
+    /// Time at which the wish was held.
     pub held_ms: i64,
-    /// When the service was last asked for the SKU; none: never.
+    /// Time at which the service was last asked for the SKU; none: never.
     pub asked_ms: Option<i64>,
     /// An answer since shows the cell, or proves that the SKU is missing: the wish can be decided.
     pub is_told: bool,
 }
 
-/// What is known of a SKU that an answer lacks.
+/// Facts known of a SKU that an answer lacks.
 #[derive(FromRow)]
 struct Absent {
     id: i64,
@@ -49,7 +49,7 @@ struct Absent {
 }
 
 impl Store {
-    /// How many of these SKUs the service is known to have, and whether it is known to have any other.
+    /// Number of these SKUs that the service is known to have, and whether it is known to have any other.
     pub async fn product_known(&self, skus: &[Sku]) -> Result<(u64, bool), StoreError> {
         let sql = "SELECT count(*), EXISTS ( \
                        SELECT 1 FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \

@@ -26,7 +26,7 @@ impl Listing {
         write(&text)
     }
 
-    /// What stands behind the last row; `nothing` where there was none.
+    /// Text behind the last row; `nothing` where there was none.
     pub(in crate::cli) fn end(self, nothing: &str) -> String {
         match (self.is_json, self.has_begun) {
             (true, true) => "\n]\n".into(),

@@ -336,7 +336,7 @@ mod tests {
         }
     }
 
-    /// One row: the records, which SKUs are read with how many cells, and how many parts are parked.
+    /// Row: the records, which SKUs are read with how many cells, and how many parts are parked.
     #[test]
     fn what_stands_twice_and_differs_is_parked_and_what_agrees_is_one() {
         let cell = |id: i64, quantity: i64| format!(r#"{{"WarehouseId":{id},"QuantityOnHand":{quantity}}}"#);

@@ -10,7 +10,8 @@ use crate::outbox::{Reason, State};
 use crate::store::{Kept, WishRow};
 use std::collections::BTreeSet;
 
-/// So many calls refused in a row, with none accepted between, are no entry's fault: it is the way to the service.
+/// Limit of calls refused in a row, with none accepted between: that many are no entry's fault, it is the way to the
+/// service.
 const REFUSED_MAX: usize = 3;
 
 impl Deliver<'_> {

@@ -133,7 +133,7 @@ pub(in crate::job) struct FoundProduct {
     pub(in crate::job) shown: Shown,
 }
 
-/// What a look shows of a product beside quantities.
+/// Product facts that a look shows beside quantities.
 pub(in crate::job) fn shown(product: &wire::ProductBalance<'_>) -> Shown {
     let mut fields = vec![
         (update::SKU.to_owned(), Some(product.sku.to_string())),

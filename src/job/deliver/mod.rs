@@ -205,7 +205,7 @@ impl<'a> Deliver<'a> {
         others
     }
 
-    /// What a look showed, unless it failed: what the service refuses to show is as good as lacking, what cannot be read
+    /// Result of a look, unless it failed: what the service refuses to show is as good as lacking, what cannot be read
     /// now leaves the wish alone.
     async fn seen<T>(
         &mut self,

@@ -22,7 +22,7 @@ impl Pipeline {
         }
     }
 
-    /// Whether an operator waits for what is under way.
+    /// True if an operator waits for what is under way.
     pub(super) fn is_urgent(&self) -> bool {
         self.urgent_reads + self.urgent_sends > 0
     }
@@ -39,7 +39,7 @@ impl Pipeline {
         self.halves.pop_front().or_else(|| self.queued.pop_front())
     }
 
-    /// What was not begun is planned again.
+    /// Puts back what was not begun: it is planned again.
     pub(super) fn put_back(&mut self) {
         let calls: Vec<Planned> = self.queued.drain(..).collect();
         let named = |call: Planned| call.cells.into_iter().map(move |cell| (cell, call.urgent));

@@ -44,11 +44,11 @@ use tokio_util::sync::CancellationToken;
 const READS_MAX: u8 = 4;
 /// The service's limit of entries in an update call (*Limits*).
 const ENTRIES_MAX: usize = 25;
-/// So many calls refused in a row, with none accepted between, are no entry's fault: it is the way to the service. One
-/// entry brings two or three.
+/// Limit of calls refused in a row, with none accepted between: that many are no entry's fault, it is the way to the
+/// service. One entry brings two or three.
 const REFUSED_MAX: usize = 6;
-/// So few SKUs are asked for at a time where an earlier answer lacked them: with the witnesses beside them, the answer is
-/// small enough to be trusted.
+/// Number of SKUs asked for at a time where an earlier answer lacked them: with the witnesses beside them, the answer
+/// is small enough to be trusted.
 const SMALL_PAGE: usize = TRUSTED_PAGE - WITNESSES;
 
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {

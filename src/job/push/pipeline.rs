@@ -47,7 +47,7 @@ pub(super) struct Pipeline {
     pub(super) waiting: Vec<Cell>,
     /// The cells of all of these: nobody plans them anew.
     pub(super) taken: BTreeSet<Cell>,
-    /// What is left of reads that failed.
+    /// Remainder of reads that failed.
     pub(super) search: Search,
     pub(super) own_reads: OwnReads,
     /// How long the last read took.

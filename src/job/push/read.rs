@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const READ: Operation = Operation::GetProductBalances;
 
-/// What became of one page.
+/// Outcome of one page.
 #[derive(Debug)]
 pub(super) enum Page {
     /// It was read.
@@ -19,7 +19,7 @@ pub(super) enum Page {
         /// From the request to the answer: so old are the facts already.
         took: Duration,
     },
-    /// One of its SKUs may make it fail.
+    /// Failure that one of its SKUs may cause.
     Broken {
         /// The service's words.
         why: String,

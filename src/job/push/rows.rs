@@ -1,4 +1,4 @@
-//! What the rows of a cell and its wishes say, read strictly: an error where they make no sense.
+//! Rows of a cell and its wishes, read strictly: an error where they make no sense.
 
 use crate::model::{Quantity, Sku, Timestamp, WishId};
 use crate::reconcile::base::PastFact;
@@ -6,8 +6,8 @@ use crate::reconcile::{CountMark, Pair, Word};
 use crate::store::{CellRow, StoreError, WishRow};
 use serde::de::DeserializeOwned;
 
-/// What the database holds, read; an error where it makes no sense. It never becomes nothing: a list of movements that
-/// cannot be read is no list without movements.
+/// Value that the database holds, read; an error where it makes no sense. It never becomes nothing: a list of movements
+/// that cannot be read is no list without movements.
 fn read<T: DeserializeOwned>(what: &'static str, json: &str) -> Result<T, StoreError> {
     serde_json::from_str(json).map_err(|_| StoreError::Foreign { what, value: json.to_owned() })
 }
@@ -62,8 +62,8 @@ pub(super) fn pairs(row: &CellRow) -> Result<Vec<PastFact>, StoreError> {
     Ok(facts.collect())
 }
 
-/// When a wish was inserted. No insertion lies in the future: where the clock of the program was ahead, it is the moment
-/// at which the daemon first saw the wish.
+/// Time at which a wish was inserted. No insertion lies in the future: where the clock of the program was ahead, it is
+/// the moment at which the daemon first saw the wish.
 pub(super) fn created_at(wish: &WishRow, now: Timestamp) -> Result<Timestamp, StoreError> {
     Ok(moment_of(wish.dated_at.as_deref().unwrap_or(&wish.created_at))?.min(now))
 }

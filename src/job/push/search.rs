@@ -8,7 +8,8 @@ use crate::outbox::Delays;
 use crate::reconcile::isolation::Groups;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One SKU that always fails brings two or three failures in a row; only more than that is worth a pause.
+/// Failures in a row that need no pause: one SKU that always fails brings two or three, and only more than that is
+/// worth one.
 const FAILURES_OF_ONE: usize = 2;
 /// Attempts in a run at a SKU that fails alone and is not proved guilty.
 const ALONE_MAX: u32 = 4;
@@ -16,7 +17,7 @@ const ALONE_MAX: u32 = 4;
 /// A SKU and the cells it is read for.
 type Part = (Sku, Vec<Asked>);
 
-/// What is left to be read of pages that failed.
+/// SKUs left to be read of pages that failed.
 #[derive(Debug)]
 pub(super) struct Search {
     parts: Groups<Part>,
@@ -26,7 +27,7 @@ pub(super) struct Search {
     failures: usize,
     delays: Delays,
     not_before: Option<Moment>,
-    /// How often SKUs failed alone.
+    /// Number of failures of each SKU alone.
     tried: BTreeMap<Sku, u32>,
     /// SKUs that are not tried again in this run.
     pub(super) left: BTreeSet<Sku>,

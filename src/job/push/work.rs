@@ -64,13 +64,13 @@ pub(in crate::job) struct Work {
     pub(super) pending: Vec<WishId>,
     /// Whether an operator's wish is among them.
     pub(super) urgent: bool,
-    /// How the last answer lacked the SKU, or a part of it.
+    /// Manner in which the last answer lacked the SKU, or a part of it.
     pub(super) lack: Option<Lack>,
     /// Held wishes of the cell wait for an answer that shows it, and it is looked at for them.
     pub(super) is_awaited: bool,
     /// The list of warehouses as it was last read lacks this one.
     pub(super) is_unlisted: bool,
-    /// One of them shared a call of unknown outcome, and did not land.
+    /// True if one of them shared a call of unknown outcome, and did not land.
     pub(super) did_not_land: bool,
     /// Its product, where that may be a kit: it is asked for its components before anything is decided.
     pub(super) perhaps_kit: Option<ProductId>,
@@ -310,9 +310,9 @@ impl<'a> Look<'a> {
         }))
     }
 
-    /// What is known of the cell, as far as a write may depend on it. `newest` is the position at which the newest of its
-    /// pending wishes was inserted: it is refused as a kit's only by an answer that is younger. What was a kit may be one
-    /// no more, and a movement that is refused is lost.
+    /// Facts known of the cell, as far as a write may depend on it. `newest` is the position at which the newest of its
+    /// pending wishes was inserted: it is refused as a kit's only by an answer that is younger. What was a kit may be
+    /// one no more, and a movement that is refused is lost.
     fn fact(&self, cell: &Cell, row: &CellRow, is_listed: bool, newest: i64) -> Result<CellFact, StoreError> {
         let own = self.own_reads.get(cell).copied();
         if !row.was_asked {
@@ -407,7 +407,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// How the last answer lacked a cell's SKU. A word that nobody knows says that the answer does not show it.
+/// Manner in which the last answer lacked a cell's SKU. A word that nobody knows says that the answer does not show it.
 fn lack(row: &CellRow) -> Option<Lack> {
     row.lack.as_deref().map(|word| Lack::of(word).unwrap_or(Lack::Unreadable))
 }

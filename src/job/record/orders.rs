@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::client::wire::decode_allocations;
 
-    /// One row: what the line sold (SKU, product), what is taken for it, and whether it may be a kit by that.
+    /// Row: what the line sold (SKU, product), what is taken for it, and whether it may be a kit by that.
     #[test]
     fn a_kit_is_what_is_taken_apart() {
         let cases = [

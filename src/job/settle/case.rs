@@ -67,7 +67,7 @@ pub(super) struct TrackingClaim {
     items: Vec<(ShipmentItemId, String)>,
 }
 
-/// What an update was sent with, as far as a look can show it.
+/// Content that an update was sent with, as far as a look can show it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct UpdateClaim {

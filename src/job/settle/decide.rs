@@ -13,7 +13,7 @@ use serde_json::json;
 /// The kind of event that a decision of this job is.
 const SETTLED: &str = "outbox.settled";
 
-/// What is said of an update that is sent again.
+/// Text said of an update that is sent again.
 const UPDATE_NOT_DONE: &str = "the answer was lost; two looks at the service show the product as it was before, so the update is sent again";
 
 pub(super) async fn decide(context: &Context, case: &Case, tally: &mut Tally) -> Result<(), JobError> {

@@ -123,7 +123,7 @@ async fn numbers_of(looker: Looker<'_>, claim: &TrackingClaim) -> Result<Seen<Va
     Ok(seen.with(json!(numbers)))
 }
 
-/// What the platform shows of a product that was updated; null where it shows it under neither SKU.
+/// Product as the platform shows it after an update; null where it shows it under neither SKU.
 async fn updated(looker: Looker<'_>, claim: &UpdateClaim) -> Result<Seen<Value>, JobError> {
     let skus: Vec<Sku> = claim.skus().into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
     let seen = deliver::products(looker, &skus).await?;

@@ -60,8 +60,8 @@ pub(super) async fn look_back(
     Ok(tally)
 }
 
-/// When the next look is due, at a wish in doubt, for an accepted write, or at a cell that no answer showed; none where
-/// nothing is open, or only a person can say.
+/// Time at which the next look is due, at a wish in doubt, for an accepted write, or at a cell that no answer showed;
+/// none where nothing is open, or only a person can say.
 pub async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
     if !context.store.adoption_list().await?.is_empty() {
         return Ok(Some(context.now()));
@@ -112,7 +112,7 @@ async fn gather(context: &Context) -> Result<Vec<Case>, StoreError> {
     case::gather(&context.store, Calendar::of(&*context.clock)).await
 }
 
-/// What is set aside of what settle looks at.
+/// Entries set aside of what settle looks at.
 struct Asides {
     cells: Aside,
     orders: Aside,
@@ -143,7 +143,7 @@ impl Asides {
     }
 }
 
-/// When the next look is due. What is set aside is not looked at before it is tried again.
+/// Time at which the next look is due. What is set aside is not looked at before it is tried again.
 fn next_look(case: &Case, context: &Context, aside: &Asides) -> Option<Timestamp> {
     match case.judge(context.settings().timeout, context.now()) {
         Settlement::LookAgain { not_before } => {

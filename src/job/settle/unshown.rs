@@ -33,14 +33,15 @@ pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Res
     go_on(context, tally).await
 }
 
-/// When something can be done for such a change; none where there is none.
+/// Time at which something can be done for such a change; none where there is none.
 pub(super) async fn due(context: &Context, aside: &Aside) -> Result<Option<Timestamp>, StoreError> {
     let (rows, now) = (context.store.unshown_list().await?, context.now());
     let is_told = rows.iter().any(|row| row.is_told).then_some(now);
     Ok(is_told.into_iter().chain(looks(&rows, now, aside).into_values()).min())
 }
 
-/// When each SKU is looked at next: its longest waiting change sets the pace. One that is set aside waits for its turn.
+/// Time at which each SKU is looked at next: its longest waiting change sets the pace. One that is set aside waits for
+/// its turn.
 fn looks<'r>(rows: &'r [UnshownRow], now: Timestamp, aside: &Aside) -> BTreeMap<&'r str, Timestamp> {
     let mut held: BTreeMap<&str, (i64, Option<i64>)> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.is_told) {
