@@ -55,12 +55,6 @@ pub fn is_absent(first: Option<Timestamp>, look: Timestamp, others_came: bool) -
     others_came && first.is_some_and(|first| look.since(first) >= LOOKS_APART)
 }
 
-/// True if a refusal proves that the change itself is wrong: the key works, and the answer names the entry by its index
-/// or came to a call that held nothing else.
-pub fn is_wrong(key: Key, is_named: bool, is_alone: bool) -> bool {
-    key == Key::Works && (is_named || is_alone)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,15 +83,5 @@ mod tests {
         assert_eq!(second.first(Some(look(880_000, 380_000))), look(880_000, 380_000));
         assert_eq!(second.first(Some(look(2_000_000, 380_000))), second, "the calendar was set back");
         assert_eq!(second.first(Some(look(880_000, 900_000))), second, "another boot");
-    }
-
-    #[test]
-    fn a_change_is_wrong_only_if_the_key_works_and_the_refusal_can_mean_nothing_else() {
-        assert!(is_wrong(Key::Works, true, false));
-        assert!(is_wrong(Key::Works, false, true));
-        assert!(!is_wrong(Key::Works, false, false));
-        for key in [Key::Refused, Key::NotKnown] {
-            assert!(!is_wrong(key, true, true), "{key:?}");
-        }
     }
 }
