@@ -77,12 +77,11 @@ impl Trial {
         made.is_some_and(|made| made["data"]["WasSuccessful"] == true)
     }
 
-    /// The books follow: a kit holds nothing itself.
+    /// The books follow: a kit holds nothing itself, and the service shows what its components make.
     async fn turned(&mut self, set: &KitSet) {
         let now = self.world.clock.now_ms();
         self.claims.kit(&set.sku, !set.is_kit);
         if !set.is_kit {
-            self.claims.gone(&set.sku, now);
             self.truth.retain(|(sku, _), _| *sku != set.sku);
             return self.auditor(|auditor| auditor.cells.forget(&set.sku));
         }
