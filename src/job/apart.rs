@@ -56,7 +56,7 @@ impl Context {
     pub(super) async fn worked(&self, operation: Operation, entries: &[&str]) -> Result<(), StoreError> {
         self.failures().worked(operation, entries.iter().copied());
         let [alone] = entries else { return Ok(()) };
-        if !self.aside(operation).await?.rows.contains_key(*alone) {
+        if !self.aside(operation).await?.contains(alone) {
             return Ok(());
         }
         let mut write = self.store.begin(Durability::Normal).await?;
@@ -81,14 +81,21 @@ impl Context {
         entries: &[&str],
         why: &str,
     ) -> Result<bool, StoreError> {
-        let is_proved = {
-            let mut failures = self.failures();
-            failures.failed(operation, entries.iter().copied(), self.moment());
-            matches!(entries, [alone] if failures.is_proved(operation, alone))
-        };
+        self.failures().failed(operation, entries.iter().copied(), self.moment());
         let [alone] = entries else { return Ok(false) };
-        let was_aside = self.aside(operation).await?.rows.contains_key(*alone);
-        if !was_aside && !is_proved {
+        self.set_aside(operation, alone, why).await
+    }
+
+    /// Sets an entry aside that failed alone, if that is proved; one that is set aside is tried again later than before.
+    /// True if it is set aside then.
+    pub(super) async fn set_aside(
+        &self,
+        operation: Operation,
+        alone: &str,
+        why: &str,
+    ) -> Result<bool, StoreError> {
+        let was_aside = self.aside(operation).await?.contains(alone);
+        if !was_aside && !self.failures().is_proved(operation, alone) {
             return Ok(false);
         }
         let mut write = self.store.begin(Durability::Normal).await?;

@@ -1,16 +1,16 @@
-//! Many things of one operation, one call each: one that fails is asked for again behind the others, and set aside where
-//! the others are answered. It is then tried by itself, with growing delays, until it is answered.
+//! Many things of one operation, one call each, in this order: all others before one that failed. Who is set aside, and
+//! when it is tried again, is decided in [`super::apart`].
 //!
 //! Without this each failing entry costs its whole patience in front of all others, at each run. An entry costs so one
-//! attempt in front of the others, [`BEHIND`] behind them, and from then on at most [`DUE`] at each of its delays.
+//! attempt in front of the others, [`BEHIND`] behind them, and once it is set aside at most [`DUE`] at each of its delays.
 //! With no entry answered, the service is sick and no entry is to blame: the run ends after [`FAILED_MAX`] in a row.
 
+use super::apart::{self, Way};
 use super::pages::Progress;
 use super::tally::Tally;
 use super::{Context, JobError};
 use crate::model::Operation;
-use crate::store::Durability;
-use std::collections::BTreeMap;
+use crate::reconcile::isolation::PROOF;
 
 /// Attempts at an entry among the others.
 const FIRST: usize = 1;
@@ -52,8 +52,8 @@ pub(super) struct Came {
 pub(super) struct Aside<'a, A: Asks> {
     context: &'a Context,
     asks: A,
-    /// Those set aside, with the service's words and whether they are due.
-    known: BTreeMap<String, (String, bool)>,
+    /// Those set aside before this run.
+    known: apart::Aside,
     /// To be asked for behind the others, with why they failed; those without a reason were set aside before this run.
     behind: Vec<(A::Entry, Option<JobError>)>,
     /// Entries that were answered in this run.
@@ -64,59 +64,67 @@ pub(super) struct Aside<'a, A: Asks> {
 
 impl<'a, A: Asks> Aside<'a, A> {
     pub(super) async fn begin(context: &'a Context, asks: A) -> Result<Self, JobError> {
-        let now = context.now();
-        let rows = context.store.quarantine_of(A::OPERATION).await?.into_iter();
-        let known = rows.map(|row| (row.subject.clone(), (row.why.clone(), row.is_due(now)))).collect();
+        let known = context.aside(A::OPERATION).await?;
         let (behind, answered, failed_in_a_row) = (Vec::new(), 0, 0);
         Ok(Self { context, asks, known, behind, answered, failed_in_a_row, tally: Tally::default() })
     }
 
     /// True if the entry goes among the others. One that is set aside goes behind them where it is due, else nowhere.
     pub(super) fn admits(&mut self, entry: A::Entry) -> bool {
-        match self.known.get(&entry.subject()) {
-            None => true,
-            Some((_, true)) => {
-                self.behind.push((entry, None));
-                false
-            }
-            Some((why, false)) => {
-                self.tally.set_aside(format!("{} ({why})", entry.name()));
-                false
-            }
+        let is_known = self.known.contains(&entry.subject());
+        match self.known.way(self.context, &entry.subject()) {
+            Way::Alone => self.behind.push((entry, None)),
+            Way::Later(_, why) if is_known => self.tell(entry, &why),
+            // Others of the run show whether the service answers again, so none of them rests.
+            Way::Together | Way::Suspect | Way::Later(..) => return true,
         }
+        false
     }
 
     /// Asks for one entry among the others; true if it was answered.
     pub(super) async fn ask(&mut self, entry: A::Entry) -> Result<bool, JobError> {
-        match self.asks.ask(entry, FIRST).await {
-            Ok(came) => self.answered(entry, came).await.map(|()| true),
-            Err(error) if !is_its_own(&error) => Err(error),
-            Err(error) => {
-                self.failed_in_a_row += 1;
-                if self.failed_in_a_row >= FAILED_MAX {
-                    return Err(error);
-                }
-                self.behind.push((entry, Some(error)));
-                Ok(false)
-            }
+        let error = match self.attempt(entry, FIRST).await {
+            Ok(came) => return self.answered(entry, came).await.map(|()| true),
+            Err(error) => error,
+        };
+        let Some(why) = words(&error) else { return Err(error) };
+        self.failed_in_a_row += 1;
+        if self.failed_in_a_row >= FAILED_MAX {
+            return Err(error);
         }
+        if self.context.set_aside(A::OPERATION, &entry.subject(), why).await? {
+            self.tell(entry, why);
+        } else {
+            self.behind.push((entry, Some(error)));
+        }
+        Ok(false)
     }
 
-    /// Asks once more for those that failed, and for those whose delay is over; who fails again is set aside.
+    /// Asks once more for those that failed, and for those whose delay is over.
     pub(super) async fn ask_behind(&mut self) -> Result<(), JobError> {
-        for (entry, first) in std::mem::take(&mut self.behind) {
+        let behind = std::mem::take(&mut self.behind);
+        // Several that failed since the last answer may be the platform's failure; one is its own.
+        if let (1.., 1, Some((last, _))) =
+            (self.answered, self.failed_in_a_row, behind.iter().rfind(|(_, first)| first.is_some()))
+        {
+            self.context.failures().stands_out(A::OPERATION, &last.subject());
+        }
+        for (entry, first) in behind {
             let asked = match first {
                 // Nobody was answered, so it is not to blame, and asking again would not tell more.
                 Some(error) if self.answered == 0 => Err(error),
                 // A refusal is a refusal: asking again would cost a bad request.
                 Some(error) if !matches!(error, JobError::GivenUp { .. }) => Err(error),
-                Some(_) => self.asks.ask(entry, BEHIND).await,
-                None => self.asks.ask(entry, DUE).await,
+                Some(_) => self.attempt(entry, BEHIND).await,
+                None => self.attempt(entry, DUE).await,
             };
             match asked {
                 Ok(came) => self.answered(entry, came).await?,
-                Err(error) if is_its_own(&error) => self.failed(entry, error).await?,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let Some(why) = words(&error) else { return Err(error) };
+                    self.context.set_aside(A::OPERATION, &entry.subject(), why).await?;
+                    self.tell(entry, why);
+                }
             }
         }
         Ok(())
@@ -127,36 +135,39 @@ impl<'a, A: Asks> Aside<'a, A> {
         (self.asks, self.tally)
     }
 
+    /// Asks with so many attempts, and counts those that failed.
+    async fn attempt(&self, entry: A::Entry, attempts: usize) -> Result<Came, JobError> {
+        let asked = self.asks.ask(entry, attempts).await;
+        let failed = match &asked {
+            Err(JobError::GivenUp { .. }) => attempts,
+            // The service would answer the same again.
+            Err(JobError::Rejected { .. } | JobError::Implausible(_)) => PROOF,
+            Ok(_) | Err(JobError::Stopped | JobError::Refused(_) | JobError::Store(_)) => 0,
+        };
+        let (subject, moment) = (entry.subject(), self.context.moment());
+        let mut failures = self.context.failures();
+        (0..failed).for_each(|_| failures.failed(A::OPERATION, [subject.as_str()], moment));
+        drop(failures);
+        asked
+    }
+
     async fn answered(&mut self, entry: A::Entry, came: Came) -> Result<(), JobError> {
         (self.answered, self.failed_in_a_row) = (self.answered + 1, 0);
-        self.context.failures().worked(A::OPERATION, [entry.subject().as_str()]);
         self.tally.read(came.changed);
         if let Some(oddity) = came.oddity {
             self.tally.note(format!("{}: {oddity}", entry.name()));
         }
-        if self.known.remove(&entry.subject()).is_some() {
-            let mut write = self.context.store.begin(Durability::Normal).await?;
-            write.quarantine_lift(A::OPERATION, &entry.subject()).await?;
-            write.commit().await?;
-        }
-        Ok(())
+        Ok(self.context.worked(A::OPERATION, &[&entry.subject()]).await?)
     }
 
-    async fn failed(&mut self, entry: A::Entry, error: JobError) -> Result<(), JobError> {
-        let (subject, why) = (entry.subject(), words(error));
-        let was_known = self.known.contains_key(&subject);
-        if was_known || self.answered > 0 {
-            let mut write = self.context.store.begin(Durability::Normal).await?;
-            write.quarantine_add(A::OPERATION, &subject, &why, self.context.now()).await?;
-            write.commit().await?;
-        }
+    /// Tells of one that is not read; one that was set aside before makes no run bad.
+    fn tell(&mut self, entry: A::Entry, why: &str) {
         let named = format!("{} ({why})", entry.name());
-        if was_known {
+        if self.known.contains(&entry.subject()) {
             self.tally.set_aside(named);
         } else {
             self.tally.not_read(named);
         }
-        Ok(())
     }
 }
 
@@ -176,15 +187,13 @@ pub(super) async fn each<A: Asks>(
     Ok(aside.tally)
 }
 
-/// True if the failure may be the entry's own.
-fn is_its_own(error: &JobError) -> bool {
-    matches!(error, JobError::Rejected { .. } | JobError::GivenUp { .. } | JobError::Implausible(_))
-}
-
-fn words(error: JobError) -> String {
+/// The words of a failure that may be the entry's own.
+fn words(error: &JobError) -> Option<&str> {
     match error {
-        JobError::Rejected { why, .. } | JobError::GivenUp { why, .. } | JobError::Implausible(why) => why,
-        other => other.to_string(),
+        JobError::Rejected { why, .. } | JobError::GivenUp { why, .. } | JobError::Implausible(why) => {
+            Some(why)
+        }
+        JobError::Stopped | JobError::Refused(_) | JobError::Store(_) => None,
     }
 }
 

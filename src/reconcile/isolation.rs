@@ -16,7 +16,9 @@
 //!
 //! An entry is set aside only on proof ([`Failures::is_proved`]): [`PROOF`] calls in a row that held it failed, the last
 //! of them held nothing else, and since the first of them another call of the same operation succeeded. While nothing
-//! succeeds it is the platform that fails, and nobody is set aside: the callers pause with growing delays.
+//! succeeds it is the platform that fails, and nobody is set aside: the callers pause with growing delays. In a pass of
+//! calls that hold one entry each, the answer before counts too where no second entry failed after it
+//! ([`Failures::stands_out`]).
 
 use crate::model::{Moment, Operation};
 use crate::outbox::Delays;
@@ -25,7 +27,7 @@ use std::time::Duration;
 
 /// Number of failing calls in a row that prove an entry guilty, if others succeed meanwhile. A network that loses one
 /// answer in four accuses an innocent entry in one of 64 cases, and that one is tried again after a minute.
-pub const PROOF: u32 = 3;
+pub const PROOF: usize = 3;
 /// The calls that entries of unknown outcome may take when they are sent again: as many as one call holds entries.
 const CALLS_AGAIN: usize = 25;
 /// A call of entries that failed together is at most half as large as the one that failed.
@@ -102,7 +104,7 @@ struct Failed {
     last: u64,
     last_at: Moment,
     /// In a row.
-    count: u32,
+    count: usize,
 }
 
 impl Failures {
@@ -134,6 +136,14 @@ impl Failures {
         }
     }
 
+    /// The entry failed alone, and the call before that was answered, so that no other failed since. That answer counts
+    /// like one after the failure: where no other is asked for, none can come.
+    pub fn stands_out(&mut self, operation: Operation, entry: &str) {
+        if let Some(failed) = self.entries.get_mut(&(operation, entry.to_owned())) {
+            failed.first = 0;
+        }
+    }
+
     /// True if the last call that held the entry failed.
     pub fn is_suspect(&self, operation: Operation, entry: &str) -> bool {
         self.get(operation, entry).is_some()
@@ -151,8 +161,7 @@ impl Failures {
     pub fn rests_until(&self, operation: Operation, entry: &str) -> Option<Moment> {
         let failed = self.get(operation, entry).filter(|failed| failed.count >= PROOF)?;
         let worked = self.worked.get(&operation).copied().unwrap_or_default();
-        let grown = usize::try_from(failed.count - PROOF).unwrap_or(usize::MAX).min(REST_GROWS);
-        let delay = Delays::quarantine().nth(grown).unwrap_or(Duration::ZERO);
+        let delay = Delays::quarantine().nth(REST_GROWS.min(failed.count - PROOF)).unwrap_or(Duration::ZERO);
         (worked < failed.last).then(|| failed.last_at.plus(delay))
     }
 
@@ -239,6 +248,19 @@ mod tests {
         (1..PROOF).for_each(|_| failures.failed(READ, ["A"], at));
         failures.worked(READ, ["B"]);
         assert!(!failures.is_proved(READ, "A"), "two failures may be chance");
+    }
+
+    #[test]
+    fn the_only_one_to_fail_after_an_answer_is_guilty_after_as_many_failures() {
+        let mut failures = Failures::default();
+        failures.worked(READ, ["B"]);
+        for failed in 1..=PROOF {
+            failures.failed(READ, ["A"], Moment(0));
+            failures.stands_out(READ, "A");
+            assert_eq!(failures.is_proved(READ, "A"), failed == PROOF, "{failed}");
+        }
+        failures.stands_out(READ, "B");
+        assert!(!failures.is_suspect(READ, "B"), "who did not fail is not accused");
     }
 
     #[test]

@@ -96,6 +96,39 @@ async fn of_a_sick_platform_no_order_is_set_aside() {
     assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 20);
 }
 
+/// The service fails in the middle of a pass: nobody was answered since, so the answers before it accuse no order.
+#[tokio::test]
+async fn of_a_platform_that_fails_amid_a_pass_no_order_is_set_aside() {
+    let (dock, rules, orders) = orders(6).await;
+    orders[..3].iter().for_each(|order| rules.fail_order(*order));
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 3);
+    assert_eq!(quarantined(&dock).await, []);
+    rules.clear();
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 6);
+}
+
+/// The log tells of an order what it tells of a SKU.
+#[tokio::test]
+async fn the_log_tells_when_an_order_is_set_aside_and_when_it_is_taken_back() {
+    let (dock, rules, orders) = orders(3).await;
+    let (bad, path) = (orders[1], dock.path().with_file_name("log"));
+    let log = tracing_subscriber::fmt().with_writer(Arc::new(std::fs::File::create(&path).unwrap()));
+    let _told = tracing::subscriber::set_default(log.with_ansi(false).finish());
+    rules.fail_order(bad);
+    dock.run(JobKind::OrderLines).await;
+    rules.clear();
+    dock.later(MINUTE);
+    dock.run(JobKind::OrderLines).await;
+    let log = std::fs::read_to_string(&path).unwrap();
+    for event in ["entry.set_aside", "entry.taken_back"] {
+        let told = log.lines().filter(|line| line.contains(&format!("event=\"{event}\"")));
+        let told: Vec<&str> = told.collect();
+        assert!(matches!(told[..], [line] if line.contains(&format!("entry=\"{bad}\""))), "{event}: {log}");
+    }
+}
+
 #[tokio::test]
 async fn an_allocation_that_always_fails_keeps_no_other_waiting() {
     let (dock, rules, orders) = orders(4).await;

@@ -8,6 +8,7 @@ use super::look::{self, Looker};
 use super::{Deliver, Fold, Wish, refusal, sku_subject, unmatched};
 use crate::client::Request;
 use crate::client::wire::{self, Invalid, Malformed, Outcome, WriteAnswer};
+use crate::job::apart::Way;
 use crate::job::brake::judge_update;
 use crate::job::call::Answer;
 use crate::job::moved::Tally;
@@ -17,7 +18,7 @@ use crate::model::{ExchangeId, Lane, Moment, Operation, Position, Quantity, Sku,
 use crate::outbox::{Body, Kind, ProductUpdate, Reason, Rejection, State};
 use crate::reconcile::update::{Shown, named};
 use crate::reconcile::{Lack, Plan};
-use crate::store::{CellWrite, Kept, ProductCells, QuarantineRow, Store, StoreError, Verdict, Write};
+use crate::store::{CellWrite, Kept, ProductCells, Store, StoreError, Verdict, Write};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -35,21 +36,15 @@ pub(super) async fn deliver(
     });
     let turn = deliver.in_turn(ours.collect()).await?;
     let turn = deliver.not_aside(&[READ], turn, |(update, ..)| update.sku.to_string(), tally).await?;
-    let set_aside = deliver.context.store.quarantine_of(Operation::UpdateProduct).await?;
+    let aside = deliver.context.aside(Operation::UpdateProduct).await?;
     let mut free = None;
     for (id, subject, (wish, is_released)) in turn {
         let sku = known_sku(&deliver.context.store, wish).await?;
-        let not_yet =
-            |row: &&QuarantineRow| row.subject == sku.as_str() && !row.is_due(deliver.context.now());
-        if let Some(row) = set_aside.iter().find(not_yet) {
-            let why = format!(
-                "sent {} time(s) and not done ({}); it is sent again at {}",
-                row.failures,
-                row.why,
-                row.next_try().rfc3339()
-            );
+        if let Way::Later(until, why) = aside.way(deliver.context, sku.as_str()) {
+            let why = format!("sent and not done ({why}); it is sent again at {until}");
             deliver.wait(&[(id, Reason::NotLanded, why.clone())]).await?;
             deliver.left_alone.insert(id);
+            tally.again_at(until);
             tally.note(format!("the update of {sku} was {why}"));
             continue;
         }
