@@ -9,7 +9,8 @@ use crate::client::{Verdict, wire};
 use crate::limiter::Pace;
 use crate::model::{Lane, Moment, Operation, RunId};
 use crate::outbox::Delays;
-use crate::reconcile::proof::{Key, LOOKS_APART};
+pub(super) use crate::reconcile::proof::Judged;
+use crate::reconcile::proof::{self, Key, LOOKS_APART};
 use crate::store::Durability;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,30 +55,11 @@ pub async fn probe_key(context: &Context, run: RunId) -> Result<Probed, JobError
     Ok(Probed { key, why })
 }
 
-/// The meaning of a refusal that may be the key's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Judged {
-    /// The key worked before the call was sent and after it was answered: the refusal means the content.
-    Content,
-    /// The key works now. Nothing shows that it did when the call was sent, so only the same call again can tell.
-    Again,
-    /// The key is refused.
-    Refused,
-    /// Not to be told now, and why.
-    NotKnown(String),
-}
-
-/// Judges the refusal of a call that was sent at `sent`. *A key that comes back between the refusal and the probe would
-/// otherwise make the last call of the outage look wrong.*
+/// Judges the refusal of a call that was sent at `sent` ([`proof::judge`]).
 pub(super) async fn judge(context: &Context, run: RunId, sent: Moment) -> Result<Judged, JobError> {
-    let worked_before = context.proofs.worked_before(sent);
+    let worked_at = context.proofs.state().worked_at;
     let Probed { key, why } = probe_key(context, run).await?;
-    Ok(match key {
-        Key::Works if worked_before => Judged::Content,
-        Key::Works => Judged::Again,
-        Key::Refused => Judged::Refused,
-        Key::NotKnown => Judged::NotKnown(why),
-    })
+    Ok(proof::judge(worked_at, sent, (key, why)))
 }
 
 /// Recent results of probes, for all jobs of this process.
@@ -106,11 +88,6 @@ impl Proofs {
 
     fn probed(&self, key: Key, at: Moment) {
         self.state().worked_at = (key == Key::Works).then_some(at);
-    }
-
-    fn worked_before(&self, sent: Moment) -> bool {
-        let worked_at = self.state().worked_at.filter(|at| *at <= sent);
-        worked_at.is_some_and(|at| sent.since(at) <= LOOKS_APART)
     }
 
     /// Lets quantity updates wait until a probe tells the state of the key.
@@ -162,23 +139,15 @@ pub(super) async fn put_off(context: &Context, run: RunId) -> Result<Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
-    fn a_key_vouches_for_calls_sent_soon_after_it_worked_until_a_probe_says_otherwise() {
+    fn a_probe_that_does_not_say_that_the_key_works_ends_the_proof_that_it_did() {
         let (proofs, then) = (Proofs::default(), Moment(1_000_000));
-        assert!(!proofs.worked_before(then), "nothing was probed yet");
-        proofs.probed(Key::Works, then);
-        assert!(proofs.worked_before(then) && proofs.worked_before(then.plus(LOOKS_APART)));
-        assert!(!proofs.worked_before(then.minus(Duration::from_millis(1))), "sent before the probe");
-        assert!(
-            !proofs.worked_before(then.plus(LOOKS_APART + Duration::from_millis(1))),
-            "too long after it"
-        );
         for key in [Key::NotKnown, Key::Refused] {
             proofs.probed(Key::Works, then);
+            assert_eq!(proofs.state().worked_at, Some(then));
             proofs.probed(key, then);
-            assert!(!proofs.worked_before(then), "{key:?}");
+            assert_eq!(proofs.state().worked_at, None, "{key:?}");
         }
     }
 

@@ -55,6 +55,32 @@ pub fn is_absent(first: Option<Timestamp>, look: Timestamp, others_came: bool) -
     others_came && first.is_some_and(|first| look.since(first) >= LOOKS_APART)
 }
 
+/// The meaning of a refusal that may be the key's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// The key worked before the call was sent and after it was answered: the refusal means the content.
+    Content,
+    /// The key works now. Nothing shows that it did when the call was sent, so only the same call again can tell.
+    Again,
+    /// The key is refused.
+    Refused,
+    /// Not to be told now, and why.
+    NotKnown(String),
+}
+
+/// Judges the refusal of a call that was sent at `sent`: the key last worked at `worked_at`, and a probe after the refusal
+/// shows its state and why. *A key that comes back between the refusal and the probe would otherwise make the last call of
+/// the outage look wrong.*
+pub fn judge(worked_at: Option<Moment>, sent: Moment, (key, why): (Key, String)) -> Judged {
+    let worked_before = worked_at.is_some_and(|at| at <= sent && sent.since(at) <= LOOKS_APART);
+    match key {
+        Key::Works if worked_before => Judged::Content,
+        Key::Works => Judged::Again,
+        Key::Refused => Judged::Refused,
+        Key::NotKnown => Judged::NotKnown(why),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +109,22 @@ mod tests {
         assert_eq!(second.first(Some(look(880_000, 380_000))), look(880_000, 380_000));
         assert_eq!(second.first(Some(look(2_000_000, 380_000))), second, "the calendar was set back");
         assert_eq!(second.first(Some(look(880_000, 900_000))), second, "another boot");
+    }
+
+    #[test]
+    fn a_refusal_means_the_content_only_if_the_key_worked_soon_before_the_call_and_after_it() {
+        let (then, judge) = (Moment(1_000_000), |at, sent, key| judge(at, sent, (key, "HTTP 500".into())));
+        let a_moment = Duration::from_millis(1);
+        for (name, worked_at, sent, expected) in [
+            ("nothing was probed yet", None, then, Judged::Again),
+            ("just before", Some(then), then, Judged::Content),
+            ("long before, but not too long", Some(then), then.plus(LOOKS_APART), Judged::Content),
+            ("too long before", Some(then), then.plus(LOOKS_APART + a_moment), Judged::Again),
+            ("sent before the probe", Some(then), then.minus(a_moment), Judged::Again),
+        ] {
+            assert_eq!(judge(worked_at, sent, Key::Works), expected, "{name}");
+        }
+        assert_eq!(judge(Some(then), then, Key::Refused), Judged::Refused);
+        assert_eq!(judge(Some(then), then, Key::NotKnown), Judged::NotKnown("HTTP 500".into()));
     }
 }
