@@ -6,12 +6,15 @@
 //! start, and says nothing about the age of the job's data: its run is journalled and moves no *last good*.
 //!
 //! A call that is made anyway is made full: what its page has room for beside them are the stalest SKUs.
+//!
+//! Orders that somebody named are read between the passes too ([`read_asked`]).
 
-use super::{Context, Finished, JobError, Report, record, runner};
+use super::{Context, Finished, JobError, Report, order_lines, record, runner};
 use crate::client::{Verdict, wire};
 use crate::model::{JobKind, Lane, Operation, RunId, Sku, Timestamp, Trigger};
 use crate::schedule::attention::{Candidate, pick};
 use crate::store::{EarlyRow, Stalest, StoreError};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -21,12 +24,14 @@ pub const EARLY_LOOK: Duration = Duration::from_secs(60);
 const MOVES_SINCE: Duration = Duration::from_secs(4 * 60 * 60);
 /// Pages of one look: with the packaged page size 800 SKUs, for one call in thirty of the quota.
 const PAGES_MAX: usize = 4;
+/// Named orders that are read at a time between the passes, which wait for them.
+const BETWEEN_MAX: usize = 25;
 
 /// Reads what is worth it, if there is room; none where there was nothing to do, and then nothing is journalled.
 pub async fn read_early(context: &Context) -> Result<Option<Finished>, StoreError> {
     let (kind, trigger) = (JobKind::Balances, Trigger::Outbox);
     let _turn = context.turn(kind).await;
-    let pages = if has_room(context) { pages(context).await? } else { Vec::new() };
+    let pages = if context.limiter.budget().has_room() { pages(context).await? } else { Vec::new() };
     if pages.is_empty() {
         return Ok(None);
     }
@@ -37,11 +42,16 @@ pub async fn read_early(context: &Context) -> Result<Option<Finished>, StoreErro
     runner::run_beside(context, kind, trigger, None, work).await.map(Some)
 }
 
-/// Whether half of the quota is free and nobody waits for it.
-pub(super) fn has_room(context: &Context) -> bool {
-    let budget = context.limiter.budget();
-    let is_free = budget.waiting.push + budget.waiting.poll == 0 && budget.holds.is_empty();
-    is_free && budget.free_for_bulk * 2 >= budget.limit
+/// Reads orders that somebody named, a few at a time; none where nobody named one, and then nothing is journalled.
+pub async fn read_asked(context: &Context) -> Result<Option<Finished>, StoreError> {
+    let (kind, trigger) = (JobKind::OrderLines, Trigger::Outbox);
+    let _turn = context.turn(kind).await;
+    if !order_lines::is_asked(context).await? {
+        return Ok(None);
+    }
+    let named = json!({"named": BETWEEN_MAX});
+    let work = async |run| order_lines::read_named(context, run, BETWEEN_MAX).await;
+    runner::run_beside(context, kind, trigger, Some(&named), work).await.map(Some)
 }
 
 /// The pages worth reading now, the most worth first.
@@ -78,7 +88,7 @@ async fn pages(context: &Context) -> Result<Vec<Vec<Sku>>, StoreError> {
 async fn read(context: &Context, run: RunId, pages: Vec<Vec<Sku>>) -> Result<usize, JobError> {
     let mut read = 0;
     for page in pages {
-        if !has_room(context) {
+        if !context.limiter.budget().has_room() {
             break;
         }
         let request =

@@ -56,7 +56,7 @@ mod work_queue;
 
 pub use company::lists_any;
 pub use context::{BackupSettings, Context, QuantitySettings, Settings};
-pub use early::{EARLY_LOOK, read_early};
+pub use early::{EARLY_LOOK, read_asked, read_early};
 pub use find::{find_products, read_components};
 pub use fold::FOLD;
 pub use health::{
@@ -64,7 +64,6 @@ pub use health::{
 };
 pub use input::{Input, InputError};
 pub use new_fold::{FoldChanged, go_on};
-pub use order_lines::read_asked;
 pub use plan::preview;
 pub use preview::{Planned, Preview};
 pub use probe::{Probed, probe_key};

@@ -4,7 +4,7 @@
 //! Three queues take turns, so that none waits for another's end: the orders somebody named or tracked a moment ago, the
 //! last of them first; those that are due, stalest first, closed ones behind the open ones; and the lines whose allocation
 //! is not known. The first queue is looked at anew before each call: with a pass of hours under way an order that is
-//! tracked now is still known after a few calls. Between the passes [`read_asked`] reads that queue alone.
+//! tracked now is still known after a few calls. Between the passes [`read_named`] reads that queue alone.
 //!
 //! The operations page but take no page parameters: an answer with more than one page is recorded as incomplete, and
 //! no shipment is decided on it. An order that fails is asked for behind the others ([`super::aside`]).
@@ -14,14 +14,12 @@
 //! A run that anything else began reads all.
 
 use super::aside::{Aside, Asks, Came, Entry};
-use super::early::has_room;
-use super::{Context, Finished, JobError, Report, record, runner};
+use super::{Context, JobError, Report, record};
 use crate::client::Verdict;
 use crate::client::wire;
-use crate::model::{JobKind, Lane, LineItemId, Operation, OrderId, RunId, Trigger};
+use crate::model::{Lane, LineItemId, Operation, OrderId, RunId, Trigger};
 use crate::store::{AskedOrder, Durability, StoreError};
 use crate::telemetry::event;
-use serde_json::json;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,8 +28,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const ALLOCATIONS_MAX: usize = 200;
 /// Named orders that one run of the daemon reads beside the others; those that are left are read between the passes.
 const NAMED_MAX: usize = 200;
-/// Named orders that are read at a time between the passes, which wait for them.
-const BETWEEN_MAX: usize = 25;
 /// Closed orders that one run looks at again where there is room in the quota, and where there is none.
 const CLOSED_MAX: (usize, usize) = (50, 5);
 
@@ -55,28 +51,22 @@ pub(super) async fn run(
     Ok(pass.report(said))
 }
 
-/// Reads orders that somebody named, a few at a time; none where nobody named one, and then nothing is journalled.
-pub async fn read_asked(context: &Context) -> Result<Option<Finished>, StoreError> {
-    let kind = JobKind::OrderLines;
-    let _turn = context.turn(kind).await;
-    let waiting = waiting(context).await?;
-    if context.store.order_asked(&waiting).await?.is_none() {
-        return Ok(None);
-    }
-    let named = json!({"named": BETWEEN_MAX});
-    let work = async |run| {
-        let mut pass = Pass::begin(context, run, BETWEEN_MAX).await?;
-        pass.work().await?;
-        Ok(pass.report(None))
-    };
-    runner::run_beside(context, kind, Trigger::Outbox, Some(&named), work).await.map(Some)
+/// Reads so many orders that somebody named.
+pub(super) async fn read_named(context: &Context, run: RunId, most: usize) -> Result<Report, JobError> {
+    let mut pass = Pass::begin(context, run, most).await?;
+    pass.work().await?;
+    Ok(pass.report(None))
+}
+
+/// True if somebody named an order that is not set aside.
+pub(super) async fn is_asked(context: &Context) -> Result<bool, StoreError> {
+    Ok(context.store.order_asked(&waiting(context).await?).await?.is_some())
 }
 
 /// The orders that are set aside and not due.
 async fn waiting(context: &Context) -> Result<Vec<OrderId>, StoreError> {
-    let now = context.now();
-    let rows = context.store.quarantine_of(Operation::GetOrderLineItems).await?.into_iter();
-    let waiting = rows.filter(|row| !row.is_due(now)).filter_map(|row| row.subject.parse().ok());
+    let aside = context.aside(Operation::GetOrderLineItems).await?;
+    let waiting = aside.waiting(context.now()).filter_map(|(subject, _)| subject.parse().ok());
     Ok(waiting.map(OrderId).collect())
 }
 
@@ -158,7 +148,7 @@ impl<'a> Pass<'a> {
             _ => None,
         };
         let (roomy, busy) = CLOSED_MAX;
-        let most = if has_room(context) { roomy } else { busy };
+        let most = if context.limiter.budget().has_room() { roomy } else { busy };
         let later = orders.closed.len().saturating_sub(most);
         if later > 0 {
             said.get_or_insert_default().push_str(&format!("; {later} closed order(s) are looked at later"));

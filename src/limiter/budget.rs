@@ -51,6 +51,14 @@ pub struct WaitingCalls {
     pub poll: usize,
 }
 
+impl Budget {
+    /// True if half of the quota is free and nobody waits for it.
+    pub fn has_room(&self) -> bool {
+        let is_free = self.waiting.push + self.waiting.poll == 0 && self.holds.is_empty();
+        is_free && self.free_for_bulk * 2 >= self.limit
+    }
+}
+
 impl Desk {
     /// The budget now.
     pub(super) fn budget(&mut self, now: Now) -> Budget {

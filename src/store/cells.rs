@@ -1,14 +1,12 @@
 //! Cells as decisions need them: the fact, what we wrote, what is on its way.
 
 use super::error::Doing;
-use super::outbox::outbox_open_of;
 use super::{Store, StoreError, Write};
 use crate::model::{Cell, ExchangeId, Position, Quantity, Sku, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::FromRow;
 use sqlx::sqlite::SqliteConnection;
-use std::collections::BTreeMap;
 
 /// What is known of a cell that wishes name.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
@@ -140,7 +138,10 @@ impl Store {
     }
 }
 
-async fn cell_rows(from: &mut SqliteConnection, cells: &[Cell]) -> Result<Vec<CellRow>, StoreError> {
+pub(super) async fn cell_rows(
+    from: &mut SqliteConnection,
+    cells: &[Cell],
+) -> Result<Vec<CellRow>, StoreError> {
     sqlx::query_as(CELL_ROWS).bind(named(cells)).fetch_all(from).await.doing("read cells")
 }
 
@@ -232,19 +233,6 @@ ORDER BY k.place"
 );
 
 impl Write {
-    /// True if these cells and their wishes are what a plan was made from. People and programs may have changed either
-    /// between the look and this transaction.
-    pub async fn cells_stand(&mut self, seen: &[&CellSeen]) -> Result<bool, StoreError> {
-        let cells: Vec<Cell> = seen.iter().map(|seen| seen.cell.clone()).collect();
-        let rows = cell_rows(&mut self.tx, &cells).await?;
-        if !rows.iter().eq(seen.iter().map(|seen| &seen.row)) {
-            return Ok(false);
-        }
-        let open = outbox_open_of(&mut self.tx, &cells).await?;
-        let open: BTreeMap<i64, i64> = open.into_iter().map(|open| (open.wish.id, open.wish.moves)).collect();
-        Ok(open == seen.iter().flat_map(|seen| seen.open.iter().copied()).collect())
-    }
-
     /// Marks cells as being written by an exchange that is about to be sent; false where another call writes one of them
     /// and has not ended. Then the transaction is to be rolled back.
     pub async fn cell_claim(

@@ -4,11 +4,13 @@
 //! `before`. What ends a write in doubt is a decision: it stands in the journal as an event, cell by cell, before the
 //! cell changes (rules.md 37).
 
-use super::cells::{CellWrite, json};
+use super::cells::{CellSeen, CellWrite, cell_rows, json};
 use super::error::Doing;
+use super::outbox::outbox_open_of;
 use super::{StoreError, Write};
-use crate::model::{ExchangeId, Position, ProductId, Quantity, Sku, Timestamp, WarehouseId};
+use crate::model::{Cell, ExchangeId, Position, ProductId, Quantity, Sku, Timestamp, WarehouseId};
 use serde_json::json as value;
+use std::collections::BTreeMap;
 
 /// The event of a write in doubt that turned out to be done.
 pub const CELL_LANDED: &str = "cell.landed";
@@ -29,6 +31,19 @@ fn writes(rows: Vec<Row>) -> Vec<CellWrite> {
 }
 
 impl Write {
+    /// True if these cells and their wishes are what a plan was made from. People and programs may have changed either
+    /// between the look and this transaction.
+    pub async fn cells_stand(&mut self, seen: &[&CellSeen]) -> Result<bool, StoreError> {
+        let cells: Vec<Cell> = seen.iter().map(|seen| seen.cell.clone()).collect();
+        let rows = cell_rows(&mut self.tx, &cells).await?;
+        if !rows.iter().eq(seen.iter().map(|seen| &seen.row)) {
+            return Ok(false);
+        }
+        let open = outbox_open_of(&mut self.tx, &cells).await?;
+        let open: BTreeMap<i64, i64> = open.into_iter().map(|open| (open.wish.id, open.wish.moves)).collect();
+        Ok(open == seen.iter().flat_map(|seen| seen.open.iter().copied()).collect())
+    }
+
     /// What a call with these entries writes, in their order; a SKU without a product is left out.
     pub async fn cell_writes(
         &mut self,
