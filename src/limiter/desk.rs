@@ -33,6 +33,8 @@ pub(super) struct Desk {
     pub(super) block: Block,
     /// Since when the service refused the whole account: until a later call is admitted, calls go one by one.
     pub(super) refused_since: Option<Moment>,
+    /// Calls that keep their place while another call is made for them; they are out, and not sent.
+    pub(super) kept: u32,
     pub(super) queue: Queue,
     /// Let go, but not fetched yet.
     pub(super) granted: BTreeMap<Number, Grant>,
@@ -80,6 +82,7 @@ impl Desk {
             share: Share::default(),
             block: Block::default(),
             refused_since: None,
+            kept: 0,
             queue: Queue::default(),
             granted: BTreeMap::new(),
             closed: false,
@@ -207,7 +210,7 @@ impl Desk {
         }
         self.holds.lane_go(turn.lane, now)?;
         // *Whatever refused one call refuses those behind it too, and each of them counts.*
-        if self.refused_since.is_some() && self.account.in_flight() > 0 {
+        if self.refused_since.is_some() && self.sent() > 0 {
             return Err(Wait::Event);
         }
         self.place_go(turn, now)?;
@@ -237,7 +240,13 @@ impl Desk {
     fn operation_go(&self, operation: Operation, lane: Lane, now: Moment) -> Result<(), Wait> {
         self.holds.operation_go(operation, self.slots.in_flight(operation), now)?;
         self.slots.go(operation, self.settings.slots())?;
-        self.ledger.go(operation, lane, self.account.in_flight(), self.settings.bad_requests_per_day)
+        self.ledger.go(operation, lane, self.sent(), self.settings.bad_requests_per_day)
+    }
+
+    /// Calls that the service is answering. One that keeps its place waits for another call: counted here, it would wait
+    /// for ever where calls go one by one.
+    fn sent(&self) -> u32 {
+        self.account.in_flight().saturating_sub(self.kept)
     }
 
     fn grant(&mut self, next: Next, now: Moment) {

@@ -63,6 +63,12 @@ impl Permit {
         self.grant.is_some_and(|grant| self.office.desk().may_send(grant, now))
     }
 
+    /// Makes another call first, and keeps the place for this one. Where calls go one by one, the other goes.
+    pub async fn keep_for<F: Future>(&self, other: F) -> F::Output {
+        let _kept = KeptPlace::of(&self.office);
+        other.await
+    }
+
     fn end(&mut self, outcome: Outcome) -> Vec<Notice> {
         let Some(grant) = self.grant.take() else { return Vec::new() };
         let now = self.office.now();
@@ -74,5 +80,24 @@ impl Drop for Permit {
     fn drop(&mut self) {
         // Nobody hears the notices; a call given up makes none but the share's recovery, which `Budget` shows too.
         drop(self.end(Outcome::TimedOut));
+    }
+}
+
+/// A place is kept for as long as this lives.
+struct KeptPlace<'a>(&'a Office);
+
+impl<'a> KeptPlace<'a> {
+    fn of(office: &'a Office) -> Self {
+        let now = office.moment();
+        let mut desk = office.desk();
+        desk.kept += 1;
+        desk.serve(None, now);
+        Self(office)
+    }
+}
+
+impl Drop for KeptPlace<'_> {
+    fn drop(&mut self) {
+        self.0.desk().kept -= 1;
     }
 }

@@ -77,7 +77,7 @@ pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError>
     let permit = context.place(Operation::UpdateQuantityOnHand, call.lane, call.pace).await?;
     let mut call = call;
     let mut lines = lines(&context, &call).await?;
-    if lines.is_empty() && is_slow(&context) && read_again(&context, &mut call).await? {
+    if lines.is_empty() && is_slow(&context) && permit.keep_for(read_again(&context, &mut call)).await? {
         lines = self::lines(&context, &call).await?;
     }
     // Another call may have been throttled meanwhile; the next batch waits its turn anew.

@@ -218,3 +218,20 @@ async fn what_fell_due_while_the_machine_was_suspended_goes_within_a_minute_of_i
     assert_eq!(waiting.await.unwrap(), Ok(()));
     assert_eq!(start.elapsed(), LONGEST_NAP);
 }
+
+#[tokio::test(start_paused = true)]
+async fn where_calls_go_one_by_one_a_place_that_is_kept_for_a_read_does_not_stop_the_read() {
+    for refusal in [Outcome::RateThrottled(seconds(1)), Outcome::BadRequestThrottled(seconds(1))] {
+        let limiter = limiter(Settings::default());
+        let write = urgent(&limiter, PUSH).await;
+        drop(urgent(&limiter, READ).await.conclude(refusal));
+        sleep(seconds(1)).await;
+        assert!(waits(&limiter, READ, Lane::Operator).await, "{refusal:?}: the write may be sent any moment");
+        let read = write.keep_for(limiter.acquire(READ, Lane::Push, Pace::Paid));
+        let read = timeout(seconds(60), read).await.expect("the read goes").unwrap();
+        assert!(waits(&limiter, READ, Lane::Operator).await, "{refusal:?}: one by one");
+        drop(read.conclude(Outcome::Answered));
+        assert!(!waits(&limiter, READ, Lane::Operator).await, "{refusal:?}: it was admitted");
+        write.give_back();
+    }
+}

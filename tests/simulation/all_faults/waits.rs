@@ -4,7 +4,7 @@
 use super::super::wire::TIMEOUT;
 use super::agenda::Act;
 use super::trial::Trial;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A wish may wait so long for others.
@@ -19,10 +19,14 @@ const LATE_MS: i64 = 90_000;
 /// Waits are judged so often.
 const EVERY_MS: i64 = 60_000;
 
-const OPEN: &str = "SELECT key, kind, state, coalesce(reason, '') AS reason, coalesce(detail, '') AS detail, \
-    coalesce((SELECT min(p.at_ms) FROM wish_move p WHERE p.wish_id = o.id AND p.state = 'pending' AND p.move > \
-        (SELECT max(h.move) FROM wish_move h WHERE h.wish_id = o.id AND h.state = 'held')), 0) AS again_ms \
-    FROM outbox o WHERE state IN ('pending', 'sending', 'held', 'in_doubt') ORDER BY id";
+const OPEN: &str = "SELECT key, kind, state, coalesce(reason, '') AS reason, coalesce(detail, '') AS detail \
+    FROM outbox WHERE state IN ('pending', 'sending', 'held', 'in_doubt') ORDER BY id";
+
+/// When a person's word last let each wish go on, or ended it, by the host's calendar: the move after it was held, or stayed
+/// in doubt. What waited for it has its time from then.
+const DECIDED: &str = "SELECT o.key, max(m.at_ms) FROM wish_move m \
+    JOIN wish_move h ON h.wish_id = m.wish_id AND h.move = m.move - 1 JOIN outbox o ON o.id = m.wish_id \
+    WHERE h.state = 'held' OR h.state = 'in_doubt' AND m.reason = 'operator' GROUP BY o.key";
 
 /// Since when nothing is wrong but with entries.
 #[derive(Debug, Default)]
@@ -41,8 +45,6 @@ struct Open {
     state: String,
     reason: String,
     detail: String,
-    /// A person let it go on then, by the host's calendar; 0: nobody did.
-    again_ms: i64,
 }
 
 impl Trial {
@@ -83,7 +85,8 @@ impl Trial {
         self.world.rest().await;
         let open: Vec<Open> = sqlx::query_as(OPEN).fetch_all(&mut self.world.outsider).await.unwrap();
         let stuck = self.stuck(&open);
-        for wish in open.iter().filter(|wish| self.waits_too_long(wish, &stuck, now)) {
+        let decided = self.decided().await;
+        for wish in open.iter().filter(|wish| self.waits_too_long(wish, (&stuck, &decided), now)) {
             let at = self.claims.of(&wish.key).map_or(0, |claim| claim.at_ms);
             self.broken(format!(
                 "{} of {} s ago is still {} ({}: {}), and nothing is wrong with it since {} s",
@@ -100,22 +103,53 @@ impl Trial {
     /// The things that a person has to decide first: SKUs and orders of wishes that are held or stay in doubt, and these wishes.
     fn stuck(&self, open: &[Open]) -> BTreeSet<String> {
         let waits = |wish: &&Open| wish.state == "held" || wish.reason == "landed_or_another";
-        let subjects = open.iter().filter(waits).flat_map(|wish| {
-            let claim = self.claims.of(&wish.key);
-            let of = claim.map(|claim| (claim.sku.clone(), claim.order)).unwrap_or_default();
-            [wish.key.clone(), of.0, of.1.map(|order| order.to_string()).unwrap_or_default()]
-        });
-        subjects.filter(|subject| !subject.is_empty()).collect()
+        open.iter().filter(waits).flat_map(|wish| self.subjects(&wish.key)).collect()
     }
 
-    fn waits_too_long(&self, wish: &Open, stuck: &BTreeSet<String>, now: i64) -> bool {
+    /// When a person last decided about a subject.
+    async fn decided(&mut self) -> BTreeMap<String, i64> {
+        let rows: Vec<(String, i64)> =
+            sqlx::query_as(DECIDED).fetch_all(&mut self.world.outsider).await.unwrap();
+        let mut decided = BTreeMap::new();
+        for (key, at) in rows {
+            for subject in self.subjects(&key) {
+                let last = decided.entry(subject).or_insert(at);
+                *last = at.max(*last);
+            }
+        }
+        decided
+    }
+
+    /// The wish itself, its SKU, its order.
+    fn subjects(&self, key: &str) -> Vec<String> {
+        let claim = self.claims.of(key);
+        let (sku, order) = claim.map(|claim| (claim.sku.clone(), claim.order)).unwrap_or_default();
+        let subjects = [key.to_owned(), sku, order.map(|order| order.to_string()).unwrap_or_default()];
+        subjects.into_iter().filter(|subject| !subject.is_empty()).collect()
+    }
+
+    /// When a person last decided about the wish, its SKU, its order or its parcel.
+    fn decided_at(&self, key: &str, decided: &BTreeMap<String, i64>) -> i64 {
+        let parcel = self.claims.of(key).map(|claim| claim.shipment_key.as_str());
+        let parcel =
+            parcel.filter(|parcel| !parcel.is_empty()).map(|parcel| self.decided_at(parcel, decided));
+        let own = self.subjects(key).iter().filter_map(|subject| decided.get(subject).copied()).max();
+        own.max(parcel).unwrap_or(0)
+    }
+
+    fn waits_too_long(
+        &self,
+        wish: &Open,
+        (stuck, decided): (&BTreeSet<String>, &BTreeMap<String, i64>),
+        now: i64,
+    ) -> bool {
         let Some(claim) = self.claims.of(&wish.key) else { return false };
         let quiet = if wish.kind.starts_with("quantity.") { QUIET_MS.0 } else { QUIET_MS.1 };
         let bound = WAIT_MS + millis(TIMEOUT) + quiet;
         // Its parcel may take as long before.
         let is_early =
             !claim.shipment_key.is_empty() && now < claim.at_ms.max(self.fair.since_ms) + 2 * bound;
-        let again = wish.again_ms - self.world.clock.ahead_ms();
+        let again = self.decided_at(&wish.key, decided) - self.world.clock.ahead_ms();
         let begun = claim.at_ms.max(self.fair.since_ms).max(again);
         !is_early
             && !self.is_stuck(&wish.key, stuck)
