@@ -46,6 +46,8 @@ reasons! {
     NoFact = "no_fact", "see `tallyd status` for why the service cannot be read, then `tallyd outbox retry KEY`";
     /// Held: no fact near enough to the count says what was on the service's side of it.
     StaleBase = "stale_base", "count again, or take the count as it is with `tallyd outbox resolve KEY --use mine` (`theirs` drops it, N takes N)";
+    /// Held: answers minutes apart show no line of the order.
+    UnknownOrder = "unknown_order", "nothing, if the id is right: it goes on by itself once the order is shown (`tallyd outbox retry KEY` looks now); else `tallyd outbox cancel KEY`, and insert the wish under a new key";
     /// Held: the product is there, but not linked to that warehouse.
     Unlinked = "unlinked", "insert a `quantity.set`, or link the product to the warehouse and `tallyd outbox retry KEY`";
     /// Held: several SKUs differ from the wish's only in case or blanks.
@@ -73,22 +75,20 @@ reasons! {
     UnknownKind = "unknown_kind", "insert it under a new key with one of the kinds in the README";
     /// Rejected: the service has no such SKU.
     UnknownSku = "unknown_sku", "create the product or correct the spelling, and insert the wish under a new key";
-    /// Rejected: the service has no such warehouse.
-    UnknownWarehouse = "unknown_warehouse", "see `tallyd warehouse list`, and insert the wish under a new key";
-    /// Rejected: the service has no such order.
-    UnknownOrder = "unknown_order", "correct the order's id, and insert the wish under a new key";
+    /// Rejected: the service has no such warehouse. Held: answers minutes apart show no such link of an update's product.
+    UnknownWarehouse = "unknown_warehouse", "see `tallyd warehouse list`, `tallyd outbox cancel KEY` if it is held, and insert the wish under a new key";
     /// Rejected: a kit's quantity follows from its components.
     Kit = "kit", "set the components' quantities (`tallyd product components`)";
     /// Rejected: the cell moved, and the policy lets the service win.
     RemoteWins = "remote_wins", "nothing, or count again; the policy is `quantities.policy`";
     /// Rejected: a product update wants to change a quantity.
     QuantityInUpdate = "quantity_in_update", "leave the quantities out of the update and insert a `quantity.set`";
-    /// Rejected: a line belongs to another order or shipment.
-    ForeignLine = "foreign_line", "correct the line ids (`tallyd order show`), and insert the wish under a new key";
+    /// Rejected: a line belongs to another order or shipment. Held: answers minutes apart show it nowhere.
+    ForeignLine = "foreign_line", "correct the line ids (`tallyd order show`), `tallyd outbox cancel KEY` if it is held, and insert the wish under a new key; a held one whose ids are right goes on by itself";
     /// Rejected: the shipment its tracking belongs to will never be made.
     NoShipment = "no_shipment", "see the shipment's wish (`tallyd outbox show`); insert a new one and its tracking under new keys";
-    /// Rejected: the service's own words are in the detail.
-    ServiceRefused = "service_refused", "correct what the service complains about, and insert the wish under a new key";
+    /// Rejected: the service's own words are in the detail. Held: it refuses to show what the wish names.
+    ServiceRefused = "service_refused", "correct what the service complains about, and insert the wish under a new key; a held one is tried again by itself (`tallyd outbox retry KEY` tries now)";
 
     /// Cancelled: a later count says what the cell holds.
     Superseded = "superseded", "nothing";

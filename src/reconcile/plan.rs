@@ -16,9 +16,10 @@ pub enum Plan<T> {
         /// On what, and what to do.
         detail: String,
     },
-    /// The answer lacks what it names. Proved absent, it is refused for good, or held where the reason is a person's.
+    /// The answer lacks what it names. Where a second one lacks it too, it is held, or refused for good if it is known to be
+    /// another's.
     Lacking {
-        /// Why, once proved.
+        /// Why, once a second answer agrees.
         reason: Reason,
         /// The missing record, and what to do.
         detail: String,

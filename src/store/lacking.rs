@@ -3,6 +3,8 @@
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
+use crate::model::WishId;
+use crate::outbox::Reason;
 use sqlx::FromRow;
 
 /// A row is forgotten this long after the last look, in milliseconds: nobody asks for it any more.
@@ -36,6 +38,56 @@ impl Store {
         let sql = "SELECT subject, what, first_ms, first_moment, last_ms, last_moment, looks \
                    FROM lacking ORDER BY subject";
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read what answers lacked")
+    }
+
+    /// The changes that are held because answers lacked what they name, each with its row.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn lacking_held(&self) -> Result<Vec<(WishId, LackingRow)>, StoreError> {
+        #[derive(FromRow)]
+        struct Held {
+            id: i64,
+            #[sqlx(flatten)]
+            row: LackingRow,
+        }
+        let sql = "SELECT o.id, l.* FROM outbox o JOIN lacking l ON l.subject = 'wish ' || o.id \
+                   WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' \
+                     AND o.reason IN (SELECT value FROM json_each(?1)) ORDER BY o.id";
+        let reasons =
+            [Reason::UnknownOrder, Reason::ForeignLine, Reason::UnknownWarehouse, Reason::ServiceRefused];
+        let query = sqlx::query_as(sql).bind(super::cells::json(&reasons.map(Reason::as_str)));
+        let held: Vec<Held> = query
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read which changes name what is lacking")?;
+        Ok(held.into_iter().map(|Held { id, row }| (WishId(id), row)).collect())
+    }
+
+    /// True if what is known speaks against a change: it names a line that answers showed in another order alone, an item
+    /// of another shipment alone, or a storefront that no list ever held (the service documents its refusal of one as
+    /// that).
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn lacking_is_wrong(&self, wish: WishId) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM outbox o, json_each(o.body, '$.lines') n \
+                       WHERE o.id = ?1 AND o.kind = 'shipment.create' \
+                         AND EXISTS (SELECT 1 FROM order_line_item l \
+                                     WHERE l.line_item_id = n.value->>'line_item_id') \
+                         AND NOT EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.body->>'order_id' \
+                                         AND l.line_item_id = n.value->>'line_item_id')) \
+                   OR EXISTS (SELECT 1 FROM outbox o, json_each(o.body, '$.lines') n \
+                       WHERE o.id = ?1 AND o.kind = 'tracking.submit' AND o.body->>'shipment_id' IS NOT NULL \
+                         AND EXISTS (SELECT 1 FROM shipment_line i WHERE i.item_id = n.value->>'line_item_id') \
+                         AND NOT EXISTS (SELECT 1 FROM shipment_line i \
+                                         WHERE i.shipment_id = o.body->>'shipment_id' \
+                                           AND i.item_id = n.value->>'line_item_id')) \
+                   OR EXISTS (SELECT 1 FROM outbox o WHERE o.id = ?1 AND o.kind = 'listing_template.create' \
+                              AND o.body->>'StorefrontId' NOT IN (SELECT id FROM storefront))";
+        let query = sqlx::query_scalar(sql).bind(wish.0);
+        let is_wrong = query.fetch_one(&mut *self.read().await?).await;
+        is_wrong.doing("look whether a change names what belongs to another")
     }
 }
 

@@ -36,3 +36,4 @@ mod told;
 mod trackings;
 mod turns;
 mod unshown;
+mod unshown_orders;

@@ -53,7 +53,8 @@ async fn several_orders_share_a_call_and_one_that_cannot_be_shipped_spoils_nothi
         dock.wish(&format!("s{n}"), "shipment.create", json!({"order_id": order})).await;
         orders.push(order);
     }
-    let (_, foreign) = dock.order(&[(&a, 1)]).await;
+    let (elsewhere, foreign) = dock.order(&[(&a, 1)]).await;
+    dock.wish("elsewhere", "shipment.create", json!({"order_id": elsewhere})).await;
     dock.wish("unknown", "shipment.create", json!({"order_id": 999_999})).await;
     let body = json!({"order_id": orders[0], "lines": [{"line_item_id": foreign[0]}]});
     dock.wish("foreign", "shipment.create", body).await;
@@ -66,12 +67,13 @@ async fn several_orders_share_a_call_and_one_that_cannot_be_shipped_spoils_nothi
         (dock.state("unknown").await, dock.state("foreign").await),
         ("pending".into(), "pending".into())
     );
-    // One answer that lacks an order or a line proves nothing; a second one, minutes later, does.
+    // An answer that lacks an order or a line proves nothing. A second one, minutes later, is told a person; what is known
+    // to be another order's is refused for good.
     dock.later(LONG);
     dock.push().await;
     assert_eq!(
         (dock.state("unknown").await, dock.reason("unknown").await),
-        ("rejected".into(), "unknown_order".into())
+        ("held".into(), "unknown_order".into())
     );
     assert_eq!(
         (dock.state("foreign").await, dock.reason("foreign").await),

@@ -8,6 +8,7 @@ use crate::model::cut_reason;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// How much of a parked record is kept beside it; the whole stands in the exchange's body.
 const RAW_MAX_CHARS: usize = 2000;
@@ -150,7 +151,42 @@ pub(super) fn decode_list<'a, T: Deserialize<'a>>(
     decode_list_with(what, body, read_one)
 }
 
-/// The same with a reading of its own for single records.
+/// The same for records with ids. Records of one id that say the same are one; those that differ are parked, because
+/// nobody knows which of them holds.
+pub(super) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
+    what: &'static str,
+    body: &'a [u8],
+    id: fn(&T) -> i64,
+) -> Result<Decoded<T>, Malformed> {
+    let mut decoded = decode_list(what, body)?;
+    let mut ids = BTreeSet::new();
+    if decoded.records.iter().all(|record| ids.insert(id(record))) {
+        return Ok(decoded);
+    }
+    let mut records: Vec<T> = Vec::new();
+    let mut differing = BTreeSet::new();
+    for record in decoded.records {
+        match records.iter().find(|first| id(first) == id(&record)) {
+            None => records.push(record),
+            Some(first) if *first == record => {}
+            Some(first) => drop(differing.insert(id(first))),
+        }
+    }
+    records.retain(|record| !differing.contains(&id(record)));
+    decoded.records = records;
+    let envelope = Envelope::read(body).map_err(|error| Malformed::new(what, error))?;
+    let list = envelope.data.map_or("null", RawValue::get);
+    let raws: Vec<&'a RawValue> = serde_json::from_str(list).map_err(|error| Malformed::new(what, error))?;
+    for (index, raw) in raws.into_iter().enumerate() {
+        let read = serde_json::from_str::<Object<T>>(raw.get());
+        if read.is_ok_and(|Object(record)| differing.contains(&id(&record))) {
+            decoded.parked.push(Parked::new(index, "the answer holds it twice, and the records differ", raw));
+        }
+    }
+    Ok(decoded)
+}
+
+/// Reads such an envelope with a reading of its own for single records.
 pub(super) fn decode_list_with<'a, T: Deserialize<'a>>(
     what: &'static str,
     body: &'a [u8],

@@ -1,7 +1,7 @@
 //! Order lines and where they are taken from: *Get line items of a sales order* and *Get warehouse allocation of an
 //! order line item*.
 
-use super::envelope::{Decoded, Malformed, decode_list};
+use super::envelope::{Decoded, Malformed, decode_list, decode_list_once};
 use super::lenient;
 use crate::client::Request;
 use crate::model::{LineItemId, Operation, OrderId, OrderLine, ProductId, Sku, SupplierId, WarehouseId};
@@ -110,7 +110,7 @@ pub fn warehouse_allocation(order: OrderId, line: LineItemId) -> Request {
 
 /// Reads the answer of *Get line items of a sales order*.
 pub fn decode_order_line_items(body: &[u8]) -> Result<Decoded<OrderLineItem>, Malformed> {
-    decode_list("the order's line items", body)
+    decode_list_once("the order's line items", body, |line: &OrderLineItem| line.id.0)
 }
 
 /// Reads the answer of *Get warehouse allocation of an order line item*.

@@ -1,6 +1,6 @@
 //! Shipments and their items: *Get shipment line items*, and the record *Create shipments* answers.
 
-use super::envelope::{Decoded, Malformed, decode_list};
+use super::envelope::{Decoded, Malformed, decode_list_once};
 use super::{Paging, lenient};
 use crate::client::Request;
 use crate::model::{
@@ -146,7 +146,7 @@ pub fn shipment_line_items(shipment: ShipmentId, paging: Paging) -> Request {
 
 /// Reads the answer of *Get shipment line items*.
 pub fn decode_shipment_line_items(body: &[u8]) -> Result<Decoded<ShipmentItem>, Malformed> {
-    decode_list("the shipment's line items", body)
+    decode_list_once("the shipment's line items", body, |item: &ShipmentItem| item.id.0)
 }
 
 #[cfg(test)]

@@ -63,6 +63,8 @@ pub(super) struct Deliver<'a> {
     refused: usize,
     /// Tried before without success: they go behind the others, which so wait for nobody's bad luck.
     unlucky: BTreeSet<WishId>,
+    /// Answers lacked what they name.
+    lacking: BTreeSet<WishId>,
     /// The service cannot be reached: nothing more goes in this run.
     is_cut_off: bool,
 }
@@ -112,6 +114,7 @@ impl<'a> Deliver<'a> {
             went_alone: false,
             refused: 0,
             unlucky: BTreeSet::new(),
+            lacking: BTreeSet::new(),
             is_cut_off: false,
         }
     }
@@ -151,9 +154,13 @@ impl<'a> Deliver<'a> {
         self.alone.extend(aside::did_not_land(pending));
         let wishes: Vec<Wish> = pending.iter().filter_map(Wish::of).collect();
         let lacking = Lacking::read(self.context).await?;
-        for Wish { id, .. } in &wishes {
-            if let Some(what) = lacking.not_yet(self.context, &lacking_subject(*id)) {
-                self.left_alone.insert(*id);
+        let lacks = |wish: &&Wish| lacking.has(&lacking_subject(wish.id));
+        self.lacking = wishes.iter().filter(lacks).map(|wish| wish.id).collect();
+        // What a person or a due time made pending again has no reason, and is looked at now.
+        let unproved = pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::Unproved.as_str()));
+        for id in unproved.map(|row| WishId(row.id)) {
+            if let Some(what) = lacking.not_yet(self.context, &lacking_subject(id)) {
+                self.left_alone.insert(id);
                 tally.note(what.to_owned());
             }
         }
@@ -237,6 +244,9 @@ impl<'a> Deliver<'a> {
         plan: Plan<T>,
         tally: &mut Tally,
     ) -> Result<Option<T>, JobError> {
+        if !matches!(plan, Plan::Lacking { .. } | Plan::Read) && self.lacking.remove(&id) {
+            lacking::end(self.context, &lacking_subject(id)).await?;
+        }
         match plan {
             Plan::Go(what) => return Ok(Some(what)),
             Plan::Held { reason, detail } => self.stop(id, State::Held, reason, detail, tally).await?,
@@ -252,7 +262,8 @@ impl<'a> Deliver<'a> {
         Ok(None)
     }
 
-    /// An answer lacks what a wish names: the wish waits for the proof, and goes where that leads.
+    /// An answer lacks what a wish names: the wish waits for a second look, and is then held for a person. It is refused
+    /// for good only where what is known speaks against it.
     async fn lacks(
         &mut self,
         id: WishId,
@@ -263,8 +274,8 @@ impl<'a> Deliver<'a> {
         let subject = lacking_subject(id);
         match lacking::judge(self.context, self.run, &subject, &detail).await? {
             Lacks::Proved => {
-                lacking::end(self.context, &subject).await?;
-                let to = if reason == Reason::Undecided { State::Held } else { State::Rejected };
+                let is_wrong = self.context.store.lacking_is_wrong(id).await?;
+                let to = if is_wrong { State::Rejected } else { State::Held };
                 self.stop(id, to, reason, detail, tally).await
             }
             Lacks::NotProved(why) => {

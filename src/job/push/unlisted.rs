@@ -1,5 +1,6 @@
 //! Wishes for a warehouse that the list lacks: the list may be old, cut or empty, so it is read again before they are
-//! refused, and again minutes later.
+//! refused, and again minutes later. Both lists must hold all other warehouses that are known; one that was ever listed is
+//! never refused: its wishes wait.
 
 use super::Push;
 use super::work::Work;
@@ -36,6 +37,8 @@ impl Push<'_> {
         if due.is_empty() {
             return Ok(false);
         }
+        let known: BTreeSet<i64> =
+            self.context.store.warehouse_list().await?.into_iter().map(|row| row.id).collect();
         let (listed, unwell) = self.list().await?;
         let mut decided = false;
         for (warehouse, wishes) in due {
@@ -46,7 +49,14 @@ impl Push<'_> {
             }
             let what = format!("the list of warehouses lacks {warehouse}");
             match lacking::note(self.context, &subject(warehouse), &what, unwell.as_deref()).await? {
-                Lacks::Proved => decided |= self.no_such.insert(warehouse),
+                Lacks::Proved if known.contains(&warehouse.0) => {
+                    let why = format!("{what}, which it held before");
+                    self.wait(&wishes, why).await?;
+                }
+                Lacks::Proved => {
+                    lacking::end(self.context, &subject(warehouse)).await?;
+                    decided |= self.no_such.insert(warehouse);
+                }
                 Lacks::NotProved(why) => self.wait(&wishes, why).await?,
             }
         }
@@ -55,8 +65,14 @@ impl Push<'_> {
 
     /// The list as it is now, and why it proves nothing, if so.
     async fn list(&self) -> Result<(BTreeSet<WarehouseId>, Option<String>), JobError> {
+        let before = self.context.store.warehouse_ids().await?;
         match warehouses::listed(self.context, self.run).await {
-            Ok(Some(listed)) => Ok((listed, None)),
+            Ok(Some(listed)) => {
+                let lacks = before.iter().find(|id| !listed.contains(id));
+                let unwell =
+                    lacks.map(|id| format!("the list lacks warehouse {id} too, which it held before"));
+                Ok((listed, unwell))
+            }
             Ok(None) => Ok((BTreeSet::new(), Some("the list is cut, or a part of it makes no sense".into()))),
             Err(
                 error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_)),

@@ -1,10 +1,11 @@
 //! Changes that are held because no answer showed what they depend on: looked at again, ever more rarely, and planned anew
-//! once an answer shows it, whoever asked, or proves that the SKU is missing.
+//! once an answer shows it, whoever asked, or proves that the SKU is missing. A change that names an order, a line or
+//! another thing that answers lacked is planned anew when its next look is due: the plan looks first.
 
 use super::tally::Tally;
 use crate::job::apart::Aside;
 use crate::job::vouch::Parts;
-use crate::job::{Context, JobError, tell};
+use crate::job::{Context, JobError, lacking, tell};
 use crate::model::{Lane, Operation, RunId, Sku, Timestamp, WishId};
 use crate::outbox::State;
 use crate::reconcile::proof::TRUSTED_PAGE;
@@ -14,11 +15,10 @@ use std::collections::BTreeMap;
 
 /// Looks at what is due, and lets go on what can be decided.
 pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
-    let rows = context.store.unshown_list().await?;
+    let (rows, now) = (context.store.unshown_list().await?, context.now());
     if rows.is_empty() {
-        return Ok(());
+        return go_on(context, tally).await;
     }
-    let now = context.now();
     let aside = context.aside(Operation::GetProductBalances).await?;
     let due = looks(&rows, now, &aside).into_iter().filter(|(_, at)| *at <= now);
     let due: Vec<Sku> = due.filter_map(|(sku, _)| Sku::new(sku).ok()).collect();
@@ -37,7 +37,8 @@ pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Res
 pub(super) async fn due(context: &Context, aside: &Aside) -> Result<Option<Timestamp>, StoreError> {
     let (rows, now) = (context.store.unshown_list().await?, context.now());
     let is_told = rows.iter().any(|row| row.is_told).then_some(now);
-    Ok(is_told.into_iter().chain(looks(&rows, now, aside).into_values()).min())
+    let lacking = lacking::held(context).await?.into_iter().map(|(_, at)| at);
+    Ok(is_told.into_iter().chain(looks(&rows, now, aside).into_values()).chain(lacking).min())
 }
 
 /// Time at which each SKU is looked at next: its longest waiting change sets the pace. One that is set aside waits for
@@ -56,8 +57,13 @@ fn looks<'r>(rows: &'r [UnshownRow], now: Timestamp, aside: &Aside) -> BTreeMap<
 async fn go_on(context: &Context, tally: &mut Tally) -> Result<(), JobError> {
     let told = context.store.unshown_list().await?.into_iter().filter(|row| row.is_told);
     let detail = "an answer tells of the cell again, so it is planned anew";
-    let moves: Vec<Verdict> =
-        told.map(|row| Verdict::new(WishId(row.id), State::Pending, None, detail)).collect();
+    let now = context.now();
+    let lacking = lacking::held(context).await?.into_iter().filter(|(_, at)| *at <= now);
+    let again = "what it names is looked at again";
+    let moves: Vec<Verdict> = told
+        .map(|row| Verdict::new(WishId(row.id), State::Pending, None, detail))
+        .chain(lacking.map(|(id, _)| Verdict::new(id, State::Pending, None, again)))
+        .collect();
     if moves.is_empty() {
         return Ok(());
     }
