@@ -42,7 +42,7 @@ reasons! {
     Jump = "jump", "look at the numbers; `tallyd outbox release KEY` lets it go once, `tallyd outbox cancel KEY` drops it";
     /// Held: the service returned nothing where much was known.
     LooksEmptied = "looks_emptied", "see whether the account is the right one (`tallyd check --online`), then `tallyd outbox release KEY`";
-    /// Held: the cell could not be read.
+    /// Held: no answer shows the cell, or a part of the order or shipment.
     NoFact = "no_fact", "see `tallyd status` for why the service cannot be read, then `tallyd outbox retry KEY`";
     /// Held: no fact near enough to the count says what was on the service's side of it.
     StaleBase = "stale_base", "count again, or take the count as it is with `tallyd outbox resolve KEY --use mine` (`theirs` drops it, N takes N)";

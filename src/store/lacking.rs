@@ -3,7 +3,7 @@
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
-use crate::model::WishId;
+use crate::model::{LineItemId, OrderId, ShipmentId, ShipmentItemId, WishId};
 use crate::outbox::Reason;
 use sqlx::FromRow;
 
@@ -54,14 +54,51 @@ impl Store {
         let sql = "SELECT o.id, l.* FROM outbox o JOIN lacking l ON l.subject = 'wish ' || o.id \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' \
                      AND o.reason IN (SELECT value FROM json_each(?1)) ORDER BY o.id";
-        let reasons =
-            [Reason::UnknownOrder, Reason::ForeignLine, Reason::UnknownWarehouse, Reason::ServiceRefused];
+        let reasons = [
+            Reason::UnknownOrder,
+            Reason::ForeignLine,
+            Reason::UnknownWarehouse,
+            Reason::ServiceRefused,
+            Reason::NoFact,
+        ];
         let query = sqlx::query_as(sql).bind(super::cells::json(&reasons.map(Reason::as_str)));
         let held: Vec<Held> = query
             .fetch_all(&mut *self.read().await?)
             .await
             .doing("read which changes name what is lacking")?;
         Ok(held.into_iter().map(|Held { id, row }| (WishId(id), row)).collect())
+    }
+
+    /// A known line of the order that is not among `shown` and not known to be gone.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn order_line_unshown(
+        &self,
+        order: OrderId,
+        shown: &[LineItemId],
+    ) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT min(line_item_id) FROM order_line_item WHERE order_id = ?1 AND missing_since_ms IS NULL \
+                   AND line_item_id NOT IN (SELECT value FROM json_each(?2))";
+        let query = sqlx::query_scalar(sql).bind(order.0).bind(super::cells::json(shown));
+        let line = query.fetch_one(&mut *self.read().await?).await;
+        line.doing("find a line that an answer lacks")
+    }
+
+    /// An item of the shipment that was ever shown and is not among `shown`: one list that lacks it proves nothing.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn shipment_item_unshown(
+        &self,
+        shipment: ShipmentId,
+        shown: &[ShipmentItemId],
+    ) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT min(item_id) FROM shipment_line WHERE shipment_id = ?1 \
+                   AND item_id NOT IN (SELECT value FROM json_each(?2))";
+        let query = sqlx::query_scalar(sql).bind(shipment.0).bind(super::cells::json(shown));
+        let item = query.fetch_one(&mut *self.read().await?).await;
+        item.doing("find an item that an answer lacks")
     }
 
     /// True if what is known speaks against a change: it names a line that answers showed in another order alone, an item

@@ -2,7 +2,7 @@
 //! a person is told, and the change goes on by itself once an answer shows what it names.
 
 use crate::sick::{Instead, NO_LINES, Sick, adjust, cells, sent};
-use crate::support::{Dock, SHIP};
+use crate::support::{Dock, SHIP, whole};
 use serde_json::json;
 use std::time::Duration;
 use tallyd::model::{JobKind, Operation};
@@ -171,4 +171,39 @@ async fn a_warehouse_that_was_ever_listed_is_never_unknown() {
         two_looks(&dock).await;
         assert_ne!(dock.state("q").await, "rejected", "{:?}", dock.fate("q").await);
     }
+}
+
+#[tokio::test]
+async fn all_that_is_left_is_not_shipped_or_told_on_an_answer_that_lacks_a_part() {
+    let (dock, sick) = Sick::dock().await;
+    let (a, b) = dock.two_skus().await;
+    let (order, lines) = dock.order(&[(&a, 1), (&b, 1)]).await;
+    dock.done(&["order", "track", &order.to_string()]).await;
+    dock.run(JobKind::OrderLines).await;
+    let part = |id: i64| {
+        let said = json!({"status": "Success", "messages": [], "pagination": null, "data": [
+            {"OrderLineItemId": id, "Id": id, "ShipmentId": 1, "QuantityShipped": 1, "QuantitySold": 1,
+             "QuantityNotTiedToShipment": 1}]});
+        Instead::Answer(200, said.to_string().leak())
+    };
+    sick.answers(Operation::GetOrderLineItems, &part(lines[0]));
+    dock.wish("s", "shipment.create", json!({"order_id": order})).await;
+    dock.push().await;
+    assert_eq!(stands(&dock, "s").await, ("pending".into(), "unproved".into()));
+    sick.is_well();
+    dock.later(MINUTES);
+    dock.push().await;
+    assert_eq!(dock.state("s").await, "applied", "{:?}", dock.fate("s").await);
+    let items = dock.items(dock.made("s").await).await;
+    assert_eq!(items.len(), 2, "both lines went");
+    sick.answers(Operation::ShipmentLineItems, &part(whole(&items[0]["Id"])));
+    dock.wish("t", "tracking.submit", json!({"shipment_key": "s", "tracking_number": "1Z"})).await;
+    two_looks(&dock).await;
+    assert_eq!(stands(&dock, "t").await, ("held".into(), "no_fact".into()));
+    sick.is_well();
+    dock.later(2 * MINUTES);
+    by_itself(&dock).await;
+    assert_eq!(dock.state("t").await, "applied", "{:?}", dock.fate("t").await);
+    let items = dock.items(dock.made("s").await).await;
+    assert!(items.iter().all(|item| item["TrackingNumber"] == "1Z"), "{items:?}");
 }

@@ -8,10 +8,11 @@ use crate::job::JobError;
 use crate::job::call::Answer;
 use crate::job::moved::Tally;
 use crate::job::record;
-use crate::model::{Lane, Moment, Operation, OrderId, Position, WishId};
-use crate::outbox::{Body, Kind, ShipmentCreate, State};
+use crate::model::{Lane, LineItemId, Moment, Operation, OrderId, Position, WishId};
+use crate::outbox::{Body, Kind, Reason, ShipmentCreate, State};
+use crate::reconcile::Plan;
 use crate::reconcile::shipment::{ClaimedLine, plan};
-use crate::store::{Kept, StoreError, Verdict, Write};
+use crate::store::{Kept, Store, StoreError, Verdict, Write};
 use serde_json::json;
 
 /// Orders of one call. Each costs a read of its own, so more would save little, and the first of them would wait
@@ -45,7 +46,8 @@ pub(super) async fn deliver(
         let looker = Looker { context: deliver.context, run: deliver.run, lane };
         let look = look::order(looker, wish.order_id).await;
         let Some(seen) = deliver.seen(id, look, tally).await? else { continue };
-        let Some(lines) = deliver.planned(id, plan(wish, seen.what.fact()), tally).await? else { continue };
+        let plan = planned(&deliver.context.store, wish, &seen.what).await?;
+        let Some(lines) = deliver.planned(id, plan, tally).await? else { continue };
         seen_at.get_or_insert(seen.sent_moment);
         loads.push(load(id, subject, wish, lines));
     }
@@ -55,6 +57,25 @@ pub(super) async fn deliver(
         conclude(deliver, &loads, &answer, tally).await?;
     }
     Ok(true)
+}
+
+/// The plan on an answer. A wish that names no lines ships all that are left, so an answer that lacks a known line is none
+/// to ship it on.
+async fn planned(
+    store: &Store,
+    wish: &ShipmentCreate,
+    seen: &look::Order,
+) -> Result<Plan<Vec<ClaimedLine>>, StoreError> {
+    let shown: Vec<LineItemId> = seen.lines.iter().map(|line| line.line_item_id).collect();
+    if wish.lines.is_none()
+        && !shown.is_empty()
+        && let Some(line) = store.order_line_unshown(wish.order_id, &shown).await?
+    {
+        let detail =
+            format!("the service does not show line {line} of order {}; see it there", wish.order_id);
+        return Ok(Plan::Lacking { reason: Reason::NoFact, detail });
+    }
+    Ok(plan(wish, seen.fact()))
 }
 
 pub(super) fn load(id: WishId, subject: String, wish: &ShipmentCreate, lines: Vec<ClaimedLine>) -> Load {

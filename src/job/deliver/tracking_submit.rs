@@ -9,10 +9,11 @@ use crate::client::wire::{self, Invalid, Outcome, TrackingAnswer};
 use crate::job::JobError;
 use crate::job::call::Answer;
 use crate::job::moved::Tally;
-use crate::model::{ExchangeId, Lane, Moment, Operation, ShipmentId, WishId};
+use crate::model::{ExchangeId, Lane, Moment, Operation, ShipmentId, ShipmentItemId, WishId};
 use crate::outbox::{Body, Kind, Reason, ShipmentRef, State, TrackingSubmit};
-use crate::reconcile::tracking::{Entry, plan};
-use crate::store::{Claim, Durability, Kept, NamedWish, Store, Verdict};
+use crate::reconcile::Plan;
+use crate::reconcile::tracking::{Entry, Item, plan};
+use crate::store::{Claim, Durability, Kept, NamedWish, Store, StoreError, Verdict};
 use serde_json::json;
 
 /// Shipments of one call; each costs a read of its own, as an order does.
@@ -47,8 +48,8 @@ pub(super) async fn deliver(
         let looker = Looker { context: deliver.context, run: deliver.run, lane };
         let look = look::shipment(looker, shipment).await;
         let Some(seen) = deliver.seen(id, look, tally).await? else { continue };
-        let items = look::tracked(&seen.what);
-        let Some(entries) = deliver.planned(id, plan(wish, Some(&items)), tally).await? else { continue };
+        let plan = planned(&deliver.context.store, (shipment, wish), &look::tracked(&seen.what)).await?;
+        let Some(entries) = deliver.planned(id, plan, tally).await? else { continue };
         if entries.is_empty() {
             agreed(deliver, id, seen.exchange, tally).await?;
             continue;
@@ -62,6 +63,26 @@ pub(super) async fn deliver(
         conclude(deliver, &loads, &answer, tally).await?;
     }
     Ok(went)
+}
+
+/// The plan on an answer. A wish that names no lines tells all items, so an answer that lacks a known item is none to tell
+/// them on: the item would go without a number.
+async fn planned(
+    store: &Store,
+    (shipment, wish): (ShipmentId, &TrackingSubmit),
+    items: &[Item],
+) -> Result<Plan<Vec<Entry>>, StoreError> {
+    let shown: Vec<ShipmentItemId> = items.iter().map(|item| item.item_id).collect();
+    if wish.lines.is_none()
+        && !shown.is_empty()
+        && let Some(item) = store.shipment_item_unshown(shipment, &shown).await?
+    {
+        let detail = format!(
+            "the service does not show item {item} of shipment {shipment}; name the items if it is no more"
+        );
+        return Ok(Plan::Lacking { reason: Reason::NoFact, detail });
+    }
+    Ok(plan(wish, Some(items)))
 }
 
 /// The wishes whose shipment is there; whether one was rejected because its shipment never will be.
