@@ -41,11 +41,15 @@ pub struct BalancesRecorded {
     pub is_silent: bool,
 }
 
-/// New products come with the reading of their page; known ones move to it when their cells are written.
+/// New products come with the reading of their page; known ones move to it when their cells are written. A SKU that is
+/// another product's now is a kit no more, nor none.
 static PRODUCTS: Values = Values {
     into: "product (reading_id, id, sku, sku_fold, product_id, upc, total, digest)",
     columns: 7,
     tail: "ON CONFLICT (id) DO UPDATE SET \
+               type = iif(product_id <> excluded.product_id, NULL, type), \
+               type_exchange_id = iif(product_id <> excluded.product_id, NULL, type_exchange_id), \
+               kit_guess_id = iif(product_id <> excluded.product_id, NULL, kit_guess_id), \
                product_id = coalesce(excluded.product_id, product_id), \
                upc = coalesce(excluded.upc, upc), total = coalesce(excluded.total, total), \
                alias_of = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, missing_since_ms = NULL, \
@@ -92,6 +96,9 @@ impl Write {
         self.cells_vanish(page, &rows, &judged.no_fact).await?;
         self.reading_move(page, &members, &known, reading).await?;
         let agreed = if known.is_evidence { self.mismatch_agree(page).await? } else { 0 };
+        if known.any_came_again(&members) {
+            self.looks_forget().await?;
+        }
         let unsure = self.unshown_mark(page, &members, &rows).await?;
         if is_told && !known.is_nothing() {
             self.reading_told(page).await?;
@@ -131,7 +138,8 @@ impl Write {
         members: &Members<'_>,
     ) -> Result<Known, StoreError> {
         // One row of text: a row for each member would cross to the connection's thread one by one.
-        let sql = "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.reading_id)), \
+        let sql = "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.reading_id, \
+                           p.lack IS 'absent' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL)), \
                        (SELECT coalesce(max(id), 0) FROM product), \
                        EXISTS (SELECT 1 FROM cell_write WHERE ended IS NULL) \
                            OR EXISTS (SELECT 1 FROM cell_write WHERE ended > ?2) \

@@ -157,13 +157,15 @@ pub(super) struct Known {
     pub(super) is_evidence: bool,
 }
 
-/// The same as SQLite finds it: the members, as a list of place, id, digest and reading; the newest id of all; whether the
-/// page is evidence.
+/// The same as SQLite finds it: the members, as a list of place, id, digest, reading and 1 where the last answer lacked a
+/// known product; the newest id of all; whether the page is evidence.
 pub(super) type Found = (String, i64, bool);
 
 struct Product {
     id: i64,
     digest: Option<i64>,
+    /// The service is known to have it, and the last answer lacked it.
+    was_lacked: bool,
 }
 
 /// A record to be written.
@@ -192,15 +194,16 @@ impl Row<'_> {
 impl Known {
     /// Takes what was found.
     pub(super) fn read((found, newest, is_evidence): Found, members: &Members<'_>) -> Self {
-        let found: Vec<(usize, i64, Option<i64>, Option<i64>)> = serde_json::from_str(&found)
+        let found: Vec<(usize, i64, Option<i64>, Option<i64>, i64)> = serde_json::from_str(&found)
             .expect("SQLite wrote the list, from columns it holds to be integers");
-        let mut readings: BTreeSet<Option<i64>> = found.iter().map(|(_, _, _, reading)| *reading).collect();
+        let mut readings: BTreeSet<Option<i64>> =
+            found.iter().map(|(_, _, _, reading, _)| *reading).collect();
         let is_one = found.len() == members.skus.len() && readings.len() == 1;
         let reading = readings.first().copied().flatten().filter(|_| is_one);
         readings.remove(&None);
         let mut products: Vec<Option<Product>> = members.skus.iter().map(|_| None).collect();
-        for (place, id, digest, _) in found {
-            products[place] = Some(Product { id, digest });
+        for (place, id, digest, _, was_lacked) in found {
+            products[place] = Some(Product { id, digest, was_lacked: was_lacked == 1 });
         }
         let readings = readings.into_iter().flatten().collect();
         Self { products, newest, reading, readings, is_evidence }
@@ -250,6 +253,12 @@ impl Known {
             rows.push(Row { id, is_new: known.is_none(), fact, digest });
         }
         rows
+    }
+
+    /// True if a record came of a product that the last answer lacked.
+    pub(super) fn any_came_again(&self, members: &Members<'_>) -> bool {
+        let mut places = self.products.iter().zip(members.came());
+        places.any(|(known, came)| came && known.as_ref().is_some_and(|product| product.was_lacked))
     }
 
     /// The products that no record came for, as far as the mirror holds them.

@@ -5,8 +5,12 @@
 //! than when a product was asked for; `product.lack` says how the answer lacked it.
 //!
 //! A SKU is missing only on proof ([`crate::reconcile::proof`]). A look counts where the answer is small enough not to be
-//! cut, no record in it hides its SKU, and others that were asked for came. A SKU that nobody ever saw takes two
-//! answers, one that is known takes two looks minutes apart. A record that is there and cannot be read is no absence.
+//! cut, no record in it hides its SKU, and all others came that the last answer showed. A SKU that nobody ever saw takes
+//! two answers, one that is known takes two looks minutes apart. A record that is there and cannot be
+//! read is no absence.
+//!
+//! A record that comes after an answer lacked it proves that the platform leaves out what it has. No look from before
+//! counts any more then, of whatever SKU.
 
 use super::cells::json;
 use super::error::Doing;
@@ -18,8 +22,9 @@ use crate::reconcile::proof::{Look, TRUSTED_PAGE};
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
 
-/// Number of SKUs known to be there that are asked for beside some that may be gone.
-pub const WITNESSES: usize = 3;
+/// Number of SKUs known to be there that are asked for beside some that may be gone. All of them must come, and a platform
+/// that leaves out records at random seldom spares so many.
+pub const WITNESSES: usize = 8;
 
 /// A wish held as `no_fact`, and what is known of its cell since.
 #[derive(Clone, Debug, FromRow)]
@@ -46,6 +51,8 @@ struct Absent {
     absent_ms: Option<i64>,
     absent_moment: Option<i64>,
     missing_since_ms: Option<i64>,
+    /// The answer before this one showed it.
+    was_shown: bool,
 }
 
 impl Store {
@@ -163,6 +170,12 @@ impl Write {
         if members.absent.is_empty() { Ok(Vec::new()) } else { self.absent_mark(page, members).await }
     }
 
+    /// Forgets when SKUs were first lacked: what was lacked came again, so the platform leaves out what it has.
+    pub(super) async fn looks_forget(&mut self) -> Result<(), StoreError> {
+        let sql = "UPDATE product SET absent_ms = NULL, absent_moment = NULL WHERE absent_ms IS NOT NULL";
+        sqlx::query(sql).execute(&mut *self.tx).await.map(drop).doing("forget when SKUs were first lacked")
+    }
+
     /// A record that came is no absence, however little of it can be read.
     async fn lack_note(&mut self, skus: &[&Sku], lack: Lack) -> Result<(), StoreError> {
         let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, \
@@ -177,8 +190,10 @@ impl Write {
         page: &BalancePage<'_>,
         members: &Members<'_>,
     ) -> Result<Vec<Sku>, StoreError> {
-        let sql = "SELECT id, sku, product_id IS NOT NULL AS is_known, absent, absent_ms, absent_moment, \
-                          missing_since_ms FROM product WHERE sku IN (SELECT value FROM json_each(?1)) ORDER BY id";
+        let sql = "SELECT id, sku, absent, absent_ms, absent_moment, missing_since_ms, \
+                          product_id IS NOT NULL AS is_known, \
+                          product_id IS NOT NULL AND missing_since_ms IS NULL AND lack IS NOT 'absent' AS was_shown \
+                   FROM product WHERE sku IN (SELECT value FROM json_each(?1)) ORDER BY id";
         let query = sqlx::query_as(sql).bind(json(&members.absent)).fetch_all(&mut *self.tx);
         let found: Vec<Absent> = query.await.doing("read what is known of absent SKUs")?;
         let lack = match (page.hides, members.any_came) {
@@ -189,12 +204,14 @@ impl Write {
         let is_small = page.asked.len() <= TRUSTED_PAGE;
         let look = page.moment.filter(|_| is_small && lack == Lack::Absent);
         let look = look.map(|moment| Look { at: page.observed_at, moment });
+        let fresh = found.iter().filter(|row| row.was_shown).count();
         let counted = i64::from(lack != Lack::Unreadable);
         let mut unsure = Vec::new();
         let mut marked: Vec<Value> = Vec::new();
         for mut row in found {
             row.absent += counted;
-            if let Some(look) = look {
+            let rest_came = fresh == usize::from(row.was_shown);
+            if let Some(look) = look.filter(|_| rest_came) {
                 row.look(look);
             }
             let first = (row.absent_ms, row.absent_moment);

@@ -226,6 +226,23 @@ async fn a_sku_is_gone_by_two_looks_minutes_apart_that_showed_others() {
     assert_eq!((scene.calls(UPDATE), observed_at(&scene, &cell).await), (0, None));
 }
 
+/// A platform that leaves out records at random leaves out one twice, minutes apart, and others beside it.
+#[tokio::test]
+async fn a_look_proves_nothing_if_it_lacks_others_too_or_if_one_that_was_lacking_comes_again() {
+    let scene = Scene::open().await;
+    let cells = scene.some_cells(6).await;
+    let lacks = |at: usize, times: usize| scene.odd(Odd::Lacks(cells[at].sku.clone()), times);
+    lacks(0, ALWAYS);
+    for (other, expected) in [(Some(1), 0), (None, 0), (Some(2), 0), (None, 0), (None, 1)] {
+        if let Some(other) = other {
+            lacks(other, 1);
+        }
+        scene.run(JobKind::Balances).await;
+        assert_eq!(missing(&scene).await, expected, "{other:?}");
+        scene.later(MINUTES);
+    }
+}
+
 /// Read alone, what is gone is an answer that holds nothing; the others are read all the same, and the two are told apart.
 #[tokio::test]
 async fn a_sku_that_is_gone_keeps_no_other_from_being_read_in_pages_of_one() {
