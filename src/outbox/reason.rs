@@ -116,7 +116,8 @@ reasons! {
 
     /// In doubt: the call was sent and no answer that can be read came.
     NoAnswer = "no_answer", "nothing yet: settle looks at the service (`tallyd outbox show KEY` says when); who knows better says so with `tallyd outbox resolve KEY`";
-    /// In doubt: the answer does not say what became of it.
+    /// In doubt: the answer does not say what became of it. Pending: such an answer may have meant another entry of the call,
+    /// and this one is sent alone.
     Unmatched = "unmatched", "nothing yet: settle looks at the service (`tallyd outbox show KEY` says when); who knows better says so with `tallyd outbox resolve KEY`";
     /// In doubt: it landed, or somebody else did the same.
     LandedOrAnother = "landed_or_another", "`tallyd outbox resolve KEY --shipment ID` if it is ours, else `tallyd outbox resolve KEY --not-landed`";

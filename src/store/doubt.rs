@@ -112,6 +112,14 @@ impl Store {
         rows.doing("read the wishes in doubt")
     }
 
+    /// Number of stock levels that a call was sent with, also of those that were decided since.
+    pub async fn call_entries(&self, exchange: ExchangeId) -> Result<i64, StoreError> {
+        let sql = "SELECT count(*) FROM (SELECT DISTINCT w.sku, w.warehouse_id FROM wish_move m \
+                       JOIN wish_cell w ON w.wish_id = m.wish_id WHERE m.exchange_id = ?1)";
+        let query = sqlx::query_scalar(sql).bind(exchange.0);
+        query.fetch_one(&mut *self.read().await?).await.doing("count the stock levels of a call")
+    }
+
     /// The shipments to be adopted.
     pub async fn adoption_list(&self) -> Result<Vec<AdoptionRow>, StoreError> {
         let sql = "SELECT a.wish_id, o.key, o.state, d.claimed, a.shipment_id FROM adoption a \

@@ -28,12 +28,45 @@ async fn an_answer_that_names_no_entry_is_read_back_at_once_and_nothing_is_sent_
     scene.later(A_MOMENT);
     scene.settle().await;
     let (state, reason, detail) = scene.fate("lost").await;
-    assert_eq!((state.as_str(), reason.as_str()), ("rejected", "service_refused"));
-    assert!(detail.contains("something is wrong with one of them"), "{detail}");
+    assert_eq!(
+        (state.as_str(), reason.as_str()),
+        ("pending", "unmatched"),
+        "another may be what was refused"
+    );
+    assert!(detail.contains("something is wrong with one of them") && detail.contains("alone"), "{detail}");
     scene.push().await;
-    assert_eq!(scene.state("later").await, "applied", "the cell is free again");
-    assert_eq!(scene.holds(lost).await, lost.quantity - 1);
+    for key in ["lost", "later"] {
+        assert_eq!(scene.state(key).await, "applied", "{key}");
+    }
+    assert_eq!(scene.holds(lost).await, lost.quantity - 3);
     assert_eq!((scene.holds(done).await, scene.calls(UPDATE)), (done.quantity - 2, 3));
+}
+
+#[tokio::test]
+async fn what_an_answer_without_a_name_may_mean_is_sent_alone_and_refused_only_then() {
+    let scene = Scene::open().await;
+    let cells = scene.cells().await;
+    let lost = [&cells[0], &cells[1], &cells[2]];
+    scene.lose(&lost, "something is wrong with one of them");
+    for (key, cell) in ["a", "b", "c"].into_iter().zip(lost) {
+        scene.adjust(key, cell, -2).await;
+    }
+    scene.push().await;
+    scene.later(A_MOMENT);
+    scene.settle().await;
+    assert_eq!(scene.calls(UPDATE), 1);
+    for key in ["a", "b", "c"] {
+        assert_eq!(scene.state(key).await, "pending", "{:?}", scene.fate(key).await);
+    }
+    scene.lose(&lost[..1], "something is wrong with it");
+    scene.push().await;
+    assert_eq!(scene.calls(UPDATE), 4, "each alone");
+    scene.later(A_MOMENT);
+    scene.settle().await;
+    assert_eq!(scene.fate("a").await.1, "service_refused", "{:?}", scene.fate("a").await);
+    for (key, cell) in ["b", "c"].into_iter().zip(&lost[1..]) {
+        assert_eq!((scene.state(key).await, scene.holds(cell).await), ("applied".into(), cell.quantity - 2));
+    }
 }
 
 #[tokio::test]
@@ -76,6 +109,6 @@ async fn where_the_read_fails_too_the_wishes_are_in_doubt_and_settle_takes_them_
     scene.settle().await;
     scene.later(A_MOMENT);
     scene.settle().await;
-    assert_eq!((scene.state("done").await, scene.state("lost").await), ("applied".into(), "rejected".into()));
+    assert_eq!((scene.state("done").await, scene.state("lost").await), ("applied".into(), "pending".into()));
     assert_eq!(scene.holds(&cells[1]).await, cells[1].quantity);
 }

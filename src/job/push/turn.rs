@@ -41,13 +41,14 @@ impl Ways {
 
     /// True if the cell's last call failed: it shares its next one with few others, or none.
     pub(super) fn is_apart(&self, work: &Work) -> bool {
-        work.did_not_land || matches!(self.write(work), Way::Suspect | Way::Alone)
+        work.did_not_land || work.may_be_refused || matches!(self.write(work), Way::Suspect | Way::Alone)
     }
 
-    /// The calls of such cells. What is set aside goes by itself.
+    /// The calls of such cells. What is set aside goes by itself, and so does what may be what an answer refused without a
+    /// name.
     pub(super) fn calls_apart<'w>(&self, apart: &[&'w Work]) -> Vec<Vec<&'w Work>> {
         let (alone, suspects): (Vec<&Work>, Vec<&Work>) =
-            apart.iter().partition(|work| *self.write(work) == Way::Alone);
+            apart.iter().partition(|work| work.may_be_refused || *self.write(work) == Way::Alone);
         let entries: Vec<Entry<'_>> = suspects.iter().map(|work| work.entry()).collect();
         let size = share(suspects.len());
         let packed = pack(&entries);

@@ -74,11 +74,20 @@ async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<boo
     Ok(true)
 }
 
-/// Planned anew, unless the service answered: then it refused this content, and is not asked for it again.
+/// Planned anew, unless the service answered a call that held nothing else: then it refused this content, and is not asked
+/// for it again. Of several entries each is sent alone, because the fault may be another's.
 async fn not_landed(context: &Context, case: &Case) -> Result<bool, JobError> {
     let now = context.now();
     let (to, reason, detail) = match &case.what {
         What::Update(_) => (State::Pending, Reason::NotLanded, UPDATE_NOT_DONE.to_owned()),
+        _ if case.was_answered() && context.store.call_entries(case.exchange).await? > 1 => {
+            let detail = format!(
+                "{}; two looks at the service show that this one was not done, and another of its call may be why, so \
+                 it is sent alone",
+                case.doubt()
+            );
+            (State::Pending, Reason::Unmatched, detail)
+        }
         _ if case.was_answered() => {
             let detail = format!("{}; two looks at the service show that it refused this one", case.doubt());
             (State::Rejected, Reason::ServiceRefused, detail)
