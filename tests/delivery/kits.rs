@@ -2,7 +2,7 @@
 
 use crate::support::Dock;
 use crate::told::{Rules, data, fail, told};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tallyd::client::Response;
 use tallyd::model::{JobKind, Operation};
@@ -132,6 +132,30 @@ async fn a_kit_that_becomes_a_plain_product_takes_movements_and_back() {
             sqlx::query(sqlx::AssertSqlSafe(suggest.clone())).execute(&mut guess).await.unwrap();
         }
     }
+}
+
+/// The SKU of a kit is given to another product: what is asked of the old one says nothing of it.
+#[tokio::test]
+async fn a_sku_that_is_another_product_by_now_is_refused_for_no_kit() {
+    let (dock, rules, plain) = plain().await;
+    name_components(&rules);
+    let suggest = format!("UPDATE product SET kit_guess_id = 1 WHERE product_id = {}", plain.product);
+    sqlx::query(sqlx::AssertSqlSafe(suggest)).execute(&mut dock.outsider().await).await.unwrap();
+    dock.run(JobKind::KitComponents).await;
+    assert_eq!(dock.number("SELECT count(*) FROM product WHERE type = 'Kit'").await, 1);
+    let sku = plain.sku.clone();
+    rules.say(Operation::GetProductBalances, move |_, response| {
+        let mut products: Value = serde_json::from_slice(&response.body).unwrap();
+        let products_of = products.as_array_mut().unwrap().iter_mut();
+        products_of
+            .filter(|product| product["Sku"] == json!(sku))
+            .for_each(|product| product["Id"] = json!(4711));
+        response.body = products.to_string().into_bytes();
+    });
+    adjust(&dock, "sale", &plain).await;
+    dock.push().await;
+    assert_eq!(fate(&dock, "sale").await, is("applied", ""));
+    assert_eq!(dock.cell(&plain.sku, plain.warehouse).await, plain.quantity - 2);
 }
 
 /// The service fails for this one product: its wishes wait, in sight and within bounds, and everything else goes on.

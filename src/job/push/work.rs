@@ -72,6 +72,8 @@ pub(in crate::job) struct Work {
     pub(super) is_unlisted: bool,
     /// True if one of them shared a call of unknown outcome, and did not land.
     pub(super) did_not_land: bool,
+    /// True if one of them shared a call whose answer named no entry, and was not done.
+    pub(super) may_be_refused: bool,
     /// Its product, where that may be a kit: it is asked for its components before anything is decided.
     pub(super) perhaps_kit: Option<ProductId>,
     /// The plan is made from a fact that would be read again first; only a preview shows such a plan.
@@ -281,6 +283,8 @@ impl<'a> Look<'a> {
         let pending = open.iter().filter(|wish| wish.state == State::Pending.as_str());
         let sku = row.sku.as_deref().map(known_sku).transpose()?.unwrap_or_else(|| cell.sku.clone());
         let lack = lack(&row);
+        let has =
+            |reason: Reason| pending.clone().any(|wish| wish.reason.as_deref() == Some(reason.as_str()));
         Ok(Some(Work {
             ask: cell.sku.clone(),
             sku,
@@ -290,9 +294,8 @@ impl<'a> Look<'a> {
             counts: row.is_active && !row.is_missing && !row.vanished && row.kind.as_deref() != Some(KIT),
             released: pending.clone().all(|wish| wish.released_ms.is_some()),
             urgent: pending.clone().any(|wish| wish.priority > 0),
-            did_not_land: pending
-                .clone()
-                .any(|wish| wish.reason.as_deref() == Some(Reason::NotLanded.as_str())),
+            did_not_land: has(Reason::NotLanded),
+            may_be_refused: has(Reason::Unmatched),
             pending: pending.map(|wish| WishId(wish.id)).collect(),
             lack: lack.or((row.was_asked && row.product_id.is_none()).then_some(Lack::Silent)),
             is_awaited: lack.is_some() && !row.is_missing && open.iter().any(waits_to_be_shown),
@@ -332,7 +335,9 @@ impl<'a> Look<'a> {
         }
         let is_kit = row.kind.as_deref() == Some(KIT);
         if is_kit && row.type_exchange_id.is_some_and(|said| said > newest) {
-            return Ok(CellFact::Kit);
+            // The SKU may be another product's by now.
+            let is_shown = row.lack.is_none() && row.asked_position.is_some_and(|asked| asked > newest);
+            return Ok(if is_shown { CellFact::Kit } else { CellFact::Unread });
         }
         if is_kit || row.may_be_kit {
             return Ok(CellFact::PerhapsKit);
