@@ -1,7 +1,9 @@
 //! Products, warehouses and templates: looked for first, made once, learnt; and the full update of a product.
 
-use crate::support::{Dock, PRODUCT, PRODUCT_PUT, TEMPLATE, UPDATE, WAREHOUSE, whole};
+use crate::support::{A_MOMENT, Dock, LONG, PRODUCT, PRODUCT_PUT, TEMPLATE, UPDATE, WAREHOUSE, whole};
+use crate::told::{data, told};
 use serde_json::{Value, json};
+use tallyd::model::{JobKind, Operation};
 
 /// The product of a SKU as *Create product* answered it, made by somebody else.
 pub async fn product(dock: &Dock, sku: &str) -> Value {
@@ -207,4 +209,64 @@ async fn a_lost_update_is_sent_again_once_the_first_cannot_come_any_more() {
     dock.push().await;
     assert_eq!(dock.state("u").await, "applied");
     assert_eq!(dock.number("SELECT count(*) FROM cell_write WHERE ended IS NULL").await, 0);
+}
+
+/// Looks after a create whose answer was lost show neither what it made nor others that are there.
+#[tokio::test]
+async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
+    let (dock, rules) = told().await;
+    let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
+        .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
+    known.execute(&mut dock.outsider().await).await.unwrap();
+    for kind in [JobKind::Balances, JobKind::Warehouses, JobKind::ListingTemplates] {
+        dock.run(kind).await;
+    }
+    let old = json!({"StorefrontId": storefront(&dock).await, "Name": "Old", "Body": "b"});
+    dock.wish("old", "listing_template.create", old.clone()).await;
+    dock.push().await;
+    dock.run(JobKind::ListingTemplates).await;
+    let mut template = old;
+    template["Name"] = "New".into();
+    let wishes = [
+        ("p", "product.create", json!({"Sku": "NEW-9", "Name": "New"}), PRODUCT),
+        ("w", "warehouse.create", json!({"Name": "Dock 9"}), WAREHOUSE),
+        ("t", "listing_template.create", template, TEMPLATE),
+    ];
+    for (key, kind, body, operation) in wishes {
+        dock.fault(operation, json!({"Drop": "after"})).await;
+        dock.wish(key, kind, body).await;
+        dock.push().await;
+        assert_eq!(dock.state(key).await, "in_doubt", "{:?}", dock.fate(key).await);
+        let calls = dock.calls(operation);
+        for read in [Operation::GetProducts, Operation::ListWarehouses, Operation::ListListingTemplates] {
+            rules.say(read, |_, response| {
+                data(response, |records| {
+                    let is_new = |record: &Value| {
+                        record["Sku"] == "NEW-9" || record["Name"] == "Dock 9" || record["Name"] == "New"
+                    };
+                    records.retain(|record| !is_new(record));
+                    records.pop();
+                });
+            });
+        }
+        for _ in 0..3 {
+            dock.settle_after(LONG).await;
+            dock.push().await;
+            assert_eq!(
+                (dock.state(key).await.as_str(), dock.calls(operation)),
+                ("in_doubt", calls),
+                "{:?}",
+                dock.fate(key).await
+            );
+        }
+        rules.clear();
+        dock.later(A_MOMENT);
+        dock.settle().await;
+        assert_eq!(
+            (dock.state(key).await.as_str(), dock.calls(operation)),
+            ("applied", calls),
+            "{:?}",
+            dock.fate(key).await
+        );
+    }
 }

@@ -1,16 +1,24 @@
 //! `product.create`, looked for by its SKU.
 
+use super::create::vouched;
 use super::look::{FoundProduct, Looker, Seen, products};
 use crate::job::JobError;
-use crate::model::integral;
+use crate::model::{Sku, integral};
 use crate::outbox::ProductCreate;
 use crate::reconcile::create::Found;
 use serde_json::Value;
 
 /// What the service has under the SKU. Twins in spelling that only the mirror knows count too: the lookup may be exact
 /// where the service's own rule for a new SKU is not.
-pub(super) async fn look(wish: &ProductCreate, looker: Looker<'_>) -> Result<Seen<Vec<Found>>, JobError> {
-    let seen = products(looker, std::slice::from_ref(&wish.sku)).await?;
+/// Those asked for `beside` it are known to be there: an answer that lacks one of them is a failed look.
+pub(super) async fn look(
+    wish: &ProductCreate,
+    beside: &[Sku],
+    looker: Looker<'_>,
+) -> Result<Seen<Vec<Found>>, JobError> {
+    let skus = [std::slice::from_ref(&wish.sku), beside].concat();
+    let seen = products(looker, &skus).await?;
+    vouched(beside.iter().all(|sku| seen.what.iter().any(|product| product.sku == *sku)))?;
     let mut found: Vec<Found> = seen.what.iter().map(|product| compared(wish, product)).collect();
     for (id, name) in looker.context.store.product_twins(&wish.sku.fold()).await? {
         if !found.iter().any(|known| known.id == id) {

@@ -15,9 +15,20 @@ pub(super) async fn look(
     wish: &ListingTemplateCreate,
     looker: Looker<'_>,
 ) -> Result<Seen<Vec<Found>>, JobError> {
-    let seen = templates(looker, wish.storefront_id, &wish.name).await?;
+    Ok(compare(wish, templates(looker, wish.storefront_id, &wish.name).await?))
+}
+
+/// All templates of the storefront.
+pub(super) async fn look_at_all(
+    wish: &ListingTemplateCreate,
+    looker: Looker<'_>,
+) -> Result<Seen<Vec<Found>>, JobError> {
+    Ok(compare(wish, templates(looker, wish.storefront_id, "").await?))
+}
+
+fn compare(wish: &ListingTemplateCreate, seen: Seen<Vec<ListingTemplate>>) -> Seen<Vec<Found>> {
     let found = seen.what.iter().map(|template| compared(wish, template)).collect();
-    Ok(seen.with(found))
+    seen.with(found)
 }
 
 fn compared(wish: &ListingTemplateCreate, there: &ListingTemplate) -> Found {

@@ -8,7 +8,7 @@ use crate::job::deliver::{self, Create, Looker, Seen};
 use crate::job::vouch::Parts;
 use crate::job::{Context, JobError};
 use crate::model::{ExchangeId, Lane, LineItemId, OrderId, RunId, ShipmentItemId, Sku, Timestamp, WishId};
-use crate::reconcile::create::fold;
+use crate::reconcile::create::{Found, fold};
 use crate::store::{Durability, StoreError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,10 +132,14 @@ async fn updated(looker: Looker<'_>, claim: &UpdateClaim) -> Result<Seen<Value>,
     Ok(seen.with(shown))
 }
 
-/// What the service has under the name.
+/// What the service has under the name. Where that is nothing, others that are there must come with the answer.
 async fn namesakes(looker: Looker<'_>, create: Create<'_>) -> Result<Seen<Value>, JobError> {
+    let is_ours = |found: &Found| fold(&found.name) == fold(create.name());
     let mut seen = create.look(looker).await?;
-    seen.what.retain(|found| fold(&found.name) == fold(create.name()));
+    if !seen.what.iter().any(is_ours) {
+        seen = create.look_beside_others(looker).await?;
+    }
+    seen.what.retain(is_ours);
     let found = json!(seen.what);
     Ok(seen.with(found))
 }
