@@ -270,3 +270,24 @@ async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
         );
     }
 }
+
+/// An answer about one product lacks a link that a larger one shows.
+#[tokio::test]
+async fn a_link_that_an_answer_leaves_out_is_looked_for_beside_others_before_it_counts() {
+    let (dock, rules) = told().await;
+    let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
+        .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
+    known.execute(&mut dock.outsider().await).await.unwrap();
+    dock.run(JobKind::Balances).await;
+    let made = product(&dock, "UPD-9").await;
+    rules.say(Operation::GetProductBalances, |_, response| {
+        let mut products: Value = serde_json::from_slice(&response.body).unwrap();
+        if let [only] = products.as_array_mut().unwrap().as_mut_slice() {
+            only["Warehouses"].as_array_mut().unwrap().pop();
+        }
+        response.body = products.to_string().into_bytes();
+    });
+    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.push().await;
+    assert_eq!(dock.state("u").await, "applied", "{:?}", dock.fate("u").await);
+}

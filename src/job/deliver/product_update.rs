@@ -58,7 +58,7 @@ pub(super) async fn deliver(
     }
     let Some((id, subject, wish, is_released, sku)) = free else { return Ok(false) };
     let looker = Looker { context: deliver.context, run: deliver.run, lane };
-    let look = look(looker, &sku).await;
+    let look = look(looker, wish, &sku).await;
     let Some((exchange, seen_at, before)) = deliver.seen(id, look, tally).await? else { return Ok(true) };
     let cells = deliver.context.store.product_cells(&sku).await?;
     let Some(fields) = deliver.planned(id, plan(wish, &cells, Some(exchange)), tally).await? else {
@@ -92,18 +92,29 @@ pub(super) fn request(fields: Map<String, Value>) -> Result<Request, Invalid> {
 }
 
 /// The balances of the product, read for this very write, and what else the answer shows of it. One that nobody ever saw is
-/// looked for twice, which proves that the service does not have it.
-async fn look(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Moment, Shown), JobError> {
-    let seen = read(looker, sku).await?;
+/// looked for twice, which proves that the service does not have it. A link that the answer lacks is looked for once more
+/// with others beside: a platform that leaves something out seldom picks the same of so many.
+async fn look(
+    looker: Looker<'_>,
+    wish: &ProductUpdate,
+    sku: &Sku,
+) -> Result<(ExchangeId, Moment, Shown), JobError> {
+    let seen = read(looker, sku, false).await?;
     let cells = looker.context.store.product_cells(sku).await?;
-    if cells.product_id.is_none() && !cells.is_missing { read(looker, sku).await } else { Ok(seen) }
+    let is_unseen = cells.product_id.is_none() && !cells.is_missing;
+    let lacks_link = matches!(plan(wish, &cells, Some(seen.0)), Plan::Lacking { .. });
+    if is_unseen || lacks_link { read(looker, sku, true).await } else { Ok(seen) }
 }
 
-async fn read(looker: Looker<'_>, sku: &Sku) -> Result<(ExchangeId, Moment, Shown), JobError> {
+async fn read(
+    looker: Looker<'_>,
+    sku: &Sku,
+    beside_others: bool,
+) -> Result<(ExchangeId, Moment, Shown), JobError> {
     let Looker { context, run, lane } = looker;
     let mut page = vec![sku.clone()];
     let known = context.store.product_cells(sku).await?;
-    if known.product_id.is_none() || known.lack.is_some() {
+    if beside_others || known.product_id.is_none() || known.lack.is_some() {
         page.extend(context.store.witnesses(&page).await?);
     }
     let (page, witnesses) = page.split_at(1);
