@@ -218,7 +218,7 @@ async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
     let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
         .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
     known.execute(&mut dock.outsider().await).await.unwrap();
-    for kind in [JobKind::Balances, JobKind::Warehouses, JobKind::ListingTemplates] {
+    for kind in [JobKind::Balances, JobKind::Warehouses, JobKind::Storefronts, JobKind::ListingTemplates] {
         dock.run(kind).await;
     }
     let old = json!({"StorefrontId": storefront(&dock).await, "Name": "Old", "Body": "b"});
