@@ -83,6 +83,8 @@ pub mod event {
         BRAKE_RELEASED = "brake.released",
         /// The account or an operation waits because the service said so.
         QUOTA_HOLD = "quota.hold",
+        /// A person ended a wait that the service ordered.
+        QUOTA_LIFTED = "quota.lifted",
         /// Other software shares the account: our share of the quota changed.
         QUOTA_SHARE = "quota.share",
         /// Answers of 400 reached the line at which pushes or reads stop.

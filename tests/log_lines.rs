@@ -32,6 +32,14 @@ impl Desk<'_> {
         parsed(&String::from_utf8(output.stderr).unwrap())
     }
 
+    /// The words of one command.
+    async fn said(&self, args: &[&str]) -> String {
+        let mut command = self.command(args);
+        command.stdout(Stdio::piped());
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// The daemon, until it is dropped.
     fn daemon(&self) -> Daemon {
         let log = std::fs::File::create(self.log()).unwrap();
@@ -178,6 +186,55 @@ async fn the_daemon_says_what_a_person_released() {
     let released = desk.line("brake.released").await;
     assert_eq!(released["trip"], tripped["trip"], "{tripped} {released}");
     assert!(released["wishes"].as_i64().unwrap() > 0, "{released}");
+}
+
+/// A header that asks for a day is more likely a mistake of the platform than an order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_of_a_day_ends_by_a_persons_word() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let day = json!([{"Operation": UPDATE, "Status": 429, "RetryAfter": 86_400, "Times": 1}]);
+    world.post("/_sandbox/faults", &day).await;
+    let desk = Desk { world: &world, more: "" };
+    let _daemon = desk.daemon();
+    desk.line("daemon.ready").await;
+    let (sku, warehouse, quantity) = world.shop().await[0].clone();
+    let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
+    world.wish("waits", "quantity.set", &body).await;
+    assert_eq!(desk.line("quota.hold").await["hold_ms"], 86_400_000);
+    assert!(desk.said(&["status"]).await.contains("by mistake: tallyd quota lift"));
+    let said = desk.said(&["quota", "lift"]).await;
+    assert!(said.starts_with("ended: account waits (rate) until "), "{said}");
+    desk.line("quota.lifted").await;
+    world.until("it is applied", async |world| world.fate("waits").await.0 == "applied").await;
+    assert!(desk.said(&["quota", "lift"]).await.contains("orders no wait"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_a_person_corrected_is_pushed_at_once() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let (sku, warehouse, quantity) = world.shop().await[0].clone();
+    let now = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
+    world
+        .sql(&format!("INSERT INTO quarantine VALUES ('{UPDATE}', '{sku}', {now}, {now}, 9, 'locked')"))
+        .await;
+    let desk = Desk { world: &world, more: "" };
+    let _daemon = desk.daemon();
+    desk.line("daemon.ready").await;
+    let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
+    world.wish("aside", "quantity.set", &body).await;
+    let waits = "SELECT count(*) FROM outbox WHERE state = 'pending' AND detail LIKE '%locked%'";
+    world.until("it waits", async |world| world.number(waits).await == 1).await;
+    let listed: Value = serde_json::from_str(&desk.said(&["quarantine", "list", "--json"]).await).unwrap();
+    assert_eq!((&listed[0]["entry"], &listed[0]["why"]), (&json!(sku), &json!("locked")), "{listed}");
+    assert_eq!(desk.said(&["quarantine", "retry", "no-such"]).await, "no-such: not set aside\n");
+    let said = desk.said(&["quarantine", "retry", &sku]).await;
+    assert_eq!(said, format!("{sku}: tried with the next run that needs it\n"));
+    world.until("it is applied", async |world| world.fate("aside").await.0 == "applied").await;
+    assert_eq!(desk.said(&["quarantine", "list"]).await, "nothing is set aside\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,12 +8,13 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
 use tallyd::journal::{Begun, Body, Ended, Outcome, RunOutcome};
 use tallyd::model::{
-    Cell, ExchangeId, JobKind, Lane, Moment, Operation, Quantity, RunId, Sku, Timestamp, Trigger, WarehouseId,
+    Cell, ExchangeId, JobKind, Lane, Moment, Operation, Quantity, RunId, Sku, Timestamp, Trigger,
+    WarehouseId, cut_reason,
 };
-use tallyd::outbox::State;
+use tallyd::outbox::{Reason, State};
 use tallyd::store::{
-    BalanceFact, BalancePage, BalancesRecorded, CellBalance, CellWrite, Durability, Lock, ProductFact,
-    Stalest, Store, Unread,
+    BalanceFact, BalancePage, BalancesRecorded, CellBalance, CellWrite, Durability, LackingRow, Lock,
+    ProductFact, Stalest, Store, Unread,
 };
 
 /// A store in a folder of its own, with a session and a run begun.
@@ -990,4 +991,46 @@ async fn a_claim_never_takes_over_a_claim_that_is_open() {
     let next = CellWrite { before: Some(Quantity(47)), written: Quantity(75), ..cell };
     assert!(write.cell_claim(second, &[next]).await.unwrap(), "it is over");
     write.commit().await.unwrap();
+}
+
+/// The platform may say a megabyte of anything: of each reason a sentence is kept.
+#[tokio::test]
+async fn each_reason_is_cut_where_it_is_stored() {
+    let mut shelf = Shelf::new().await;
+    let id = shelf.begin().await;
+    let long = "ä".repeat(1_000_000);
+    let mut write = shelf.store.begin(Durability::Normal).await.unwrap();
+    write.exchange_end(id, &Ended { message: Some(&long), ..ended(shelf.now) }).await.unwrap();
+    write.exchange_park(id, 0, &long, "{}").await.unwrap();
+    write.parked_name(id, 0, &long).await.unwrap();
+    write.quarantine_add(Operation::GetProductBalances, "SKU-1", &long, Timestamp(shelf.now)).await.unwrap();
+    let lacking = LackingRow {
+        subject: "wish 1".into(),
+        what: long.clone(),
+        first_ms: None,
+        first_moment: None,
+        last_ms: shelf.now,
+        last_moment: 0,
+        looks: 1,
+    };
+    write.lacking_note(&lacking).await.unwrap();
+    let summary = (RunOutcome::Partial, &*long);
+    write.run_end(shelf.run, JobKind::Balances, summary.0, summary.1, Timestamp(shelf.now)).await.unwrap();
+    let wishes = std::collections::BTreeSet::new();
+    write.brake_trip(Reason::Brake, &long, &wishes, Timestamp(shelf.now)).await.unwrap();
+    write.commit().await.unwrap();
+    let mut other = shelf.outsider().await;
+    for reason in [
+        "message FROM exchange",
+        "why FROM parked",
+        "subject FROM parked_subject",
+        "why FROM quarantine",
+        "what FROM lacking",
+        "summary FROM run",
+        "what FROM brake_trip",
+    ] {
+        let sql = sqlx::AssertSqlSafe(format!("SELECT {reason}"));
+        let kept: String = sqlx::query_scalar(sql).fetch_one(&mut other).await.unwrap();
+        assert_eq!(kept, cut_reason(long.as_str()), "{reason}: {} characters", kept.chars().count());
+    }
 }

@@ -25,6 +25,8 @@ mod print;
 mod product;
 mod progress;
 mod quantity;
+mod quarantine;
+mod quota;
 mod replay;
 mod report;
 mod restored;
@@ -111,6 +113,12 @@ enum Command {
     /// The wishes and what became of them
     #[command(subcommand)]
     Outbox(outbox::Command),
+    /// Entries that fail alone and are tried by themselves
+    #[command(subcommand)]
+    Quarantine(quarantine::Command),
+    /// The account's quota
+    #[command(subcommand)]
+    Quota(quota::Command),
     /// The journal of runs
     #[command(subcommand)]
     Job(job::Command),
@@ -239,6 +247,8 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Plan(reading) => plan::plan(&place, reading).await,
         Command::Verify(args) => verify::verify(&place, args).await,
         Command::Outbox(command) => outbox::outbox(&place, command).await,
+        Command::Quarantine(command) => quarantine::quarantine(&place, command).await,
+        Command::Quota(command) => quota::quota(&place, command).await,
         Command::Job(command) => job::job(&place, command).await,
         Command::Journal(command) => journal::journal(&place, command).await,
         Command::Replay(args) => replay::replay(&place, args).await,

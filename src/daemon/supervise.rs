@@ -349,6 +349,7 @@ impl Supervisor {
             self.push_by(Instant::now());
             self.plan_settle(Duration::ZERO).await?;
             job::tell_released(&self.context, before).await?;
+            job::hear_lifted(&self.context, before).await?;
         }
         if self.desk.has_taken(news.request) { Ok(()) } else { self.desk.look(&self.context).await }
     }

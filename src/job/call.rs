@@ -159,7 +159,7 @@ impl Context {
     }
 
     /// Keeps what the limiter must not forget and the journal does not tell.
-    async fn limiter_remember(&self, write: &mut Write) -> Result<(), StoreError> {
+    pub(super) async fn limiter_remember(&self, write: &mut Write) -> Result<(), StoreError> {
         let kept = serde_json::to_string(&self.limiter.memory().kept);
         let kept = kept.expect("what is kept has text keys, which JSON can write");
         write.limiter_remember(&kept).await

@@ -28,6 +28,7 @@ mod input;
 mod insist;
 mod kit_components;
 mod lacking;
+mod lift;
 mod listing_templates;
 mod moved;
 mod new_fold;
@@ -63,6 +64,7 @@ pub use health::{
     Code, Daemon as DaemonState, Finding, Health, Look, Severity, health, replaced, told as told_hold,
 };
 pub use input::{Input, InputError};
+pub use lift::{hear_lifted, lift_wait};
 pub use new_fold::{FoldChanged, go_on};
 pub use plan::preview;
 pub use preview::{Planned, Preview};

@@ -71,7 +71,8 @@ pub async fn prune(
     now: Timestamp,
 ) -> Result<Pruned, JobError> {
     let jump = Duration::from_millis(store.clock_jump().await?.unsigned_abs());
-    let jump = (jump > JUMP_MAX && !meant.by_hand).then_some(jump);
+    let has_jumped = jump > JUMP_MAX;
+    let jump = (has_jumped && !meant.by_hand).then_some(jump);
     let by_age = match jump {
         Some(_) => Position(0),
         None => Journal::open(store.path()).await?.position_at(now.minus(retention.keep_bodies)).await?,
@@ -81,7 +82,9 @@ pub async fn prune(
     drop(write);
     let done = store.snapshot_last().await?.map_or(0, |last| last.pruned_to);
     let is_old = store.has_bodies(Position(done), by_age).await?;
-    if !is_old && used <= retention.max_size {
+    // A person who prunes ends the jump: the next pruning looks for one behind the snapshot.
+    let ends_jump = has_jumped && meant.by_hand;
+    if !is_old && used <= retention.max_size && !ends_jump {
         return Ok(Pruned { gone: Gone::default(), to: None, by_size: false, used, freed: 0, jump });
     }
     let pruned = over_a_fold(store, retention, by_age.max(Position(done)), meant, now).await?;

@@ -314,7 +314,7 @@ async fn park<T>(write: &mut Write, exchange: ExchangeId, decoded: &Decoded<T>) 
             records = decoded.parked.len(),
             "{} record(s) of an answer made no sense and were kept aside; the first: {}",
             decoded.parked.len(),
-            crate::model::cut_reason(first.why.clone())
+            crate::model::cut_reason(first.why.as_str())
         );
     }
     Ok(())

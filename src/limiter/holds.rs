@@ -132,6 +132,11 @@ impl Holds {
         self.key.take().is_some()
     }
 
+    /// A person ends the wait of the account; the reason for it, if one was in force.
+    pub(super) fn lift_order(&mut self, now: Moment) -> Option<Reason> {
+        self.account.take().filter(|(_, timed)| timed.end() > now).map(|(reason, _)| reason)
+    }
+
     /// Whether the key is refused.
     pub(super) fn is_refused(&self) -> bool {
         self.key.is_some()
@@ -268,6 +273,18 @@ mod tests {
         assert_eq!(holds.lane_go(Lane::Poll, second(20)), Err(Wait::Until(second(60))));
         assert!(holds.order(Reason::Rate, seconds(60), second(10)));
         assert_eq!(holds.lane_go(Lane::Poll, second(60)), Err(Wait::Until(second(70))));
+    }
+
+    #[test]
+    fn an_ordered_wait_ends_by_a_persons_word_and_the_next_one_is_kept() {
+        let mut holds = Holds::default();
+        assert!(holds.order(Reason::Rate, seconds(86_400), second(0)));
+        assert_eq!(holds.lift_order(second(5)), Some(Reason::Rate));
+        assert_eq!(holds.lane_go(Lane::Poll, second(5)), Ok(()));
+        assert_eq!(holds.lift_order(second(5)), None, "none is left");
+        assert!(holds.order(Reason::Rate, seconds(60), second(6)));
+        assert_eq!(holds.lane_go(Lane::Poll, second(6)), Err(Wait::Until(second(66))));
+        assert_eq!(holds.lift_order(second(66)), None, "it is over");
     }
 
     #[test]

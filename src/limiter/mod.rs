@@ -205,6 +205,15 @@ impl Limiter {
         refused
     }
 
+    /// A person ends the wait that the service ordered for the account; the reason for it, if one was in force.
+    pub fn lift_order(&self) -> Option<Reason> {
+        let now = self.office.moment();
+        let mut desk = self.office.desk();
+        let lifted = desk.holds.lift_order(now);
+        desk.serve(None, now);
+        lifted
+    }
+
     /// Whether the key is refused.
     pub fn is_refused(&self) -> bool {
         self.office.desk().holds.is_refused()

@@ -4,7 +4,8 @@
 pub const REASON_MAX_CHARS: usize = 1_000;
 
 /// A reason as it is kept and logged. A service that answers a megabyte must not fill tables and log with it.
-pub fn cut_reason(mut text: String) -> String {
+pub fn cut_reason(text: impl Into<String>) -> String {
+    let mut text = text.into();
     if let Some((at, _)) = text.char_indices().nth(REASON_MAX_CHARS) {
         text.truncate(at);
         text.push('…');

@@ -285,6 +285,18 @@ mod tests {
     }
 
     #[test]
+    fn each_held_wish_can_be_let_go_by_a_command() {
+        for (reason, kind) in
+            Reason::ALL.iter().flat_map(|reason| Kind::ALL.iter().map(move |kind| (*reason, *kind)))
+        {
+            let held = stand(kind, State::Held, Some(reason));
+            let lifts = [reason.need() == Need::Release, held.retry().is_ok()];
+            let words = WORDS.iter().any(|word| held.resolve(*word).is_ok());
+            assert!(lifts.contains(&true) || words, "{reason} of {kind}");
+        }
+    }
+
+    #[test]
     fn what_was_mended_may_be_tried_again() {
         for reason in
             [Reason::NoFact, Reason::Unlinked, Reason::TooLittleLeft, Reason::Exists, Reason::Mismatch]

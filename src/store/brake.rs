@@ -4,7 +4,7 @@ use super::error::Doing;
 use super::event::RELEASED;
 use super::outbox::Verdict;
 use super::{Store, StoreError, Write};
-use crate::model::{Position, Timestamp, WarehouseId, WishId};
+use crate::model::{Position, Timestamp, WarehouseId, WishId, cut_reason};
 use crate::outbox::{Reason, State};
 use crate::reconcile::brake::Hour;
 use sqlx::FromRow;
@@ -91,7 +91,7 @@ impl Write {
         let sql = "INSERT INTO brake_trip (at_ms, what) VALUES (?1, ?2) RETURNING id";
         let trip: i64 = sqlx::query_scalar(sql)
             .bind(at.0)
-            .bind(what)
+            .bind(cut_reason(what))
             .fetch_one(&mut *self.tx)
             .await
             .doing("trip a brake")?;

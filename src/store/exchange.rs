@@ -4,7 +4,7 @@
 use super::error::Doing;
 use super::{Store, StoreError, Write};
 use crate::journal::{Begun, Body, Ended, Named, Outcome};
-use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp, time};
+use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp, cut_reason, time};
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Arguments as _, Row as _, Sqlite};
@@ -219,7 +219,7 @@ impl Write {
             .bind(id.0)
             .bind(ended.outcome.as_str())
             .bind(ended.status)
-            .bind(ended.message)
+            .bind(ended.message.map(cut_reason))
             .bind(ended.answered_at.0)
             .bind(ended.answered_moment.0)
             .fetch_one(&mut *self.tx)
@@ -283,7 +283,7 @@ impl Write {
         sqlx::query("INSERT OR IGNORE INTO parked (exchange_id, record, why, raw) VALUES (?1, ?2, ?3, ?4)")
             .bind(id.0)
             .bind(record)
-            .bind(why)
+            .bind(cut_reason(why))
             .bind(raw)
             .execute(&mut *self.tx)
             .await
@@ -304,7 +304,7 @@ impl Write {
     ) -> Result<(), StoreError> {
         let sql = "INSERT OR IGNORE INTO parked_subject (exchange_id, record, subject) VALUES (?1, ?2, ?3)";
         let record = i64::try_from(record).unwrap_or(i64::MAX);
-        let query = sqlx::query(sql).bind(id.0).bind(record).bind(subject);
+        let query = sqlx::query(sql).bind(id.0).bind(record).bind(cut_reason(subject));
         query.execute(&mut *self.tx).await.map(drop).doing("name a parked record")
     }
 

@@ -27,6 +27,8 @@ pub struct HealthRows {
     pub jobs: Vec<HealthRow>,
     /// The copies of the job `backup`, if it is enabled.
     pub backup: Option<BackupRow>,
+    /// The last pruning, if the clock's jump kept it from pruning by age and nobody has pruned since.
+    pub unpruned: Option<EndedRunRow>,
     /// The number of wishes in each state.
     pub wishes: Vec<(String, i64)>,
     /// The pending wishes by kind and reason.
@@ -40,7 +42,7 @@ pub struct HealthRows {
     /// The last calls that write, the newest first.
     pub writes: Vec<CallRow>,
     /// The last runs of the push that ended, the newest first.
-    pub pushes: Vec<PushRow>,
+    pub pushes: Vec<EndedRunRow>,
     /// The records that no poll could read.
     pub unreadable: Vec<UnreadableRow>,
     /// The entries that fail alone.
@@ -145,9 +147,9 @@ pub struct CallRow {
     pub sent_ms: i64,
 }
 
-/// A run of the push that ended.
+/// A run that ended.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct PushRow {
+pub struct EndedRunRow {
     /// Its outcome.
     pub outcome: String,
     /// Its summary.
@@ -204,6 +206,7 @@ impl Store {
             worked: self.health_worked().await?,
             jobs: self.health_jobs(now).await?,
             backup: self.health_backup().await?,
+            unpruned: self.health_unpruned().await?,
             wishes: self.outbox_counts().await?,
             waiting: self.health_waiting().await?,
             orphans: self.health_orphans().await?,
@@ -251,6 +254,16 @@ impl Store {
                    FROM job_state WHERE job = 'backup' AND enabled";
         let backup = sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await;
         backup.doing("read when the last copy was made")
+    }
+
+    /// A pruning is partial only where the clock's jump kept it from its work. `journal prune` leaves a snapshot and no
+    /// run.
+    async fn health_unpruned(&self) -> Result<Option<EndedRunRow>, StoreError> {
+        let sql = "SELECT outcome, summary, started_ms \
+                   FROM (SELECT * FROM run WHERE job = 'prune' AND outcome <> 'running' ORDER BY id DESC LIMIT 1) \
+                   WHERE outcome = 'partial' AND NOT EXISTS (SELECT 1 FROM snapshot WHERE taken_ms > ended_ms)";
+        let run = sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await;
+        run.doing("read how the last pruning went")
     }
 
     async fn health_waiting(&self) -> Result<Vec<WaitingRow>, StoreError> {
@@ -316,7 +329,7 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("read how the last calls went")
     }
 
-    async fn health_pushes(&self) -> Result<Vec<PushRow>, StoreError> {
+    async fn health_pushes(&self) -> Result<Vec<EndedRunRow>, StoreError> {
         let sql = "SELECT outcome, summary, started_ms FROM run WHERE job = 'push' AND outcome <> 'running' \
                    ORDER BY id DESC LIMIT ?1";
         sqlx::query_as(sql)

@@ -5,6 +5,7 @@ use super::error::Doing;
 use super::{Store, StoreError, Write};
 use crate::model::{LineItemId, OrderId, ShipmentId, ShipmentItemId, WishId};
 use crate::outbox::Reason;
+use crate::model::cut_reason;
 use sqlx::FromRow;
 
 /// A row is forgotten this long after the last look, in milliseconds: nobody asks for it any more.
@@ -143,7 +144,7 @@ impl Write {
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         let query = sqlx::query(sql)
             .bind(&row.subject)
-            .bind(&row.what)
+            .bind(cut_reason(row.what.as_str()))
             .bind(row.first_ms)
             .bind(row.first_moment)
             .bind(row.last_ms)

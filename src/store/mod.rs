@@ -88,14 +88,14 @@ pub use delivery::{Kept, NamedWish};
 pub use doubt::{AdoptionRow, DoubtRow};
 pub use due::{AskedOrder, OrderRow, OrderState, OrdersDue, QUIET_AFTER, QUIET_LOOK};
 pub use error::StoreError;
-pub use event::RESOLVED;
+pub use event::{LIFTED, RESOLVED};
 pub use exchange::UsedPlace;
 pub use explain::{CellNow, KnownSku, PairRow, StoryEvent, StoryWish};
 pub use facts::{Compared, Difference, FACTS, FactRow, FactTable, REST};
 pub use files::FileId;
 pub use fold::{FOLD_CHANGED, ParkedRow};
 pub use health::{
-    BackupRow, CallRow, HealthRows, OrphanRow, PushRow, RejectedRow, UnreadableRow, WaitingRow, WorkedRow,
+    BackupRow, CallRow, EndedRunRow, HealthRows, OrphanRow, RejectedRow, UnreadableRow, WaitingRow, WorkedRow,
 };
 pub use journal::{Asking, Decided, Ending, Entry, Journal};
 pub use kits::{ComponentFact, ComponentRow, KIT, KIT_DENIED, KitPage, ProductFact};

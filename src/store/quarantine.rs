@@ -4,8 +4,9 @@
 //! a replay comes to the same mirror without it.
 
 use super::error::Doing;
+use super::event::RETRIED;
 use super::{Store, StoreError, Write};
-use crate::model::{Operation, Timestamp};
+use crate::model::{Operation, Timestamp, cut_reason};
 use crate::outbox::Delays;
 use serde::Serialize;
 use sqlx::FromRow;
@@ -83,8 +84,35 @@ impl Write {
                    VALUES (?1, ?2, ?3, ?3, 1, ?4) \
                    ON CONFLICT (operation, subject) DO UPDATE SET \
                        tried_ms = excluded.tried_ms, failures = failures + 1, why = excluded.why";
-        let query = sqlx::query(sql).bind(operation.as_str()).bind(subject).bind(at.0).bind(why);
+        let query = sqlx::query(sql).bind(operation.as_str()).bind(subject).bind(at.0).bind(cut_reason(why));
         query.execute(&mut *self.tx).await.map(drop).doing("set an entry aside")
+    }
+
+    /// Has an entry tried now that is set aside, in a call of its own, whatever operation fails for it; false if it is not
+    /// set aside.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be written.
+    pub async fn quarantine_retry(&mut self, subject: &str, at: Timestamp) -> Result<bool, StoreError> {
+        let sql =
+            "SELECT operation, subject, since_ms, tried_ms, failures, why FROM quarantine WHERE subject = ?1";
+        let rows: Vec<QuarantineRow> = sqlx::query_as(sql)
+            .bind(subject)
+            .fetch_all(&mut *self.tx)
+            .await
+            .doing("find an entry set aside")?;
+        if rows.is_empty() {
+            return Ok(false);
+        }
+        self.event_append(at, RETRIED, subject, None).await?;
+        for row in &rows {
+            // So long ago that its delay is over.
+            let tried = at.minus(row.next_try().since(Timestamp(row.tried_ms))).0.min(row.tried_ms);
+            let sql = "UPDATE quarantine SET tried_ms = ?3 WHERE operation = ?1 AND subject = ?2";
+            let query = sqlx::query(sql).bind(&row.operation).bind(subject).bind(tried);
+            query.execute(&mut *self.tx).await.doing("have an entry tried that is set aside")?;
+        }
+        Ok(true)
     }
 
     /// Lets an entry go with the others again; true if it was set aside.

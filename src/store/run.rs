@@ -3,7 +3,7 @@
 use super::error::Doing;
 use super::{Store, StoreError, Write};
 use crate::journal::RunOutcome;
-use crate::model::{JobKind, Moment, RunId, Timestamp, Trigger};
+use crate::model::{JobKind, Moment, RunId, Timestamp, Trigger, cut_reason};
 use sqlx::FromRow;
 
 /// What a start found and mended.
@@ -292,7 +292,7 @@ impl Write {
         )
         .bind(run.0)
         .bind(outcome.as_str())
-        .bind(summary)
+        .bind(cut_reason(summary))
         .bind(at.0)
         .execute(&mut *self.tx)
         .await

@@ -5,7 +5,7 @@
 //! What if a word is lost: the daemon's loop looks each minute in any case.
 
 use super::error::Doing;
-use super::event::{RELEASED, RESOLVED};
+use super::event::{LIFTED, RELEASED, RESOLVED, RETRIED};
 use super::{Store, StoreError};
 use crate::model::Position;
 use rustix::fs::inotify;
@@ -30,7 +30,7 @@ pub struct Watch {
 pub struct News {
     /// The newest wish.
     pub wish: i64,
-    /// The position of the last word a person spoke on a wish, or of the last release of a brake.
+    /// The position of the last word that a person spoke: on a wish, a brake, an entry set aside or a wait.
     pub word: i64,
     /// The newest request nobody answered yet.
     pub request: i64,
@@ -43,10 +43,11 @@ impl Store {
     /// its connection's thread and back, and every commit is followed by looks.
     pub async fn news(&self, heard: Position) -> Result<News, StoreError> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS wish,
-                          coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3)), 0) AS word,
+                          coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3, ?4, ?5)), 0) AS word,
                           coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,
                           coalesce((SELECT max(id) FROM order_ask), 0) AS \"order\"";
-        let query = sqlx::query_as(sql).bind(heard.0).bind(RESOLVED).bind(RELEASED);
+        let query =
+            sqlx::query_as(sql).bind(heard.0).bind(RESOLVED).bind(RELEASED).bind(RETRIED).bind(LIFTED);
         query.fetch_one(&mut *self.read().await?).await.doing("look for wishes, words, requests and orders")
     }
 

@@ -3,6 +3,7 @@
 use crate::gate::gated;
 use crate::support::{A_MOMENT, BALANCES, Dock, UPDATE};
 use serde_json::{Value, json};
+use tallyd::job;
 use tallyd::limiter::Reason;
 use tallyd::model::{JobKind, Operation};
 use tallyd::store::Durability;
@@ -165,6 +166,13 @@ async fn a_wait_that_the_service_ordered_outlives_the_program() {
     dock.restart().await;
     let holds = dock.daemon().context().limiter.budget().holds;
     assert!(holds.iter().any(|hold| hold.reason == Reason::Rate), "{holds:?}");
+
+    let context = dock.daemon().context();
+    let lifted = job::lift_wait(&context.store, context.now()).await.unwrap();
+    assert!(lifted.is_some_and(|wait| wait.reason == Reason::Rate), "a person ends it");
+    assert_eq!(job::lift_wait(&context.store, context.now()).await.unwrap(), None);
+    dock.restart().await;
+    assert_eq!(dock.daemon().context().limiter.budget().holds, []);
 }
 
 /// The product is sent as the service spells it, and the plan says so too.

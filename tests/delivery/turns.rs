@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tallyd::model::{JobKind, Operation};
+use tallyd::store::Durability;
 use tokio::sync::Notify;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -63,6 +64,32 @@ async fn an_order_that_always_fails_goes_behind_the_others_and_is_set_aside() {
         (dock.number("SELECT count(*) FROM sales_order").await, quarantined(&dock).await.len()),
         (6, 0)
     );
+}
+
+#[tokio::test]
+async fn what_a_person_corrected_is_tried_with_the_next_run() {
+    let (dock, rules, orders) = orders(3).await;
+    let bad = orders[0];
+    rules.fail_order(bad);
+    dock.run(JobKind::OrderLines).await;
+    for _ in 0..9 {
+        dock.later(MINUTE * 31);
+        dock.run(JobKind::OrderLines).await;
+    }
+    assert_eq!(quarantined(&dock).await, [(LINES.into(), bad.to_string(), 10)]);
+    rules.clear();
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(quarantined(&dock).await.len(), 1, "its delay is half an hour by now");
+
+    let context = dock.daemon().context();
+    let mut write = context.store.begin(Durability::Full).await.unwrap();
+    assert!(!write.quarantine_retry("7", context.now()).await.unwrap(), "not set aside");
+    assert!(write.quarantine_retry(&bad.to_string(), context.now()).await.unwrap());
+    write.commit().await.unwrap();
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(quarantined(&dock).await, []);
+    assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 3);
+    assert_eq!(dock.number("SELECT count(*) FROM event WHERE kind = 'entry.retried'").await, 1);
 }
 
 /// Every way an answer can be wrong: a status, and a body that is none.

@@ -114,10 +114,33 @@ async fn after_a_jump_of_the_clock_nothing_goes_by_age_until_a_person_says_so() 
     day(&shop, 1).await;
     let pruned = prune(&shop, KEPT).await;
     assert!(pruned.jump.is_some_and(|jump| jump > 39 * DAY) && pruned.to.is_none(), "{pruned:?}");
+    shop.run(JobKind::Prune).await;
+    let told = shop.cli(&["status", "--json"]).await;
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    let found = told["findings"].as_array().unwrap().iter().find(|found| found["code"] == "not_pruned");
+    let found = found.unwrap_or_else(|| panic!("{told}"));
+    assert!(found["text"].as_str().unwrap().contains("the clock jumped by 9"), "{found}");
+    assert!(found["what_to_do"].as_str().unwrap().ends_with("tallyd job run prune"), "{found}");
     shop.end();
     let said = shop.cli(&["journal", "prune", "--dry-run"]).await;
     assert_eq!(said.status.code(), Some(0), "{said:?}");
     assert!(String::from_utf8_lossy(&said.stdout).contains("nothing was changed"), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_jump_of_the_clock_is_over_once_a_person_pruned_also_where_nothing_was_old() {
+    let shop = Shop::open(2).await;
+    day(&shop, 0).await;
+    shop.jump(40 * DAY);
+    day(&shop, 1).await;
+    let kept = Retention { keep_bodies: 100 * DAY, ..KEPT };
+    assert!(prune(&shop, kept).await.jump.is_some());
+    let context = shop.context();
+    let by_hand = Meant { by_hand: true, dry: false };
+    let pruned = job::prune(&context.store, kept, by_hand, context.now()).await.unwrap();
+    assert_eq!((pruned.gone.bodies, pruned.jump), (0, None), "{pruned:?}");
+    assert_eq!(prune(&shop, kept).await.jump, None, "the person has looked at it");
+    assert_replayed(&shop.database()).await;
 }
 
 #[tokio::test]

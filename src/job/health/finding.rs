@@ -45,6 +45,8 @@ codes! {
     Stale = "stale",
     /// The last good copy of the database is too old.
     BackupOld = "backup_old",
+    /// The clock jumped, so nothing of the journal goes by its age.
+    NotPruned = "not_pruned",
     /// Wishes wait longer than they should.
     Waiting = "waiting",
     /// Wishes wait for a shipment that no wish makes.

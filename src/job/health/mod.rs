@@ -15,7 +15,7 @@ pub use finding::{Code, Finding, Severity};
 use crate::limiter::{self, Kept, LedgerForecast, Standing, StandingHold, ledger_forecast};
 use crate::model::{Moment, Timestamp, age};
 use crate::store::{
-    BackupRow, HealthRow, HealthRows, MismatchRow, QuarantineRow, Store, StoreError, WorkedRow,
+    BackupRow, EndedRunRow, HealthRow, HealthRows, MismatchRow, QuarantineRow, Store, StoreError, WorkedRow,
 };
 use std::time::Duration;
 
@@ -118,10 +118,15 @@ fn judge(rows: HealthRows, bad_requests: &[Timestamp], look: &Look) -> Health {
     findings.extend(holds(&standing, look.now));
     findings.extend(bad_request_lines(&standing, &ledger));
     let copies = rows.backup.and_then(|backup| old_copies(backup, look.now));
-    findings.extend(
-        rows.jobs.iter().filter(|row| row.stale && (row.job != "backup" || copies.is_none())).map(stale),
-    );
+    let unpruned = rows.unpruned.as_ref().map(not_pruned);
+    let is_said = |job: &str| match job {
+        "backup" => copies.is_some(),
+        "prune" => unpruned.is_some(),
+        _ => false,
+    };
+    findings.extend(rows.jobs.iter().filter(|row| row.stale && !is_said(&row.job)).map(stale));
     findings.extend(copies);
+    findings.extend(unpruned);
     // From cron, the job that is stale says more.
     findings.extend(gone.filter(|_| is_by_cron));
     findings.extend(outbox::judge(&rows, &kept, look));
@@ -182,7 +187,12 @@ fn no_daemon(rows: &HealthRows, daemon: Daemon) -> Option<Finding> {
 fn holds(standing: &Standing, now: Timestamp) -> Vec<Finding> {
     let long = standing.holds.iter().filter(|hold| hold.until.since(now) > LONG_HOLD);
     let finding = |hold: &StandingHold| {
-        let found = Finding::new(Code::QuotaHold, 1, told(hold, now), "nothing to do but wait");
+        let found = Finding::new(
+            Code::QuotaHold,
+            1,
+            told(hold, now),
+            "wait; if the service says that it ordered that by mistake: tallyd quota lift",
+        );
         found.since(hold.since).about([hold.what.clone()])
     };
     long.map(finding).collect()
@@ -238,6 +248,15 @@ fn old_copies(backup: BackupRow, now: Timestamp) -> Option<Finding> {
     Some(Finding::new(Code::BackupOld, 1, text, todo).since(since))
 }
 
+fn not_pruned(run: &EndedRunRow) -> Finding {
+    let text = format!(
+        "the host's clock jumped, so nothing of the journal goes by its age and the database grows ({})",
+        run.summary.as_deref().unwrap_or("prune did not say by how much")
+    );
+    let todo = "see that the clock is right now (timedatectl), then: tallyd job run prune";
+    Finding::new(Code::NotPruned, 1, text, todo).since(Timestamp(run.started_ms))
+}
+
 fn unshown(rows: &[MismatchRow]) -> Option<Finding> {
     let MismatchRow { sku, warehouse_id, written, shown } = rows.first()?;
     let (all, shown) = (rows.len(), shown.map_or_else(|| "-".to_owned(), |shown| shown.to_string()));
@@ -260,7 +279,7 @@ fn quarantined(rows: &[QuarantineRow]) -> Option<Finding> {
         rows.len(),
         few(named, rows.len())
     );
-    let todo = "correct them at the service, or ask it why";
+    let todo = "correct them at the service, then: tallyd quarantine retry ENTRY";
     let found = Finding::new(Code::Quarantined, i64::try_from(rows.len()).unwrap_or(i64::MAX), text, todo);
     Some(found.since(Timestamp(since)).about(rows.iter().map(|row| row.subject.clone())))
 }

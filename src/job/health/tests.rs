@@ -1,7 +1,7 @@
 //! The rules of the judgement, one by one, on rows as they may stand.
 
 use super::*;
-use crate::store::{CallRow, OrphanRow, PushRow, RejectedRow, WaitingRow};
+use crate::store::{CallRow, EndedRunRow, OrphanRow, RejectedRow, WaitingRow};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -257,7 +257,7 @@ fn pushes_that_fail_again_and_again_are_named_while_something_waits_for_them() {
     assert!(health.is_well(), "{:?}", health.findings);
 
     let run =
-        |n: u64| PushRow { outcome: "failed".into(), summary: Some("why".into()), started_ms: ago(n).0 };
+        |n: u64| EndedRunRow { outcome: "failed".into(), summary: Some("why".into()), started_ms: ago(n).0 };
     let pushes = vec![run(0), run(1), run(3)];
     let health = judged(HealthRows { pushes, waiting: waits(), ..HealthRows::default() });
     assert_eq!(alarms(&health), ["push_fails"], "it breaks off before it sends");
@@ -281,6 +281,19 @@ fn a_copy_is_too_old_after_two_days_or_its_own_gap() {
     assert_eq!(alarm(&backup(None, 49, 24)), "backup_old");
     assert_eq!(backup(Some(8 * 24), 900, 7 * 24).count(Code::BackupOld), 1);
     assert_eq!(backup(Some(7 * 24 + 6), 900, 7 * 24).count(Code::BackupOld), 0, "a weekly copy is in time");
+}
+
+#[test]
+fn a_pruning_that_the_clock_keeps_from_its_work_is_told_with_the_command_to_run() {
+    let run =
+        EndedRunRow { outcome: "partial".into(), summary: Some("by 40 h".into()), started_ms: ago(9).0 };
+    let rows =
+        HealthRows { unpruned: Some(run), jobs: vec![job("prune", true)], ..worked(false, true, None) };
+    let health = judged(rows);
+    assert_eq!(alarms(&health), ["not_pruned"], "said once");
+    let said = health.verdict();
+    assert!(said.contains("clock jumped") && said.contains("by 40 h"), "{said}");
+    assert!(said.ends_with("then: tallyd job run prune"), "{said}");
 }
 
 #[test]
@@ -333,5 +346,9 @@ fn a_long_hold_and_a_line_of_the_ledger_are_told_as_ever() {
     let rows = HealthRows { limiter_memory: Some(hold), ..HealthRows::default() };
     let health = judge(rows, &[NOW.minus(MINUTE); 320], &look(Daemon::Works));
     assert_eq!(alarms(&health), ["quota_hold", "bad_requests"]);
-    assert!(health.findings[0].sentence().ends_with("nothing to do but wait"), "{:?}", health.findings);
+    assert!(
+        health.findings[0].sentence().ends_with("by mistake: tallyd quota lift"),
+        "{:?}",
+        health.findings
+    );
 }
