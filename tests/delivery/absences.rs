@@ -29,7 +29,10 @@ async fn an_order_without_lines_is_unknown_only_after_two_looks_minutes_apart() 
     dock.later(MINUTES);
     dock.push().await;
     assert_eq!(dock.state("there").await, "applied");
-    assert_eq!(dock.fate("none").await.1, "unknown_order");
+    assert_eq!(
+        (dock.state("none").await, dock.reason("none").await),
+        ("held".into(), "unknown_order".into())
+    );
     assert_eq!(dock.calls(SHIP), 1);
 }
 
@@ -53,7 +56,7 @@ async fn an_absence_while_the_key_cannot_be_proved_is_no_look() {
 }
 
 #[tokio::test]
-async fn what_is_refused_to_be_shown_is_refused_for_good_only_minutes_later() {
+async fn what_is_refused_to_be_shown_is_held_only_minutes_later() {
     let (dock, sick) = Sick::dock().await;
     let (sku, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&sku, 1)]).await;
@@ -66,7 +69,10 @@ async fn what_is_refused_to_be_shown_is_refused_for_good_only_minutes_later() {
     dock.later(MINUTES);
     sick.times(Operation::GetOrderLineItems, &Instead::Answer(404, ""), 1);
     dock.push().await;
-    assert_eq!(dock.fate("one").await.1, "service_refused");
+    assert_eq!(
+        (dock.state("one").await, dock.reason("one").await),
+        ("held".into(), "service_refused".into())
+    );
     assert_eq!(dock.state("two").await, "applied");
     assert_eq!(dock.calls(LINES), 3, "two by the test, one by the push");
 }

@@ -155,6 +155,21 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_stands_twice_and_differs_is_parked_and_what_agrees_is_one() {
+        let body = br#"{"data":[
+            {"OrderLineItemId":1,"QuantitySold":3,"QuantityNotTiedToShipment":3},
+            {"OrderLineItemId":2,"QuantitySold":3},
+            {"OrderLineItemId":1,"QuantitySold":3,"QuantityNotTiedToShipment":10},
+            {"OrderLineItemId":2.0,"QuantitySold":3},
+            {"OrderLineItemId":3,"QuantitySold":"x"}]}"#;
+        let decoded = decode_order_line_items(body).unwrap();
+        assert_eq!(decoded.records.iter().map(|line| line.id).collect::<Vec<_>>(), [LineItemId(2)]);
+        let parked = decoded.parked.iter().map(|parked| (parked.index, parked.subject()));
+        let named = |id: i64| Some(format!("OrderLineItemId {id}"));
+        assert_eq!(parked.collect::<Vec<_>>(), [(4, named(3)), (0, named(1)), (2, named(1))]);
+    }
+
+    #[test]
     fn an_allocation_needs_its_warehouse_and_quantity() {
         let body =
             br#"{"data":[{"WarehouseId":7,"QuantityAllocated":2.0,"SkuNumber":"A"},{"WarehouseId":7}]}"#;
