@@ -2,6 +2,7 @@
 
 use super::insist::Gate;
 use super::probe::Proofs;
+use super::push::Starts;
 use crate::client::Client;
 use crate::limiter::Limiter;
 use crate::model::{Clock, JobKind, Moment, Timestamp, WarehouseId};
@@ -10,7 +11,7 @@ use crate::reconcile::{Policy, brake};
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex as SyncMutex, RwLock};
+use std::sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
@@ -40,6 +41,8 @@ pub struct Context {
     turns: Arc<BTreeMap<JobKind, Arc<Mutex<()>>>>,
     /// The calls that failed lately, entry by entry ([`super::apart`]).
     pub(super) failures: Arc<SyncMutex<Failures>>,
+    /// Times at which a push of few cells may begin.
+    starts: Arc<SyncMutex<Starts>>,
 }
 
 /// The settings of the jobs, as plain values.
@@ -106,7 +109,7 @@ impl Context {
         let stopping = CancellationToken::new();
         let turns = Arc::new(JobKind::ALL.iter().map(|kind| (*kind, Arc::default())).collect());
         let (gate, proofs, wishes) = (Gate::default(), Proofs::default(), watch::Sender::default());
-        let failures = Arc::default();
+        let (failures, starts) = (Arc::default(), Arc::default());
         Self {
             store,
             client,
@@ -120,6 +123,7 @@ impl Context {
             wishes,
             turns,
             failures,
+            starts,
         }
     }
 
@@ -148,6 +152,16 @@ impl Context {
     /// Until nothing new may begin.
     pub(super) async fn stopped(&self) {
         self.stopping.cancelled().await;
+    }
+
+    /// True if nothing new may begin.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.is_cancelled()
+    }
+
+    /// The times at which a push of few cells may begin.
+    pub(super) fn starts(&self) -> MutexGuard<'_, Starts> {
+        self.starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells a push that is at work that there are new wishes; one that is not looks at its start anyway.

@@ -36,6 +36,7 @@ mod shop;
 mod storm;
 mod timetable;
 mod tiny;
+mod trickle;
 mod two_writers;
 mod urgent;
 mod wire;

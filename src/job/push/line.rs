@@ -67,6 +67,7 @@ impl Default for Pipeline {
             latency: Duration::ZERO,
             newest: WishId(0),
             backlog: Backlog::default(),
+            few: BTreeSet::new(),
             flush: brake::Flush::default(),
             paid: false,
         }

@@ -3,9 +3,9 @@
 //!
 //! Woken by the outbox, not by a schedule. It works in batches of as many SKUs as one read takes: what is stale in
 //! the batch is read, what needs no call is settled, the rest is packed into as few calls as can be and sent, while the
-//! next batch is read ([`pipeline`]). A call that would not be full waits for the next batch while there is one, so the
-//! number of calls is the lower bound over the whole backlog. Every call decides its cells once more from what is known
-//! at that moment ([`send`]).
+//! next batch is read ([`pipeline`]). Few cells wait for each other first ([`trickle`]). A call that would not be full
+//! waits for the next batch while there is one, so the number of calls is the lower bound over the whole backlog. Every
+//! call decides its cells once more from what is known at that moment ([`send`]).
 
 mod backlog;
 mod brake;
@@ -17,6 +17,7 @@ mod read;
 mod rows;
 mod search;
 mod send;
+mod trickle;
 mod turn;
 mod unlisted;
 pub(super) mod work;
@@ -24,12 +25,14 @@ pub(super) mod work;
 pub(super) use self::foresee::foresee;
 use self::kits::Kits;
 use self::pipeline::Pipeline;
+pub(super) use self::trickle::Starts;
+use self::trickle::until;
 use self::work::Work;
 use super::deliver::Deliver;
 use super::moved::{Tally, count};
 use super::tell::tell;
 use super::{Context, JobError, Report};
-use crate::model::{Cell, ExchangeId, RunId, Sku, WarehouseId, WishId};
+use crate::model::{Cell, ExchangeId, JobKind, Moment, RunId, Sku, WarehouseId, WishId};
 use crate::outbox::{Reason, State};
 use crate::reconcile::packing::{Entry, pack};
 use crate::reconcile::proof::TRUSTED_PAGE;
@@ -64,13 +67,14 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
         unlisted,
         no_such,
         waits,
+        waits_until: None,
         refused,
         is_cut_off,
         kits: Kits::default(),
     };
     let mut deliver = Deliver::new(context, run);
-    let mut broken = None;
-    loop {
+    let (mut broken, mut news, mut has_waited) = (None, context.new_wishes(), false);
+    let wakes = loop {
         let (over, mut parcels) = (CancellationToken::new(), Tally::default());
         let shipping = deliver.parcels(&over, &mut parcels);
         beside(&mut push, &mut broken, &over, shipping).await?;
@@ -79,11 +83,22 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
         let rounding = deliver.round(&mut others);
         let goes_on = beside(&mut push, &mut broken, &over, rounding).await?;
         push.tally.add(others);
-        if !goes_on {
-            break;
+        if goes_on {
+            continue;
         }
-    }
-    broken.map_or_else(|| Ok(push.tally.report()), Err)
+        let Some(end) = push.waits_until.filter(|_| broken.is_none()) else { break None };
+        // A trickle never ends, and a run does: what follows a run has its turn too.
+        if has_waited {
+            break Some(JobKind::Push);
+        }
+        tokio::select! {
+            biased;
+            () = until(context, Some(end)) => {}
+            came = news.changed() => came.expect("the bell hangs as long as the context lives"),
+        }
+        has_waited = end <= context.moment();
+    };
+    broken.map_or_else(|| Ok(Report { wakes, ..push.tally.report() }), Err)
 }
 
 /// Delivers the stock while `others` are delivered, also what comes meanwhile: no parcel's or product's trouble delays it.
@@ -106,6 +121,7 @@ async fn beside<T>(
             tokio::select! {
                 biased;
                 () = done.cancelled() => return Ok(()),
+                () = until(push.context, push.waits_until), if push.waits_until.is_some() && broken.is_none() => {}
                 came = news.changed() => came.expect("the bell hangs as long as the context lives"),
             }
         }
@@ -132,6 +148,8 @@ struct Push<'a> {
     no_such: BTreeSet<WarehouseId>,
     /// The reason why some wishes wait.
     waits: Option<String>,
+    /// Few cells wait for more until then, and nothing is under way.
+    waits_until: Option<Moment>,
     /// Calls in a row that the service refused as a whole.
     refused: usize,
     /// Trying on is no use in this run.

@@ -15,14 +15,15 @@
 use super::backlog::Backlog;
 use super::search::Search;
 use super::send::{self, Sent};
+use super::trickle::until;
 use super::turn::Ways;
 use super::work::{Arrived, Look, OWN_READ_SERVES, OwnReads, Work, arrived, gather, once};
 use super::{
     ENTRIES_MAX, Push, READS_MAX, REFUSED_MAX, brake, calls, lacked, read, skus_to_read, witnesses_of,
 };
-use crate::job::{Context, JobError, probe};
+use crate::job::{JobError, probe};
 use crate::limiter::Pace;
-use crate::model::{Cell, Lane, Moment, Sku, WishId};
+use crate::model::{Cell, Lane, Sku, WishId};
 use crate::reconcile::Step;
 use crate::store::Durability;
 use std::collections::{BTreeSet, VecDeque};
@@ -55,6 +56,8 @@ pub(super) struct Pipeline {
     /// The newest wish that was taken in.
     pub(super) newest: WishId,
     pub(super) backlog: Backlog,
+    /// Cells that wait for others to share their read and their calls.
+    pub(super) few: BTreeSet<Cell>,
     pub(super) flush: brake::Flush,
     /// The next call goes straight behind the read that made its facts fresh, which paid its pace.
     pub(super) paid: bool,
@@ -97,6 +100,7 @@ impl Push<'_> {
         let ended = self.pump().await;
         // What was left in this run stays so: stock that comes meanwhile begins the line anew.
         let left = std::mem::take(&mut self.pipe.search.left);
+        self.waits_until = self.few_until().filter(|_| ended.is_ok() && !self.is_cut_off);
         self.pipe = Pipeline::default();
         self.pipe.search.left = left;
         match ended {
@@ -117,7 +121,7 @@ impl Push<'_> {
             if goes_on {
                 broken = self.fill().await.err();
             }
-            let pause = self.pipe.search.pause_ends().filter(|_| goes_on && broken.is_none());
+            let pause = self.pause_ends().filter(|_| goes_on && broken.is_none());
             let landed = tokio::select! {
                 biased;
                 Some(landed) = self.pipe.flying.join_next() => landed,
@@ -139,8 +143,10 @@ impl Push<'_> {
     /// Plans as far ahead as is worth it, and begins what may begin.
     async fn fill(&mut self) -> Result<(), JobError> {
         self.take_in().await?;
+        self.release_few();
         while !self.pipe.backlog.is_empty() && (self.pipe.backlog.is_urgent() || self.wants_more()) {
             self.plan().await?;
+            self.release_few();
         }
         if let Some(part) = self.pipe.search.next_part(self.context.moment()) {
             self.begin_read(part, Vec::new(), true);
@@ -217,7 +223,8 @@ impl Push<'_> {
 
     /// Takes the next batch of the backlog: settles what needs no call, reads what is stale, packs the rest.
     async fn plan(&mut self) -> Result<(), JobError> {
-        let mut cells = std::mem::take(&mut self.pipe.waiting);
+        let begun = std::mem::take(&mut self.pipe.waiting);
+        let mut cells = begun.clone();
         cells.extend(self.pipe.backlog.page(self.context.settings().skus_per_call));
         let cells = self.meant(cells).await?;
         let works = self.look(&cells).await?;
@@ -250,6 +257,7 @@ impl Push<'_> {
                 self.pipe.own_reads.remove(&work.cell);
             }
         }
+        let batch = self.few(&ways, &begun, batch);
         self.read(&batch).await?;
         self.pack(&batch, &ways);
         let is_left = |work: &&&Work| work.plan.step == Step::Read && !self.pipe.taken.contains(&work.cell);
@@ -468,15 +476,6 @@ impl Push<'_> {
                 why.into_iter().for_each(|why| self.tally.note(why));
             }
         }
-    }
-}
-
-/// Until a pause ends, or the daemon stops: then the next call for a place says so.
-async fn until(context: &Context, pause: Option<Moment>) {
-    let Some(end) = pause else { return };
-    tokio::select! {
-        () = context.clock.sleep(end.since(context.moment())) => {}
-        () = context.stopped() => {}
     }
 }
 

@@ -1,0 +1,156 @@
+//! Movements that never stop: a few each second, over random cells. They share their calls, and none waits long for it.
+//!
+//! docs/performance.md states the bounds. A change that comes alone, many that come at once and a person's begin at once.
+
+use super::books::Cell;
+use super::clock::START_MS;
+use super::random::Random;
+use super::seed;
+use super::world::{Plan, World};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tallyd::limiter::Settings;
+
+const MINUTE_MS: i64 = 60_000;
+/// What the service takes for a call beside the network's 0.05 to 0.5 s.
+const SLOWNESS_MS: (i64, i64) = (250, 1_000);
+/// Two answers of a service that is not slow, and the time in which wishes gather that are inserted one by one.
+const AT_ONCE_MS: i64 = 2 * 500 + 100;
+/// The answer to a read under way, that to their own, and the pace of their calls.
+const MANY_MS: i64 = 3_000;
+
+/// A shop in which movements are made, and its auditor's book of them.
+struct Shop {
+    world: World,
+    random: Random,
+    cells: Vec<Cell>,
+    /// When each movement was inserted, by its key.
+    inserted: BTreeMap<String, i64>,
+}
+
+impl Shop {
+    /// Four hundred SKUs in three warehouses, two minutes after the first load: what is known is too old for a write.
+    async fn open() -> Self {
+        let mut world = World::open(Plan {
+            seed: seed(),
+            skus: 400,
+            warehouses: 3,
+            begins_ms: START_MS,
+            config: String::new(),
+            polls: Vec::new(),
+            is_scheduled: false,
+        })
+        .await;
+        let cells = world.stock().await.into_keys().collect();
+        let begins = world.clock.now_ms() + 2 * MINUTE_MS;
+        world.go_on_to(begins).await;
+        Self { world, random: Random::new(seed(), "trickle"), cells, inserted: BTreeMap::new() }
+    }
+
+    /// One piece more of a cell.
+    async fn moves(&mut self, cell: &Cell) -> String {
+        let key = self.world.wish_cell("quantity.adjust", cell, "delta", 1).await;
+        self.inserted.insert(key.clone(), self.world.clock.now_ms());
+        key
+    }
+
+    /// So many movements a second for so long, while the service takes its time.
+    async fn trickle(&mut self, a_second: i64, lasts_ms: i64, slowness_ms: (i64, i64)) {
+        let ends = self.world.clock.now_ms() + lasts_ms;
+        while self.world.clock.now_ms() < ends {
+            let slowness = self.random.between(slowness_ms.0, slowness_ms.1);
+            self.world.wire.slow(Duration::from_millis(slowness.unsigned_abs()));
+            let cell = self.random.pick(&self.cells).clone();
+            self.moves(&cell).await;
+            let next = self.world.clock.now_ms() + self.random.between(1, 2_000 / a_second - 1);
+            self.world.go_on_to(next).await;
+        }
+    }
+
+    /// How long each movement took until it was known to be applied, once all are, each once.
+    async fn waits(&mut self, before: &BTreeMap<Cell, i64>) -> BTreeMap<String, i64> {
+        self.world.settled(MINUTE_MS).await;
+        let units = |stock: &BTreeMap<Cell, i64>| stock.values().sum::<i64>();
+        let moved = units(&self.world.stock().await) - units(before);
+        assert_eq!(usize::try_from(moved).unwrap(), self.inserted.len(), "each once");
+        self.world.agrees().await;
+        let applied = "SELECT key, moved_ms FROM outbox WHERE state = 'applied'";
+        let applied: Vec<(String, i64)> =
+            sqlx::query_as(applied).fetch_all(&mut self.world.outsider).await.unwrap();
+        let waits = applied.into_iter().map(|(key, at)| (at - self.inserted[&key], key));
+        let waits: BTreeMap<String, i64> = waits.map(|(wait, key)| (key, wait)).collect();
+        assert_eq!(waits.len(), self.inserted.len());
+        waits
+    }
+
+    /// Calls of the pushes in the fullest minute.
+    async fn calls(&mut self) -> i64 {
+        let calls = "SELECT max(calls) FROM (SELECT count(*) calls FROM exchange e JOIN run r ON r.id = e.run_id \
+                     WHERE r.job = 'push' GROUP BY e.sent_ms / 60000)";
+        self.world.number(calls).await
+    }
+}
+
+#[tokio::test]
+async fn a_trickle_takes_a_third_of_the_quota_and_waits_twelve_seconds_at_most() {
+    let quota = i64::from(Settings::default().calls_per_minute);
+    for (a_second, minutes) in [(6, 4), (1, 2)] {
+        let mut shop = Shop::open().await;
+        let before = shop.world.stock().await;
+        shop.trickle(a_second, minutes * MINUTE_MS, SLOWNESS_MS).await;
+        let (waits, calls) = (shop.waits(&before).await, shop.calls().await);
+        let (longest, all) = (*waits.values().max().unwrap(), i64::try_from(waits.len()).unwrap());
+        println!(
+            "seed {}, {a_second} a second: {all} movements, {calls} calls in the fullest minute, waits of {} ms, the \
+             longest {longest} ms",
+            seed(),
+            waits.values().sum::<i64>() / all
+        );
+        assert!(calls * 3 <= quota, "{calls} calls in a minute");
+        assert!(longest < 12_000, "one waited {longest} ms");
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_comes_alone_waits_for_nobody() {
+    let mut shop = Shop::open().await;
+    let before = shop.world.stock().await;
+    for cell in shop.cells.clone().iter().step_by(60) {
+        shop.moves(cell).await;
+        let next = shop.world.clock.now_ms() + 9_000;
+        shop.world.go_on_to(next).await;
+    }
+    let waits = shop.waits(&before).await;
+    assert!(waits.values().all(|wait| *wait <= AT_ONCE_MS), "{waits:?}");
+}
+
+#[tokio::test]
+async fn many_at_once_and_a_persons_count_do_not_wait_with_a_trickle() {
+    let mut shop = Shop::open().await;
+    let before = shop.world.stock().await;
+    for round in 0..5 {
+        shop.trickle(6, 18_000 + i64::try_from(round).unwrap() * 1_300, (0, 0)).await;
+        let inserted = shop.world.clock.now_ms();
+        for cell in shop.cells.clone().iter().skip(60 * round).take(60) {
+            shop.moves(cell).await;
+        }
+        let newest = i64::try_from(shop.world.wishes()).unwrap();
+        shop.trickle(6, MANY_MS, (0, 0)).await;
+        let sent = "SELECT count(*) FROM outbox o JOIN exchange e ON e.id = o.exchange_id \
+                    WHERE o.id BETWEEN ?1 - 59 AND ?1 AND e.sent_ms BETWEEN ?2 AND ?3";
+        let sent = sqlx::query_scalar(sent).bind(newest).bind(inserted).bind(inserted + MANY_MS);
+        let sent: i64 = sent.fetch_one(&mut shop.world.outsider).await.unwrap();
+        // Some come behind the calls of the trickle, or are on their way with it.
+        assert!(sent >= 30, "round {round}: {sent} of 60 were sent within {MANY_MS} ms");
+    }
+    shop.waits(&before).await;
+    for at_ms in [15_000, 16_700, 18_300] {
+        shop.trickle(6, at_ms, (0, 0)).await;
+        let inserted = shop.world.clock.now_ms();
+        let cell = shop.random.pick(&shop.cells).clone();
+        let count = shop.world.wish_urgently(&cell, 1_000 + at_ms).await;
+        shop.trickle(6, 5_000, (0, 0)).await;
+        let sent = shop.world.sent_at(&count).await - inserted;
+        assert!(sent <= AT_ONCE_MS, "a person waited {sent} ms");
+    }
+}
