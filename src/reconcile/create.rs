@@ -5,6 +5,7 @@
 
 use super::Plan;
 use super::doubt::{QUIET_CREATE, Settlement, absent};
+use super::proof::LOOKS_APART;
 use crate::model::Timestamp;
 use crate::outbox::Reason;
 use serde::{Deserialize, Serialize};
@@ -59,7 +60,7 @@ pub fn settle(
             let absent_looks = looks.iter().rev().take_while(|look| new(look).is_empty());
             let mut absent_at: Vec<Timestamp> = absent_looks.map(|look| look.sent_at).collect();
             absent_at.reverse();
-            absent(&absent_at, sent_at, QUIET_CREATE)
+            absent(&absent_at, sent_at, QUIET_CREATE, LOOKS_APART)
         }
         others => {
             let ids = others.iter().map(|found| found.id.to_string()).collect::<Vec<_>>().join(", ");
@@ -121,8 +122,9 @@ mod tests {
             ("there, with a new id", vec![look(131, &[found(7, "Dock 2")])], Some(Settlement::Landed(7))),
             ("that id was there before", vec![look(131, &[found(1, "Dock 2")])], Some(again(700))),
             ("only a longer name", vec![look(131, &[found(7, "Dock 22")])], Some(again(700))),
-            ("absent, once after ten minutes", vec![look(131, &[]), look(700, &[])], Some(again(705))),
-            ("absent twice", vec![look(700, &[]), look(705, &[])], Some(Settlement::NotLanded)),
+            ("absent, once after ten minutes", vec![look(131, &[]), look(700, &[])], Some(again(820))),
+            ("absent twice within seconds", vec![look(700, &[]), look(705, &[])], Some(again(820))),
+            ("absent twice", vec![look(700, &[]), look(820, &[])], Some(Settlement::NotLanded)),
             ("other fields: a person decides", vec![look(131, &[other])], None),
             ("two of them", vec![look(131, &[found(7, "Dock 2"), found(8, "dock 2")])], None),
         ];

@@ -56,13 +56,19 @@ impl<T> Settlement<T> {
 }
 
 /// Judges a request sent at `sent_at` of which the latest looks, sent at `absent_at` (oldest first), all showed
-/// nothing.
-pub(super) fn absent<T>(absent_at: &[Timestamp], sent_at: Timestamp, quiet: Duration) -> Settlement<T> {
+/// nothing. Two of them must lie `apart`: [`LOOKS_APART`] where the record came and shows nothing new, and
+/// [`proof::LOOKS_APART`](super::proof::LOOKS_APART) where no record came at all.
+pub(super) fn absent<T>(
+    absent_at: &[Timestamp],
+    sent_at: Timestamp,
+    quiet: Duration,
+    apart: Duration,
+) -> Settlement<T> {
     let quiet_until = sent_at.plus(quiet);
     let mut looks = absent_at.iter().filter(|at| **at >= quiet_until);
     match (looks.next(), looks.next_back()) {
-        (Some(first), Some(last)) if last.since(*first) >= LOOKS_APART => Settlement::NotLanded,
-        (Some(first), _) => Settlement::LookAgain { not_before: first.plus(LOOKS_APART) },
+        (Some(first), Some(last)) if last.since(*first) >= apart => Settlement::NotLanded,
+        (Some(first), _) => Settlement::LookAgain { not_before: first.plus(apart) },
         (None, _) => Settlement::LookAgain { not_before: quiet_until },
     }
 }
@@ -120,7 +126,7 @@ pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness])
     let mut same_at: Vec<Timestamp> = same.map(|look| look.sent_at).collect();
     same_at.reverse();
     if last.shown == Shown::Cell(write.before) {
-        return absent(&same_at, write.sent_at, write.quiet);
+        return absent(&same_at, write.sent_at, write.quiet, LOOKS_APART);
     }
     if testify(witnesses) {
         return landed;
@@ -135,7 +141,7 @@ pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness])
             undecided(numbers(write, quantity))
         }
         // One answer may lack a product that is there, so it takes two. Looking on would cost calls for ever.
-        Shown::NotReturned => match absent(&same_at, write.sent_at, write.quiet) {
+        Shown::NotReturned => match absent(&same_at, write.sent_at, write.quiet, LOOKS_APART) {
             Settlement::NotLanded => undecided(unseen(write)),
             other => other,
         },

@@ -6,6 +6,7 @@
 
 use super::Plan;
 use super::doubt::{QUIET_CREATE, Settlement, absent};
+use super::fact::LOOKS_APART;
 use crate::model::{LineItemId, OrderLine, Timestamp, WishId};
 use crate::outbox::{Reason, ShipmentCreate, ShipmentLine};
 use serde::{Deserialize, Serialize};
@@ -132,7 +133,7 @@ pub fn settle(claimed: &[ClaimedLine], sent_at: Timestamp, looks: &[Look]) -> Se
             let unmoved = looks.iter().rev().take_while(|look| moved(look).is_none());
             let mut absent_at: Vec<Timestamp> = unmoved.map(|look| look.sent_at).collect();
             absent_at.reverse();
-            absent(&absent_at, sent_at, QUIET_CREATE)
+            absent(&absent_at, sent_at, QUIET_CREATE, LOOKS_APART)
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::Plan;
 use super::doubt::{Settlement, absent};
+use super::fact::LOOKS_APART;
 use crate::model::{LineItemId, ShipmentItemId, Timestamp};
 use crate::outbox::{LineRef, Reason, TrackingInfo, TrackingLine, TrackingSubmit};
 use std::collections::BTreeMap;
@@ -136,7 +137,7 @@ pub fn settle(
     let lacking = looks.iter().rev().take_while(|look| !all(look));
     let mut absent_at: Vec<Timestamp> = lacking.map(|look| look.sent_at).collect();
     absent_at.reverse();
-    absent(&absent_at, sent_at, quiet)
+    absent(&absent_at, sent_at, quiet, LOOKS_APART)
 }
 
 /// A line's own words, each of them falling back to the wish's (service-interface.md, *Submit tracking info*).

@@ -4,6 +4,7 @@
 //! was sent. An update is never sent a second time over a change that somebody else made meanwhile.
 
 use super::doubt::{Settlement, absent};
+use super::fact::LOOKS_APART;
 use crate::model::Timestamp;
 use crate::outbox::Reason;
 use serde_json::{Map, Value};
@@ -91,7 +92,7 @@ pub fn settle(update: &UpdateInDoubt, looks: &[Look], now: Timestamp) -> Settlem
     let same = looks.iter().rev().take_while(|look| look.shown == last.shown);
     let mut same_at: Vec<Timestamp> = same.map(|look| look.sent_at).collect();
     same_at.reverse();
-    match (absent(&same_at, update.sent_at, update.quiet), &last.shown) {
+    match (absent(&same_at, update.sent_at, update.quiet, LOOKS_APART), &last.shown) {
         (Settlement::NotLanded, Some(shown)) if *shown == update.before => Settlement::NotLanded,
         (Settlement::NotLanded, Some(shown)) => undecided(difference(update, shown)),
         (Settlement::NotLanded, None) => undecided(

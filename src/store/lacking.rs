@@ -3,9 +3,9 @@
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
+use crate::model::cut_reason;
 use crate::model::{LineItemId, OrderId, ShipmentId, ShipmentItemId, WishId};
 use crate::outbox::Reason;
-use crate::model::cut_reason;
 use sqlx::FromRow;
 
 /// A row is forgotten this long after the last look, in milliseconds: nobody asks for it any more.

@@ -5,6 +5,7 @@ use crate::support::{
 };
 use serde_json::{Value, json};
 use std::time::Duration;
+use tallyd::reconcile::proof::LOOKS_APART;
 
 /// Ways to lose an answer after the deed.
 fn after_the_deed() -> [Value; 3] {
@@ -337,6 +338,11 @@ async fn a_create_that_was_not_done_is_done_after_the_quiet_time_and_once() {
         dock.push().await;
         assert_eq!((dock.state(kind).await.as_str(), dock.calls(operation)), ("in_doubt", 1), "{kind}");
         dock.settle_after(LONG).await;
+        dock.push().await;
+        let now = (dock.state(kind).await, dock.calls(operation));
+        assert_eq!(now, ("in_doubt".to_owned(), 1), "{kind}: two looks seconds apart prove nothing");
+        dock.later(LOOKS_APART);
+        dock.settle().await;
         dock.push().await;
         assert_eq!((dock.state(kind).await.as_str(), dock.calls(operation)), ("applied", 2), "{kind}");
     }

@@ -11,6 +11,8 @@ use std::time::Duration;
 const WAIT_MS: i64 = 120_000;
 /// Quiet times after a call whose outcome is unknown: of quantities and of all others.
 const QUIET_MS: (i64, i64) = (60_000, 600_000);
+/// Two looks that find no product lie so far apart.
+const LOOKS_MS: i64 = 120_000;
 /// The consequences of a trouble of all last at most so long after it: a spent minute and its hold; the next probe of a refused key,
 /// whose pauses grow to a quarter of an hour; calls that are done late, and the pauses between attempts.
 const MINUTE_MS: i64 = 150_000;
@@ -144,7 +146,11 @@ impl Trial {
         now: i64,
     ) -> bool {
         let Some(claim) = self.claims.of(&wish.key) else { return false };
-        let quiet = if wish.kind.starts_with("quantity.") { QUIET_MS.0 } else { QUIET_MS.1 };
+        let quiet = match wish.kind.as_str() {
+            kind if kind.starts_with("quantity.") => QUIET_MS.0,
+            "product.create" => QUIET_MS.1 + LOOKS_MS,
+            _ => QUIET_MS.1,
+        };
         let bound = WAIT_MS + millis(TIMEOUT) + quiet;
         // Its parcel may take as long before.
         let is_early =
