@@ -191,10 +191,13 @@ impl Row<'_> {
     }
 }
 
+/// A product that was found: its place in the page, its row, its digest and reading, and 1 if the last answer lacked it.
+type FoundProduct = (usize, i64, Option<i64>, Option<i64>, i64);
+
 impl Known {
     /// Takes what was found.
     pub(super) fn read((found, newest, is_evidence): Found, members: &Members<'_>) -> Self {
-        let found: Vec<(usize, i64, Option<i64>, Option<i64>, i64)> = serde_json::from_str(&found)
+        let found: Vec<FoundProduct> = serde_json::from_str(&found)
             .expect("SQLite wrote the list, from columns it holds to be integers");
         let mut readings: BTreeSet<Option<i64>> =
             found.iter().map(|(_, _, _, reading, _)| *reading).collect();
