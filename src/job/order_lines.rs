@@ -154,12 +154,14 @@ impl<'a> Pass<'a> {
             said.get_or_insert_default().push_str(&format!("; {later} closed order(s) are looked at later"));
         }
         orders.closed.truncate(most);
-        self.due.extend(context.store.order_to_vouch().await?);
+        let voucher = context.store.order_to_vouch(&self.named_done).await?;
+        self.due.extend(voucher);
         for id in orders.named.into_iter().filter(|order| self.named_done.contains(order)) {
             // It is set aside and not due, and is told so.
             self.orders.admits(Order { id, asked: None });
         }
-        for order in orders.open.into_iter().chain(orders.closed) {
+        let due = orders.open.into_iter().chain(orders.closed);
+        for order in due.filter(|order| Some(*order) != voucher) {
             if self.orders.admits(Order { id: order, asked: None }) {
                 self.due.push_back(order);
             }

@@ -1,6 +1,7 @@
 //! Tracked orders: which are to be read next, and what is known of each. The service lists none.
 //!
-//! Open orders are read at each run, quiet ones daily. A closed one may come back to life: a person cancels its shipment
+//! Open orders are read at each run, quiet ones daily. One whose last answer did not show a line it has is read with the
+//! next run: a second look decides on the line. A closed one may come back to life: a person cancels its shipment
 //! at the service, and all of it is left again. So it is looked at again with growing delays, and once where the work
 //! queue's counts of unshipped orders rose since it was read. Orders that somebody names go before all others.
 
@@ -130,7 +131,9 @@ impl Store {
                    SELECT t.order_id, a.id IS NOT NULL, o.closed_ms IS NOT NULL FROM tracked_order t CROSS JOIN rise \
                    LEFT JOIN sales_order o ON o.id = t.order_id LEFT JOIN order_ask a ON a.order_id = t.order_id \
                    WHERE CASE \
-                       WHEN o.id IS NULL OR a.id IS NOT NULL THEN 1 \
+                       WHEN o.id IS NULL OR a.id IS NOT NULL OR EXISTS ( \
+                           SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.missing_since_ms IS NULL \
+                               AND ?1 - coalesce(l.absent_ms, l.observed_ms) < ?2) THEN 1 \
                        WHEN o.closed_ms IS NULL THEN ?1 - o.changed_ms < ?2 OR ?1 - o.observed_ms >= ?3 \
                        ELSE ?1 - o.closed_ms < ?5 AND (o.exchange_id < rise.id \
                            OR ?1 - o.observed_ms >= min(?3, max(?4, o.observed_ms - o.closed_ms))) END \
@@ -157,18 +160,20 @@ impl Store {
         Ok(due)
     }
 
-    /// A closed order to ask, where an open one was answered without lines and no other has been answered since: its
-    /// answer tells a cancelled order from a sick platform.
-    pub async fn order_to_vouch(&self) -> Result<Option<OrderId>, StoreError> {
-        let sql = "SELECT c.id FROM sales_order c JOIN tracked_order t ON t.order_id = c.id \
-                   WHERE c.closed_ms IS NOT NULL \
-                     AND EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = c.id \
-                                 AND l.missing_since_ms IS NULL AND l.absent_ms IS NULL) \
-                     AND c.exchange_id < (SELECT max(l.absent_exchange_id) FROM order_line_item l \
-                         JOIN tracked_order e ON e.order_id = l.order_id \
-                         WHERE l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL) \
-                   ORDER BY c.exchange_id DESC LIMIT 1";
+    /// An order to ask that is not among `without`, where one was answered without lines and no other has been answered
+    /// since: its answer tells a cancelled order from a sick platform.
+    pub async fn order_to_vouch(&self, without: &[OrderId]) -> Result<Option<OrderId>, StoreError> {
+        let sql = "SELECT id FROM (SELECT o.id, o.exchange_id FROM sales_order o \
+                       JOIN tracked_order t ON t.order_id = o.id \
+                       WHERE o.id NOT IN (SELECT value FROM json_each(?1)) \
+                         AND EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.id \
+                                     AND l.missing_since_ms IS NULL AND l.observed_ms IS NULL) \
+                       ORDER BY o.exchange_id DESC LIMIT 1) \
+                   WHERE exchange_id < (SELECT max(l.absent_exchange_id) FROM order_line_item l \
+                       JOIN tracked_order e ON e.order_id = l.order_id \
+                       WHERE l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
         let id: Option<i64> = sqlx::query_scalar(sql)
+            .bind(super::cells::json(without))
             .fetch_optional(&mut *self.read().await?)
             .await
             .doing("find an order that vouches for the service")?;

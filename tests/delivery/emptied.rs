@@ -82,6 +82,33 @@ async fn an_order_that_stays_empty_while_others_answer_is_told_as_cancelled_or_e
     assert_eq!((back, state(&dock, order).await), (lines, "open".to_owned()));
 }
 
+/// An order that is looked at daily only would else stay to be picked for two days.
+#[tokio::test]
+async fn a_quiet_order_that_is_not_shown_is_looked_at_again_with_the_next_run() {
+    for (what, is_readable) in [("absent", true), ("unreadable", false)] {
+        let (dock, rules, order, _) = two_orders().await;
+        let day = MINUTE * 60 * 24;
+        for pause in [day * 4, MINUTE] {
+            dock.later(pause);
+            dock.run(JobKind::OrderLines).await;
+        }
+        assert_eq!(ages(&dock, order).await[0].1, 60, "{what}: it is quiet");
+        dock.later(day);
+        match is_readable {
+            true => rules.lines(order, Vec::clear),
+            false => rules.lines(order, |lines| lines[0]["QuantitySold"] = json!("many")),
+        }
+        dock.run(JobKind::OrderLines).await;
+        rules.clear();
+        rules.lines(order, Vec::clear);
+        for _ in 0..2 {
+            dock.later(MINUTE * 3);
+            dock.run(JobKind::OrderLines).await;
+        }
+        assert_eq!(state(&dock, order).await, "emptied", "{what}");
+    }
+}
+
 #[tokio::test]
 async fn where_every_order_is_answered_empty_the_platform_is_sick_and_no_order_is_gone() {
     let (dock, rules, order, _) = two_orders().await;
