@@ -3,6 +3,7 @@
 
 use super::super::books::Cell;
 use super::trial::Trial;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tallyd::model::{Clock, JobKind, ShipmentId};
 use tallyd::outbox::Resolution;
@@ -35,13 +36,16 @@ impl Trial {
         let sql = "SELECT key, kind, state, coalesce(reason, '') AS reason, sku, warehouse_id, written FROM outbox \
                    WHERE state = 'held' OR (state = 'in_doubt' AND reason = 'landed_or_another') ORDER BY id";
         let waiting: Vec<Waiting> = sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
-        let mut said = 0;
+        let mut moved = BTreeSet::new();
         for wish in &waiting {
-            let word = self.word(wish);
-            said += usize::from(self.say(wish, word).await);
+            // A word on one wish of an entry is the word on all of them.
+            if !moved.contains(&wish.key) {
+                let word = self.word(wish);
+                moved.extend(self.say(wish, word).await);
+            }
         }
         self.world.person_said();
-        said
+        moved.len()
     }
 
     fn word(&mut self, wish: &Waiting) -> Word {
@@ -77,39 +81,42 @@ impl Trial {
         Word::Resolve(found.map_or(Resolution::NotLanded, |id| Resolution::Shipment(ShipmentId(id))))
     }
 
-    async fn say(&mut self, wish: &Waiting, word: Word) -> bool {
+    /// Says it; the keys of the wishes that it moved.
+    async fn say(&mut self, wish: &Waiting, word: Word) -> Vec<String> {
         let now = self.world.clock.now();
-        if !matches!(word, Word::Retry) {
-            self.claims.said(&wish.key);
-        }
+        let is_retry = matches!(word, Word::Retry);
         if matches!(word, Word::Resolve(Resolution::Landed)) {
             let cell = self.cell_of(wish);
             self.auditor(|auditor| auditor.told.said(cell, now.0));
         }
         let mut write: Write = self.world.store().begin(Durability::Full).await.unwrap();
         let base_age = Duration::from_secs(900);
+        let alone = vec![wish.key.clone()];
         let done = match word {
             Word::Resolve(word) => {
-                write.outbox_resolve(&wish.key, word, base_age, now).await.unwrap().map(drop)
+                write.outbox_resolve(&wish.key, word, base_age, now).await.unwrap().map(|done| done.keys)
             }
             Word::Release => {
-                write.brake_release(std::slice::from_ref(&wish.key), now).await.unwrap();
-                Ok(())
+                write.brake_release(&alone, now).await.unwrap();
+                Ok(alone)
             }
-            Word::Retry => write.outbox_retry(&wish.key, now).await.unwrap(),
+            Word::Retry => write.outbox_retry(&wish.key, now).await.unwrap().map(|()| alone),
             Word::Cancel => match write.outbox_cancel(&wish.key, now).await.unwrap() {
-                true => Ok(()),
+                true => Ok(alone),
                 false => Err("it cannot be cancelled".to_owned()),
             },
         };
         match done {
-            Ok(()) => {
+            Ok(moved) => {
                 write.commit().await.unwrap();
-                true
+                for key in moved.iter().filter(|_| !is_retry) {
+                    self.claims.said(key);
+                }
+                moved
             }
             Err(why) => {
                 self.broken(format!("a person's word on {wish:?} makes no sense: {why}"));
-                false
+                Vec::new()
             }
         }
     }
