@@ -55,6 +55,26 @@ impl Context {
     /// A call of these entries succeeded. One that was alone in it goes with the others again.
     pub(super) async fn worked(&self, operation: Operation, entries: &[&str]) -> Result<(), StoreError> {
         self.failures().worked(operation, entries.iter().copied());
+        self.take_back(operation, entries).await
+    }
+
+    /// A read of these entries was answered. An answer that shows nothing of what was asked for accuses none of them, and
+    /// it does not tell that the platform works: whoever fails beside it may be as innocent.
+    pub(super) async fn read_worked(
+        &self,
+        operation: Operation,
+        entries: &[&str],
+        shows_some: bool,
+    ) -> Result<(), StoreError> {
+        if shows_some {
+            return self.worked(operation, entries).await;
+        }
+        self.failures().acquit(operation, entries.iter().copied());
+        self.take_back(operation, entries).await
+    }
+
+    /// An entry that was alone in a call which did not fail goes with the others again.
+    async fn take_back(&self, operation: Operation, entries: &[&str]) -> Result<(), StoreError> {
         let [alone] = entries else { return Ok(()) };
         if !self.aside(operation).await?.contains(alone) {
             return Ok(());

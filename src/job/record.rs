@@ -54,6 +54,11 @@ impl Looked {
         matches!(self, Looked::Emptied { is_alone: false, .. })
     }
 
+    /// True if something of what was asked for came.
+    pub(super) fn shows_some(&self) -> bool {
+        matches!(self, Looked::Taken(recorded) if !recorded.is_silent)
+    }
+
     /// Success if the answer was recorded; one that decides nothing is a failed read, unless no other could tell more.
     pub(super) fn told(self) -> Result<(), JobError> {
         match self {

@@ -51,8 +51,8 @@ impl<'a> Parts<'a> {
             let Some(page) = self.parts.next_part() else { break };
             let names: Vec<&str> = page.iter().map(Sku::as_str).collect();
             match self.read(&page).await? {
-                Ok(answer) => {
-                    self.context.worked(READ, &names).await?;
+                Ok((answer, shows_some)) => {
+                    self.context.read_worked(READ, &names, shows_some).await?;
                     (self.failures, self.pages) = (0, self.pages + 1);
                     return Ok(Some((answer, page)));
                 }
@@ -72,7 +72,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Reads and records one page.
-    async fn read(&self, page: &[Sku]) -> Result<Result<Answer, (Failed, String)>, JobError> {
+    async fn read(&self, page: &[Sku]) -> Result<Result<Shown, (Failed, String)>, JobError> {
         let mut witnesses = Vec::new();
         if self.with_witnesses {
             witnesses = self.context.store.witnesses(page).await?;
@@ -118,10 +118,14 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// An answer, and whether something of what was asked for came.
+type Shown = (Answer, bool);
+
 /// An answer that decides nothing is a failed read, unless no other could tell more.
-fn told(answer: Answer, looked: Looked) -> Result<Result<Answer, (Failed, String)>, JobError> {
+fn told(answer: Answer, looked: Looked) -> Result<Result<Shown, (Failed, String)>, JobError> {
+    let shows_some = looked.shows_some();
     match looked.told() {
-        Ok(()) => Ok(Ok(answer)),
+        Ok(()) => Ok(Ok((answer, shows_some))),
         Err(JobError::Implausible(why)) => Ok(Err((Failed::Entries, why))),
         Err(error) => Err(error),
     }

@@ -123,6 +123,26 @@ async fn of_a_sick_platform_no_order_is_set_aside() {
     assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 20);
 }
 
+/// An answer without records about a SKU that was never seen tells as little: whoever fails beside it is not to blame.
+#[tokio::test]
+async fn of_a_platform_that_answers_with_nothing_no_sku_is_set_aside() {
+    let (dock, rules) = told().await;
+    let (one, two) = dock.two_skus().await;
+    dock.done(&["sku", "add", &one, &two]).await;
+    dock.run(JobKind::Balances).await;
+    let warehouse = dock.number("SELECT min(warehouse_id) FROM stock").await;
+    rules.say(Operation::GetProductBalances, |_, response| response.body = b"[]".to_vec());
+    for sku in [&one, &two, "NOBODY-KNOWS-IT"] {
+        dock.wish(sku, "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": 1})).await;
+    }
+    dock.push().await;
+    assert_eq!(quarantined(&dock).await, []);
+    rules.clear();
+    dock.later(MINUTE);
+    dock.push().await;
+    assert_eq!([dock.state(&one).await, dock.state(&two).await], ["applied", "applied"]);
+}
+
 /// The service fails in the middle of a pass: nobody was answered since, so the answers before it accuse no order.
 #[tokio::test]
 async fn of_a_platform_that_fails_amid_a_pass_no_order_is_set_aside() {

@@ -56,9 +56,10 @@ pub(super) async fn page(
                     continue;
                 }
             }
+            let shows_some = looked.as_ref().is_ok_and(Looked::shows_some);
             match looked.and_then(Looked::told) {
                 Ok(()) => {
-                    context.worked(READ, &names).await?;
+                    context.read_worked(READ, &names, shows_some).await?;
                     let took = context.moment().since(answer.sent_moment);
                     return Ok(Page::Came { exchange: answer.id, took });
                 }
