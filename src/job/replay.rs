@@ -43,6 +43,15 @@ impl Replay {
         Ok(Self { journal, mirror, at: Position(0) })
     }
 
+    /// Goes on with the mirror in `into`, which an earlier replay of the same journal left there.
+    pub async fn resume(live: &Path, into: &Path) -> Result<Self, JobError> {
+        let mut journal = Journal::open(live).await?;
+        Self::is_ours(&mut journal).await?;
+        let mirror = Store::folded(into).await?;
+        let at = mirror.position().await?;
+        Ok(Self { journal, mirror, at })
+    }
+
     /// The position up to which there is something to fold, at the latest as of `until`.
     pub async fn end(&mut self, until: Option<Timestamp>) -> Result<Position, JobError> {
         Ok(match until {

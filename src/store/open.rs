@@ -116,9 +116,14 @@ impl Store {
         let made = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
         let doing = "make the new file";
         made.map_err(|source| StoreError::File { doing, path: path.to_owned(), source })?;
-        let store = Self::over(path, options(path, true).foreign_keys(false), &Opening::default()).await?;
+        let store = Self::folded(path).await?;
         store.migrate().await?;
         Ok(store)
+    }
+
+    /// Opens such a mirror again, to fold on.
+    pub async fn folded(path: &Path) -> Result<Self, StoreError> {
+        Self::over(path, options(path, true).foreign_keys(false), &Opening::default()).await
     }
 
     async fn migrate(&self) -> Result<(), StoreError> {

@@ -35,7 +35,7 @@ thread_local! {
 pub fn runtime() -> Runtime {
     HOOK.with_borrow_mut(|hook| *hook = Hook::Idle);
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().global_queue_interval(u32::MAX).on_thread_park(about_to_sleep).build().unwrap()
+    builder.enable_time().global_queue_interval(u32::MAX).on_thread_park(about_to_sleep).build().unwrap()
 }
 
 fn about_to_sleep() {

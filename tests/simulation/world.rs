@@ -68,7 +68,7 @@ pub struct World {
     pub wire: Wire,
     pub plan: Plan,
     audit: Arc<Mutex<Audit>>,
-    daemon: Option<Daemon>,
+    daemon: Option<Arc<Daemon>>,
     slots: BTreeMap<JobKind, Slot>,
     due: BTreeMap<JobKind, (i64, Trigger)>,
     timetable: Option<Timetable>,
@@ -115,7 +115,7 @@ impl World {
             wire,
             plan,
             audit,
-            daemon: Some(daemon),
+            daemon: Some(Arc::new(daemon)),
             slots: BTreeMap::new(),
             due,
             timetable: None,
@@ -327,8 +327,8 @@ impl World {
 
     /// Lets everybody go on until all sleep or are done.
     async fn settle_down(&self) {
-        let (wire, store) = (self.wire.clone(), self.store().clone());
-        rest::until(move || wire.is_at_rest() && store.is_at_rest()).await;
+        let (wire, daemon) = (self.wire.clone(), Arc::clone(self.daemon.as_ref().expect("the daemon runs")));
+        rest::until(move || wire.is_at_rest() && daemon.context().store.is_at_rest()).await;
     }
 
     /// The same, and takes in what jobs ended.
@@ -374,7 +374,7 @@ impl World {
         if self.plan.is_scheduled {
             self.due.clear();
         }
-        self.daemon = Some(start(&self.plan, &self.dir, &self.clock, &self.wire).await);
+        self.daemon = Some(Arc::new(start(&self.plan, &self.dir, &self.clock, &self.wire).await));
         self.plan_job(JobKind::Push, self.clock.now_ms(), Trigger::Outbox);
         self.plan_job(JobKind::Settle, self.clock.now_ms(), Trigger::Outbox);
         self.arm().await;

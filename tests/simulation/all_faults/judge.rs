@@ -5,10 +5,11 @@ use super::super::auditor::Fate;
 use super::super::books::Cell;
 use super::agenda::{Act, HOUR_MS};
 use super::trial::Trial;
-use crate::replayed::replayed;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
+use tallyd::job::Replay;
 use tallyd::model::JobKind;
 
 /// Calls that are enough, from the end of the last fault's consequences, for the mirror to show what the service shows:
@@ -47,10 +48,22 @@ impl Trial {
         }
     }
 
-    /// The journal's fold is the mirror, by what `tallyd replay` does.
+    /// The journal's fold is the mirror, by what `tallyd replay` does. After each pruning, which is daily, the whole journal
+    /// is folded; in between what was written since the last fold is folded behind it.
     pub async fn judge_replay(&mut self) {
-        let database = self.world.dir.path().join("tallyd.db");
-        let replayed = replayed(&database).await;
+        let dir = self.world.dir.path();
+        let (database, into) = (dir.join("tallyd.db"), dir.join("folded.db"));
+        let pruned = self.world.number("SELECT coalesce(max(id), 0) FROM run WHERE job = 'prune'").await;
+        let is_whole = self.folded.replace(pruned) != Some(pruned);
+        let mut replay = if is_whole {
+            remove(&into);
+            Replay::begin(&database, &into).await.unwrap()
+        } else {
+            Replay::resume(&database, &into).await.unwrap()
+        };
+        let end = replay.end(None).await.unwrap();
+        replay.fold(end, &mut |_| {}).await.unwrap();
+        let replayed = replay.compare(&into).await.unwrap();
         let differing = replayed.tables.iter().filter(|table| !table.is_equal());
         let differing: Vec<String> = differing.map(|table| format!("{table:?}")).collect();
         if !differing.is_empty() {
@@ -181,6 +194,13 @@ impl Trial {
                 format!("order {}: {} is applied and stands nowhere", order.id, parcel.number)
             })
             .collect()
+    }
+}
+
+/// Removes a database that is closed, if it is there.
+fn remove(database: &Path) {
+    if database.exists() {
+        std::fs::remove_file(database).unwrap();
     }
 }
 

@@ -68,6 +68,8 @@ const SLOP_MS: i64 = 3_500;
 pub const LATE_MS: i64 = 5_000;
 /// A read that a push made for its own writes serves it for so long.
 const OWN_READ_MS: i64 = 5_000;
+/// Rises with each wish and each change of one.
+const MOVES: &str = "SELECT count(*) + coalesce(sum(moves), 0) FROM outbox";
 
 /// What came of a seed.
 #[derive(Debug, Default)]
@@ -113,6 +115,9 @@ pub struct Trial {
     pub is_calm: bool,
     pub figures: BTreeMap<&'static str, i64>,
     runs_judged: u64,
+    moves_judged: i64,
+    /// The last pruning before the last fold of the journal.
+    pub folded: Option<i64>,
 }
 
 pub async fn trial(seed: u64, days: i64) -> Outcome {
@@ -164,6 +169,8 @@ impl Trial {
             is_calm: false,
             figures: BTreeMap::new(),
             runs_judged: 0,
+            moves_judged: 0,
+            folded: None,
         };
         trial.put_in_force(settings);
         for (cell, units) in trial.world.stock().await {
@@ -205,8 +212,11 @@ impl Trial {
         if self.world.runs > self.runs_judged {
             self.world.rest().await;
             self.runs_judged = self.world.runs;
-            self.judge_cells().await;
-            self.judge_refusals().await;
+            let moves = self.world.number(MOVES).await;
+            if std::mem::replace(&mut self.moves_judged, moves) != moves {
+                self.judge_cells().await;
+                self.judge_refusals().await;
+            }
             self.judge_shown().await;
         }
         self.judge_waits().await;

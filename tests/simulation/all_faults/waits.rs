@@ -87,6 +87,10 @@ impl Trial {
         self.world.rest().await;
         let open: Vec<Open> = sqlx::query_as(OPEN).fetch_all(&mut self.world.outsider).await.unwrap();
         let stuck = self.stuck(&open);
+        // A person's word only gives a wish more time.
+        if !open.iter().any(|wish| self.waits_too_long(wish, (&stuck, &BTreeMap::new()), now)) {
+            return;
+        }
         let decided = self.decided().await;
         for wish in open.iter().filter(|wish| self.waits_too_long(wish, (&stuck, &decided), now)) {
             let at = self.claims.of(&wish.key).map_or(0, |claim| claim.at_ms);

@@ -24,7 +24,7 @@ use super::rewrite::Oddity;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tallyd::client::{Request, Response};
-use tallyd::model::Operation;
+use tallyd::model::{self, Operation};
 
 /// What the auditor has seen, by what it watches over.
 #[derive(Debug, Default)]
@@ -109,6 +109,9 @@ impl Auditor {
 
     /// The service did it, or refused.
     pub fn done(&mut self, request: &Request, answer: &Response, call: usize, at_ms: i64) {
+        if answer.status == 200 && request.operation.effect() == model::Effect::Read {
+            return;
+        }
         let asked = json(request.body.as_deref().unwrap_or_default());
         let said = json(&answer.body);
         if answer.status == 400 && !self.sent_with_wrong_key.contains(&call) {
