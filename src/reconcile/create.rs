@@ -27,8 +27,8 @@ pub struct Found {
 pub struct Look {
     /// When the request was sent.
     pub sent_at: Timestamp,
-    /// What it showed.
-    pub found: Vec<Found>,
+    /// What it showed; none where it left out others that are there.
+    pub found: Option<Vec<Found>>,
 }
 
 /// Decides a create from a fresh look; none: look first. *Go* carries the ids seen, which the claim keeps.
@@ -52,12 +52,17 @@ pub fn settle(
 ) -> Settlement<i64> {
     let new = |look: &Look| -> Vec<Found> {
         let ours = |found: &&Found| fold(&found.name) == fold(name) && !seen_before.contains(&found.id);
-        look.found.iter().filter(ours).cloned().collect()
+        look.found.iter().flatten().filter(ours).cloned().collect()
     };
+    if let Some(Look { sent_at: last, found: None }) = looks.last() {
+        return Settlement::LookAgain { not_before: last.plus(LOOKS_APART) };
+    }
     match looks.last().map(new).unwrap_or_default().as_slice() {
         [Found { id, equal: true, .. }] => Settlement::Landed(*id),
         [] => {
-            let absent_looks = looks.iter().rev().take_while(|look| new(look).is_empty());
+            // A platform that left out others in between was sick: what was looked at before proves nothing.
+            let shows_none = |look: &&Look| look.found.is_some() && new(look).is_empty();
+            let absent_looks = looks.iter().rev().take_while(shows_none);
             let mut absent_at: Vec<Timestamp> = absent_looks.map(|look| look.sent_at).collect();
             absent_at.reverse();
             absent(&absent_at, sent_at, QUIET_CREATE, LOOKS_APART)
@@ -94,7 +99,7 @@ mod tests {
     }
 
     fn look(second: i64, found: &[Found]) -> Look {
-        Look { sent_at: Timestamp(second * 1000), found: found.to_vec() }
+        Look { sent_at: Timestamp(second * 1000), found: Some(found.to_vec()) }
     }
 
     #[test]
@@ -116,6 +121,7 @@ mod tests {
     fn a_create_landed_if_its_name_has_an_id_not_seen_before() {
         let seen = BTreeSet::from([1]);
         let other = Found { equal: false, ..found(7, "Dock 2") };
+        let sick = |second: i64| Look { found: None, ..look(second, &[]) };
         let again = |second: i64| Settlement::LookAgain { not_before: Timestamp(second * 1000) };
         let cases = [
             ("no look", vec![], Some(again(700))),
@@ -125,6 +131,8 @@ mod tests {
             ("absent, once after ten minutes", vec![look(131, &[]), look(700, &[])], Some(again(820))),
             ("absent twice within seconds", vec![look(700, &[]), look(705, &[])], Some(again(820))),
             ("absent twice", vec![look(700, &[]), look(820, &[])], Some(Settlement::NotLanded)),
+            ("others are left out", vec![look(700, &[]), sick(820)], Some(again(940))),
+            ("others were left out", vec![look(700, &[]), sick(760), look(820, &[])], Some(again(940))),
             ("other fields: a person decides", vec![look(131, &[other])], None),
             ("two of them", vec![look(131, &[found(7, "Dock 2"), found(8, "dock 2")])], None),
         ];

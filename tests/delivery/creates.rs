@@ -4,6 +4,7 @@ use crate::support::{A_MOMENT, Dock, LONG, PRODUCT, PRODUCT_PUT, TEMPLATE, UPDAT
 use crate::told::{data, told};
 use serde_json::{Value, json};
 use tallyd::model::{JobKind, Operation};
+use tallyd::reconcile::proof::LOOKS_APART;
 
 /// The product of a SKU as *Create product* answered it, made by somebody else.
 pub async fn product(dock: &Dock, sku: &str) -> Value {
@@ -204,7 +205,7 @@ async fn a_lost_update_is_sent_again_once_the_first_cannot_come_any_more() {
     assert_eq!(dock.state("u").await, "in_doubt");
     dock.settle().await;
     assert_eq!(dock.state("u").await, "in_doubt", "not before its quiet time");
-    dock.settle_after(crate::support::A_MOMENT).await;
+    dock.settle_after(A_MOMENT).await;
     dock.later(crate::support::LONG);
     dock.push().await;
     assert_eq!(dock.state("u").await, "applied");
@@ -260,7 +261,7 @@ async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
             );
         }
         rules.clear();
-        dock.later(A_MOMENT);
+        dock.later(LOOKS_APART);
         dock.settle().await;
         assert_eq!(
             (dock.state(key).await.as_str(), dock.calls(operation)),

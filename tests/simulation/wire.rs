@@ -194,6 +194,7 @@ impl Inner {
             Some(Mishap::Late) => self.clock.elsewhere(journey.late).await,
             _ => {}
         }
+        let asked_at = self.clock.now();
         let call = self.audit.lock().unwrap().arrived(request.operation, self.clock.now_ms());
         self.clock.elsewhere(journey.before).await;
         let answer = match journey.mishap {
@@ -224,7 +225,9 @@ impl Inner {
             Some(Mishap::Html) => Ok(page()),
             _ => {
                 if let Ok(answer) = &answer {
-                    self.audit.lock().unwrap().told(&request, answer, self.clock.now().0);
+                    // The calendar may be set back meanwhile: what is observed is as old as its request.
+                    let at = self.clock.now().max(asked_at).0;
+                    self.audit.lock().unwrap().told(&request, answer, at);
                 }
                 answer
             }

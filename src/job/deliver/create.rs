@@ -138,18 +138,20 @@ impl<'a> Create<'a> {
     /// What the service has under the name, or a name like it, each compared with the wish.
     pub(in crate::job) async fn look(&self, looker: Looker<'_>) -> Result<Seen<Vec<Found>>, JobError> {
         match self {
-            Create::Product(wish) => product_create::look(wish, &[], looker).await,
+            Create::Product(wish) => {
+                Ok(product_create::look(wish, &[], looker).await?.map(Option::unwrap_or_default))
+            }
             Create::Warehouse(wish) => warehouse_create::look(wish, looker).await,
             Create::Template(wish) => template_create::look(wish, looker).await,
         }
     }
 
-    /// The same where nothing is found, which may prove that nothing was made. An answer that leaves out others that are
-    /// there is a failed look.
+    /// The same where nothing is found, which may prove that nothing was made; none where the answer leaves out others that
+    /// are there.
     pub(in crate::job) async fn look_beside_others(
         &self,
         looker: Looker<'_>,
-    ) -> Result<Seen<Vec<Found>>, JobError> {
+    ) -> Result<Seen<Option<Vec<Found>>>, JobError> {
         let store = &looker.context.store;
         let is_listed = |seen: &Seen<Vec<Found>>, id: i64| seen.what.iter().any(|found| found.id == id);
         match self {
@@ -163,15 +165,15 @@ impl<'a> Create<'a> {
             Create::Warehouse(wish) => {
                 let known = store.warehouse_ids().await?;
                 let seen = warehouse_create::look(wish, looker).await?;
-                vouched(known.iter().all(|id| is_listed(&seen, id.0)))?;
-                Ok(seen)
+                let rest_came = known.iter().all(|id| is_listed(&seen, id.0));
+                Ok(vouched(seen, rest_came))
             }
             Create::Template(wish) => {
                 let known = store.template_list(Some(wish.storefront_id)).await?;
                 let seen = template_create::look_at_all(wish, looker).await?;
                 let mut known = known.iter().filter(|row| row.missing_since.is_none());
-                vouched(known.all(|row| is_listed(&seen, row.id)))?;
-                Ok(seen)
+                let rest_came = known.all(|row| is_listed(&seen, row.id));
+                Ok(vouched(seen, rest_came))
             }
         }
     }
@@ -228,10 +230,9 @@ impl<'a> Create<'a> {
     }
 }
 
-/// An error unless an answer holds all that is known to be there.
-pub(super) fn vouched(rest_came: bool) -> Result<(), JobError> {
-    let why = "the answer lacks others that are there, so it does not prove that nothing was made";
-    if rest_came { Ok(()) } else { Err(JobError::Implausible(why.into())) }
+/// What was found, if the answer holds all that is known to be there.
+fn vouched(seen: Seen<Vec<Found>>, rest_came: bool) -> Seen<Option<Vec<Found>>> {
+    seen.map(|found| rest_came.then_some(found))
 }
 
 fn made<T>(answer: WriteAnswer<T>, make: impl FnOnce(T) -> Made) -> WriteAnswer<Made> {

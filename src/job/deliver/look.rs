@@ -34,6 +34,12 @@ impl<T> Seen<T> {
         Self { exchange: answer.id, sent_at: answer.sent_at, sent_moment: answer.sent_moment, what }
     }
 
+    /// The same look with what is made of what it showed.
+    pub(in crate::job) fn map<U>(self, told: impl FnOnce(T) -> U) -> Seen<U> {
+        let Self { exchange, sent_at, sent_moment, what } = self;
+        Seen { exchange, sent_at, sent_moment, what: told(what) }
+    }
+
     /// The same look, told in another way.
     pub(in crate::job) fn with<U>(self, what: U) -> Seen<U> {
         Seen { exchange: self.exchange, sent_at: self.sent_at, sent_moment: self.sent_moment, what }

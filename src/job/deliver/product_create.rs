@@ -1,6 +1,5 @@
 //! `product.create`, looked for by its SKU.
 
-use super::create::vouched;
 use super::look::{FoundProduct, Looker, Seen, products};
 use crate::job::JobError;
 use crate::model::{Sku, integral};
@@ -10,22 +9,22 @@ use serde_json::Value;
 
 /// What the service has under the SKU. Twins in spelling that only the mirror knows count too: the lookup may be exact
 /// where the service's own rule for a new SKU is not.
-/// Those asked for `beside` it are known to be there: an answer that lacks one of them is a failed look.
+/// Those asked for `beside` it are known to be there: none where the answer lacks one of them.
 pub(super) async fn look(
     wish: &ProductCreate,
     beside: &[Sku],
     looker: Looker<'_>,
-) -> Result<Seen<Vec<Found>>, JobError> {
+) -> Result<Seen<Option<Vec<Found>>>, JobError> {
     let skus = [std::slice::from_ref(&wish.sku), beside].concat();
     let seen = products(looker, &skus).await?;
-    vouched(beside.iter().all(|sku| seen.what.iter().any(|product| product.sku == *sku)))?;
+    let rest_came = beside.iter().all(|sku| seen.what.iter().any(|product| product.sku == *sku));
     let mut found: Vec<Found> = seen.what.iter().map(|product| compared(wish, product)).collect();
     for (id, name) in looker.context.store.product_twins(&wish.sku.fold()).await? {
         if !found.iter().any(|known| known.id == id) {
             found.push(Found { id, name, equal: false });
         }
     }
-    Ok(seen.with(found))
+    Ok(seen.with(rest_came.then_some(found)))
 }
 
 /// Equal is a product that shows what the wish says, and nothing that the wish does not say: its SKU, its UPC and its

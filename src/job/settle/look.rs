@@ -132,16 +132,14 @@ async fn updated(looker: Looker<'_>, claim: &UpdateClaim) -> Result<Seen<Value>,
     Ok(seen.with(shown))
 }
 
-/// What the service has under the name. Where that is nothing, others that are there must come with the answer.
+/// What the service has under the name; null where that is nothing and others that are there did not come either.
 async fn namesakes(looker: Looker<'_>, create: Create<'_>) -> Result<Seen<Value>, JobError> {
     let is_ours = |found: &Found| fold(&found.name) == fold(create.name());
-    let mut seen = create.look(looker).await?;
-    if !seen.what.iter().any(is_ours) {
+    let mut seen = create.look(looker).await?.map(Some);
+    if !seen.what.iter().flatten().any(is_ours) {
         seen = create.look_beside_others(looker).await?;
     }
-    seen.what.retain(is_ours);
-    let found = json!(seen.what);
-    Ok(seen.with(found))
+    Ok(seen.map(|found| json!(found.map(|found| found.into_iter().filter(is_ours).collect::<Vec<_>>()))))
 }
 
 async fn keep(
