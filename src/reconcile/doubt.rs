@@ -4,6 +4,7 @@
 //! the send: a request that timed out may still be carried out, and a second one would then ship a second parcel.
 
 use super::fact::LOOKS_APART;
+use super::proof;
 use crate::model::{Quantity, Timestamp};
 use crate::outbox::Reason;
 use std::time::Duration;
@@ -133,6 +134,13 @@ pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness])
     }
     let undecided = |detail| Settlement::Undecided { reason: Reason::Undecided, detail };
     match last.shown {
+        // One answer may lack a product or a link that is there. Looking on would cost calls for ever.
+        Shown::NotReturned | Shown::Cell(None) => {
+            match absent(&same_at, write.sent_at, write.quiet, proof::LOOKS_APART) {
+                Settlement::NotLanded => undecided(unseen(write)),
+                other => other,
+            }
+        }
         Shown::Cell(quantity) => {
             let quiet_until = write.sent_at.plus(write.quiet);
             if last.sent_at < quiet_until {
@@ -140,11 +148,6 @@ pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness])
             }
             undecided(numbers(write, quantity))
         }
-        // One answer may lack a product that is there, so it takes two. Looking on would cost calls for ever.
-        Shown::NotReturned => match absent(&same_at, write.sent_at, write.quiet, LOOKS_APART) {
-            Settlement::NotLanded => undecided(unseen(write)),
-            other => other,
-        },
     }
 }
 
@@ -165,8 +168,8 @@ fn numbers(write: &WriteInDoubt, now: Option<Quantity>) -> String {
 fn unseen(write: &WriteInDoubt) -> String {
     let (before, target) = (told(write.before), write.target);
     format!(
-        "{before} was to become {target}, and the service returns no product of this SKU any more (renamed, or taken \
-         out?); count it again under the SKU it has"
+        "{before} was to become {target}, and the service does not show this cell any more (renamed, or taken out?); \
+         count it again under the SKU it has"
     )
 }
 

@@ -75,23 +75,23 @@ fn a_cell_that_shows_neither_value_is_held_with_its_numbers_after_the_quiet_time
 }
 
 #[test]
-fn a_product_that_is_not_returned_is_looked_for_twice_and_then_left_to_a_person() {
-    let gone = |second: i64| Look { sent_at: Timestamp(second * 1000), shown: Shown::NotReturned };
-    let judged = |looks: &[Look]| settle_write(&WRITE, looks, &[]);
-    assert_eq!(judged(&[gone(120)]), again(160), "not before the quiet time is over");
-    assert_eq!(judged(&[gone(120), gone(160)]), again(165), "one answer may lack a product that is there");
-    let looks_of = |second: i64| looks(&[(second, 47)])[0];
-    assert!(matches!(
-        judged(&[gone(160), gone(165)]),
-        Settlement::Undecided { reason: Reason::Undecided, detail } if detail.contains("no product of this SKU")
-    ));
-    assert_eq!(
-        judged(&[gone(160), looks_of(164), gone(165)]),
-        Settlement::Landed(-3),
-        "it was seen meanwhile"
-    );
-    let all = settle_write(&WRITE, &[gone(160)], &witnesses(3, None));
-    assert_eq!(all, Settlement::Landed(-3), "the other entries of its call speak for it");
+fn a_cell_that_answers_leave_out_is_looked_for_twice_minutes_apart_and_then_left_to_a_person() {
+    for shown in [Shown::NotReturned, Shown::Cell(None)] {
+        let gone = |second: i64| Look { sent_at: Timestamp(second * 1000), shown };
+        let judged = |looks: &[Look]| settle_write(&WRITE, looks, &[]);
+        assert_eq!(judged(&[gone(120)]), again(160), "not before the quiet time is over");
+        assert_eq!(judged(&[gone(120), gone(160)]), again(280), "one answer may lack what is there");
+        assert_eq!(judged(&[gone(160), gone(165)]), again(280), "so may two of a sick platform");
+        let shows = looks(&[(200, 47)])[0];
+        assert!(matches!(
+            judged(&[gone(160), gone(280)]),
+            Settlement::Undecided { reason: Reason::Undecided, detail } if detail.contains("does not show this cell")
+        ));
+        let seen_meanwhile = judged(&[gone(160), shows, gone(280)]);
+        assert_eq!(seen_meanwhile, Settlement::Landed(-3), "it was seen meanwhile");
+        let all = settle_write(&WRITE, &[gone(160)], &witnesses(3, None));
+        assert_eq!(all, Settlement::Landed(-3), "the other entries of its call speak for it");
+    }
 }
 
 #[test]
