@@ -395,7 +395,7 @@ impl Wishes {
                 let seen: BTreeSet<i64> = wish.seen.0.then_some(9).into_iter().collect();
                 let look = |(sent_at, then): (Timestamp, Wish)| create::Look {
                     sent_at,
-                    found: found(then.done, then.rival),
+                    found: Some(found(then.done, then.rival)),
                 };
                 create::settle(NAME, &seen, sent_at, &looks.map(look).collect::<Vec<_>>()).map(|_| ())
             }
