@@ -230,7 +230,7 @@ impl<'a> Create<'a> {
     }
 }
 
-/// What was found, if the answer holds all that is known to be there.
+/// The records found, if the answer holds all that is known to be there.
 fn vouched(seen: Seen<Vec<Found>>, rest_came: bool) -> Seen<Option<Vec<Found>>> {
     seen.map(|found| rest_came.then_some(found))
 }

@@ -19,9 +19,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 const CALLS_APART: u32 = 12;
 /// The longest wait, also where few calls are ours.
 const APART_MAX: Duration = Duration::from_secs(6);
-/// So many are saved up.
+/// The number that is saved up.
 const SAVED: u32 = 3;
-/// So many cells wait for no more.
+/// This number of cells waits for no more.
 const MANY: usize = 2 * ENTRIES_MAX;
 
 /// Times at which few cells may begin, for all runs of a daemon.

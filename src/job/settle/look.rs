@@ -132,7 +132,7 @@ async fn updated(looker: Looker<'_>, claim: &UpdateClaim) -> Result<Seen<Value>,
     Ok(seen.with(shown))
 }
 
-/// What the service has under the name; null where that is nothing and others that are there did not come either.
+/// The records under the name; null where there are none and others that are there did not come either.
 async fn namesakes(looker: Looker<'_>, create: Create<'_>) -> Result<Seen<Value>, JobError> {
     let is_ours = |found: &Found| fold(&found.name) == fold(create.name());
     let mut seen = create.look(looker).await?.map(Some);
