@@ -27,7 +27,7 @@ pub struct Found {
 pub struct Look {
     /// When the request was sent.
     pub sent_at: Timestamp,
-    /// What it showed; none where it left out others that are there.
+    /// The records that it showed; none where it left out others that are there.
     pub found: Option<Vec<Found>>,
 }
 
