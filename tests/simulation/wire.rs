@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tallyd::client::{FailureKind, Request, Response, Sending, Sent, Transport, TransportError};
-use tallyd::model::{Clock, Effect, Operation};
+use tallyd::model::{Clock, Effect, Operation, Timestamp};
 use tallyd::sandbox::{Answer, Core};
 
 /// The longest a call may take; the daemon is configured with the same.
@@ -91,6 +91,8 @@ struct Journey {
     mishap: Option<Mishap>,
     /// The service fails it like this.
     trouble: Option<How>,
+    /// The calendar when it set out.
+    asked_at: Timestamp,
 }
 
 impl Wire {
@@ -179,7 +181,8 @@ impl Inner {
         let trouble = self.odd.lock().unwrap().troubles(request);
         let is_lost = mishap.is_some() || trouble.is_some_and(|how| !how.is_refusal());
         let call = audit.sent(request, self.clock.now_ms(), is_lost);
-        Journey { call, weather, there, before, after, back, late, mishap, trouble }
+        let asked_at = self.clock.now();
+        Journey { call, weather, there, before, after, back, late, mishap, trouble, asked_at }
     }
 
     async fn travel(self: Arc<Self>, request: Request, journey: Journey) -> Result<Response, TransportError> {
@@ -194,7 +197,6 @@ impl Inner {
             Some(Mishap::Late) => self.clock.elsewhere(journey.late).await,
             _ => {}
         }
-        let asked_at = self.clock.now();
         let call = self.audit.lock().unwrap().arrived(request.operation, self.clock.now_ms());
         self.clock.elsewhere(journey.before).await;
         let answer = match journey.mishap {
@@ -226,7 +228,7 @@ impl Inner {
             _ => {
                 if let Ok(answer) = &answer {
                     // The calendar may be set back meanwhile: what is observed is as old as its request.
-                    let at = self.clock.now().max(asked_at).0;
+                    let at = self.clock.now().max(journey.asked_at).0;
                     self.audit.lock().unwrap().told(&request, answer, at);
                 }
                 answer
