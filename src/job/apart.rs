@@ -2,7 +2,8 @@
 //! [`isolation`](crate::reconcile::isolation); here it meets the database and the log.
 //!
 //! An entry that is set aside stands in the table `quarantine`. It is left out of all calls of others, tried again by
-//! itself with growing delays, and taken back by the first call that succeeds.
+//! itself with growing delays, and taken back by the first call that succeeds. The others of its operation are tried at once
+//! then: what made several fail may have been the platform.
 
 use super::{Context, JobError, probe_key};
 use crate::client::{Reply, Verdict};
@@ -52,20 +53,20 @@ impl Context {
         Ok(Aside { operation, rows: rows.map(|row| (row.subject.clone(), row)).collect() })
     }
 
-    /// A call of these entries succeeded. One that was alone in it goes with the others again.
-    pub(super) async fn worked(&self, operation: Operation, entries: &[&str]) -> Result<(), StoreError> {
+    /// A call of these entries succeeded. One that was alone in it goes with the others again; true if it was set aside.
+    pub(super) async fn worked(&self, operation: Operation, entries: &[&str]) -> Result<bool, StoreError> {
         self.failures().worked(operation, entries.iter().copied());
         self.take_back(operation, entries).await
     }
 
     /// A read of these entries was answered. An answer that shows nothing of what was asked for accuses none of them, and
-    /// it does not tell that the platform works: whoever fails beside it may be as innocent.
+    /// it does not tell that the platform works: whoever fails beside it may be as innocent. True as of [`Context::worked`].
     pub(super) async fn read_worked(
         &self,
         operation: Operation,
         entries: &[&str],
         shows_some: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         if shows_some {
             return self.worked(operation, entries).await;
         }
@@ -73,14 +74,18 @@ impl Context {
         self.take_back(operation, entries).await
     }
 
-    /// An entry that was alone in a call which did not fail goes with the others again.
-    async fn take_back(&self, operation: Operation, entries: &[&str]) -> Result<(), StoreError> {
-        let [alone] = entries else { return Ok(()) };
+    /// An entry that was alone in a call which did not fail goes with the others again, and the rest of those set aside is
+    /// due at once.
+    async fn take_back(&self, operation: Operation, entries: &[&str]) -> Result<bool, StoreError> {
+        let [alone] = entries else { return Ok(false) };
         if !self.aside(operation).await?.contains(alone) {
-            return Ok(());
+            return Ok(false);
         }
         let mut write = self.store.begin(Durability::Normal).await?;
         let was_aside = write.quarantine_lift(operation, alone).await?;
+        if was_aside {
+            write.quarantine_retry_all(operation, self.now()).await?;
+        }
         write.commit().await?;
         if was_aside {
             let operation = operation.as_str();
@@ -91,7 +96,7 @@ impl Context {
                 "{alone} no longer fails and goes with the others"
             );
         }
-        Ok(())
+        Ok(was_aside)
     }
 
     /// A call of these entries failed. True if that was proof against the only one of them: it is set aside then.

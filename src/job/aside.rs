@@ -157,7 +157,8 @@ impl<'a, A: Asks> Aside<'a, A> {
         if let Some(oddity) = came.oddity {
             self.tally.note(format!("{}: {oddity}", entry.name()));
         }
-        Ok(self.context.worked(A::OPERATION, &[&entry.subject()]).await?)
+        self.tally.taken_back(self.context.worked(A::OPERATION, &[&entry.subject()]).await?);
+        Ok(())
     }
 
     /// Tells of one that is not read; one that was set aside before makes no run bad.

@@ -87,6 +87,8 @@ struct Reading<'a> {
     asked: usize,
     /// Cells whose wishes waited for a look at them.
     freed: u64,
+    /// A SKU that was set aside was answered: its wishes, and those of the others set aside, are tried again.
+    is_taken_back: bool,
     absent: usize,
     /// Not returned, but not sure to be missing.
     unsure: Vec<Sku>,
@@ -149,6 +151,7 @@ impl<'a> Reading<'a> {
             delays: Delays::page_retry(),
             asked: 0,
             freed: 0,
+            is_taken_back: false,
             absent: 0,
             unsure: Vec::new(),
             changed: 0,
@@ -341,8 +344,9 @@ impl<'a> Reading<'a> {
         self.changed += recorded.cells_changed;
         self.freed += recorded.freed;
         let is_empty = recorded.absent.len() >= asked.len();
-        if !is_empty {
-            self.context.worked(READ, &names(asked)).await?;
+        // With the witnesses there, a SKU that the answer lacks is gone, and the call for it did not fail.
+        if kind == Kind::Again || !is_empty {
+            self.is_taken_back |= self.context.read_worked(READ, &names(asked), !is_empty).await?;
         }
         if kind == Kind::Again {
             self.absent += recorded.absent.len();
@@ -373,7 +377,8 @@ impl<'a> Reading<'a> {
             Some(why) => Report::partial(format!("{summary}; then it failed: {why}; the next run goes on")),
         };
         // `settle` would have looked at these cells, and woken the push.
-        Ok(Report { wakes: (self.freed > 0).then_some(JobKind::Push), ..report })
+        let wakes = (self.freed > 0 || self.is_taken_back).then_some(JobKind::Push);
+        Ok(Report { wakes, ..report })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Many things, one call each: what to say of them. What the service refuses is named ([`super::aside`] asks for them).
 
 use super::Report;
+use crate::model::JobKind;
 
 /// So many of those not read are named in the summary; the rest is counted.
 const NAMED: usize = 5;
@@ -13,6 +14,8 @@ pub(super) struct Tally {
     not_read: Vec<String>,
     set_aside: Vec<String>,
     oddities: Vec<String>,
+    /// One that was set aside goes with the others again: what waited for it is tried again.
+    is_taken_back: bool,
 }
 
 impl Tally {
@@ -30,6 +33,11 @@ impl Tally {
     /// Counts one that fails by itself and is tried by itself: it makes no run bad.
     pub(super) fn set_aside(&mut self, named: String) {
         self.set_aside.push(named);
+    }
+
+    /// Notes whether one that was read was set aside before.
+    pub(super) fn taken_back(&mut self, was_aside: bool) {
+        self.is_taken_back |= was_aside;
     }
 
     /// True if nothing was asked for.
@@ -56,10 +64,11 @@ impl Tally {
         if !self.oddities.is_empty() {
             summary.push_str(&format!("; {}", named(&self.oddities)));
         }
-        if self.not_read.is_empty() && self.oddities.is_empty() {
-            return Report::ok(summary);
-        }
-        Report::partial(summary)
+        let report = match self.not_read.is_empty() && self.oddities.is_empty() {
+            true => Report::ok(summary),
+            false => Report::partial(summary),
+        };
+        Report { wakes: self.is_taken_back.then_some(JobKind::Push), ..report }
     }
 }
 

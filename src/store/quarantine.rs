@@ -105,14 +105,35 @@ impl Write {
             return Ok(false);
         }
         self.event_append(at, RETRIED, subject, None).await?;
-        for row in &rows {
-            // So long ago that its delay is over.
+        self.quarantine_due(&rows, at).await?;
+        Ok(true)
+    }
+
+    /// Has all entries of an operation tried now: the platform answers again for one of them.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be written.
+    pub async fn quarantine_retry_all(
+        &mut self,
+        operation: Operation,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let sql = "SELECT operation, subject, since_ms, tried_ms, failures, why FROM quarantine WHERE operation = ?1";
+        let query = sqlx::query_as(sql).bind(operation.as_str());
+        let rows: Vec<QuarantineRow> =
+            query.fetch_all(&mut *self.tx).await.doing("find the entries set aside")?;
+        self.quarantine_due(&rows, at).await
+    }
+
+    /// Dates the last attempts back so far that their delays are over.
+    async fn quarantine_due(&mut self, rows: &[QuarantineRow], at: Timestamp) -> Result<(), StoreError> {
+        for row in rows {
             let tried = at.minus(row.next_try().since(Timestamp(row.tried_ms))).0.min(row.tried_ms);
             let sql = "UPDATE quarantine SET tried_ms = ?3 WHERE operation = ?1 AND subject = ?2";
-            let query = sqlx::query(sql).bind(&row.operation).bind(subject).bind(tried);
+            let query = sqlx::query(sql).bind(&row.operation).bind(&row.subject).bind(tried);
             query.execute(&mut *self.tx).await.doing("have an entry tried that is set aside")?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Lets an entry go with the others again; true if it was set aside.

@@ -13,7 +13,7 @@ use crate::job::moved::Tally;
 use crate::job::record;
 use crate::model::{Lane, Position, WishId};
 use crate::outbox::{Body, Kind, ListingTemplateCreate, ProductCreate, State, WarehouseCreate};
-use crate::reconcile::create::{Found, plan};
+use crate::reconcile::create::{Found, fold, plan};
 use crate::store::{Kept, Store, StoreError, Verdict, Write};
 use serde_json::json;
 
@@ -146,8 +146,8 @@ impl<'a> Create<'a> {
         }
     }
 
-    /// The same where nothing is found, which may prove that nothing was made; none where the answer leaves out others that
-    /// are there.
+    /// The same where nothing is found, which may prove that nothing was made; none where the answer shows nothing under the
+    /// name and leaves out others that are there.
     pub(in crate::job) async fn look_beside_others(
         &self,
         looker: Looker<'_>,
@@ -166,16 +166,23 @@ impl<'a> Create<'a> {
                 let known = store.warehouse_ids().await?;
                 let seen = warehouse_create::look(wish, looker).await?;
                 let rest_came = known.iter().all(|id| is_listed(&seen, id.0));
-                Ok(vouched(seen, rest_came))
+                Ok(seen.map(|found| self.vouched(found, rest_came)))
             }
             Create::Template(wish) => {
                 let known = store.template_list(Some(wish.storefront_id)).await?;
                 let seen = template_create::look_at_all(wish, looker).await?;
                 let mut known = known.iter().filter(|row| row.missing_since.is_none());
                 let rest_came = known.all(|row| is_listed(&seen, row.id));
-                Ok(vouched(seen, rest_came))
+                Ok(seen.map(|found| self.vouched(found, rest_came)))
             }
         }
+    }
+
+    /// The records found, if the answer holds all that is known to be there. A record under the name is there, whatever
+    /// else the answer lacks.
+    fn vouched(&self, found: Vec<Found>, rest_came: bool) -> Option<Vec<Found>> {
+        let is_there = found.iter().any(|found| fold(&found.name) == fold(self.name()));
+        (rest_came || is_there).then_some(found)
     }
 
     /// The first request of [`Create::look`].
@@ -228,11 +235,6 @@ impl<'a> Create<'a> {
             Create::Template(_) => made(wire::decode_created_template(body)?, Made::Template),
         })
     }
-}
-
-/// The records found, if the answer holds all that is known to be there.
-fn vouched(seen: Seen<Vec<Found>>, rest_came: bool) -> Seen<Option<Vec<Found>>> {
-    seen.map(|found| rest_came.then_some(found))
 }
 
 fn made<T>(answer: WriteAnswer<T>, make: impl FnOnce(T) -> Made) -> WriteAnswer<Made> {

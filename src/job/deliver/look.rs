@@ -261,7 +261,9 @@ impl Looker<'_> {
     ) -> Result<(Answer, Decoded<T>), JobError> {
         let page = self.page(what, request, decode).await;
         match &page {
-            Ok(_) => self.context.worked(request.operation, &[entry]).await?,
+            Ok(_) => {
+                self.context.worked(request.operation, &[entry]).await?;
+            }
             Err(
                 JobError::GivenUp { why, .. } | JobError::Rejected { why, .. } | JobError::Implausible(why),
             ) => {
@@ -298,10 +300,19 @@ impl<T> Pages<T> {
         (is_whole && !ids.is_empty()).then_some(ids)
     }
 
-    /// Takes a page that is written down; the whole list is returned with its last one.
+    /// Takes a page that is written down; the whole list is returned with its last one. A list in which the platform counts
+    /// more records than came is not whole: what looks absent may be among those.
     fn take(&mut self, answer: &Answer, page: Decoded<T>) -> Result<Option<Seen<Vec<T>>>, JobError> {
         whole(&self.what, &page)?;
         let is_last = self.ends_with(&page);
+        let counted = page.page.and_then(|page| page.total_entries).unwrap_or(0);
+        let came = self.listed.len() + page.records.len();
+        if is_last && usize::try_from(counted).is_ok_and(|counted| counted > came) {
+            let what = &self.what;
+            return Err(JobError::Implausible(format!(
+                "the platform counts {counted} of {what} and showed {came}, so nothing is decided on it"
+            )));
+        }
         let began = (answer.id, answer.sent_at, answer.sent_moment);
         let (exchange, sent_at, sent_moment) = *self.first.get_or_insert(began);
         self.listed.extend(page.records);

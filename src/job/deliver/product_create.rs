@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// What the service has under the SKU. Twins in spelling that only the mirror knows count too: the lookup may be exact
 /// where the service's own rule for a new SKU is not.
-/// Those asked for `beside` it are known to be there: none where the answer lacks one of them.
+/// Those asked for `beside` it are known to be there: none where the answer lacks one of them, and the SKU too.
 pub(super) async fn look(
     wish: &ProductCreate,
     beside: &[Sku],
@@ -18,13 +18,14 @@ pub(super) async fn look(
     let skus = [std::slice::from_ref(&wish.sku), beside].concat();
     let seen = products(looker, &skus).await?;
     let rest_came = beside.iter().all(|sku| seen.what.iter().any(|product| product.sku == *sku));
+    let is_there = seen.what.iter().any(|product| product.sku.fold() == wish.sku.fold());
     let mut found: Vec<Found> = seen.what.iter().map(|product| compared(wish, product)).collect();
     for (id, name) in looker.context.store.product_twins(&wish.sku.fold()).await? {
         if !found.iter().any(|known| known.id == id) {
             found.push(Found { id, name, equal: false });
         }
     }
-    Ok(seen.with(rest_came.then_some(found)))
+    Ok(seen.with((rest_came || is_there).then_some(found)))
 }
 
 /// Equal is a product that shows what the wish says, and nothing that the wish does not say: its SKU, its UPC and its

@@ -18,6 +18,8 @@ const LOOKS_MS: i64 = 120_000;
 const MINUTE_MS: i64 = 150_000;
 const PROBE_MS: i64 = 16 * 60_000;
 const LATE_MS: i64 = 90_000;
+/// An entry that failed alone amid a trouble of all is tried again after at most as long as that lasted, and after this.
+const ASIDE_MS: i64 = 30 * 60_000;
 /// Waits are judged so often.
 const EVERY_MS: i64 = 60_000;
 
@@ -37,6 +39,10 @@ pub struct Fair {
     judged_ms: i64,
     /// The host and its database work.
     is_on: bool,
+    /// When something last became wrong with the platform while nothing was, and how long an entry that failed amid it may
+    /// wait.
+    foul_ms: i64,
+    aside_until_ms: i64,
 }
 
 /// A wish that is not settled.
@@ -69,11 +75,20 @@ impl Trial {
         };
         let weather = self.world.wire.weather();
         let is_still = weather.storm.writes == 0 && weather.storm.reads == 0 && !weather.is_wrong_key;
-        self.fair.is_on = is_still
+        let is_on = is_still
             && !self.is_late()
             && !self.world.clock.is_suspended()
             && self.world.wire.odd(|odd| odd.is_fair());
-        self.fair.since_ms = self.fair.since_ms.max(self.world.clock.now_ms() + after);
+        let now = self.world.clock.now_ms();
+        match (std::mem::replace(&mut self.fair.is_on, is_on), is_on) {
+            (true, false) => self.fair.foul_ms = now,
+            (false, true) => {
+                let foul = (now - self.fair.foul_ms).min(ASIDE_MS);
+                self.fair.aside_until_ms = self.fair.aside_until_ms.max(now + after + foul + WAIT_MS);
+            }
+            _ => {}
+        }
+        self.fair.since_ms = self.fair.since_ms.max(now + after);
     }
 
     /// Judges the wishes that are open, once a minute.
@@ -161,7 +176,9 @@ impl Trial {
             !claim.shipment_key.is_empty() && now < claim.at_ms.max(self.fair.since_ms) + 2 * bound;
         let again = self.decided_at(&wish.key, decided) - self.world.clock.ahead_ms();
         let begun = claim.at_ms.max(self.fair.since_ms).max(again);
+        let is_aside = wish.reason == "set_aside" && now < self.fair.aside_until_ms;
         !is_early
+            && !is_aside
             && !self.is_stuck(&wish.key, stuck)
             && now > begun + bound
             && !self.claims.is_troubled(&wish.key, now)
