@@ -1,8 +1,9 @@
 //! Products, warehouses and templates: looked for first, made once, learnt; and the full update of a product.
 
 use crate::support::{A_MOMENT, Dock, LONG, PRODUCT, PRODUCT_PUT, TEMPLATE, UPDATE, WAREHOUSE, whole};
-use crate::told::{data, told};
+use crate::told::{data_counted, told};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tallyd::model::{JobKind, Operation};
 use tallyd::reconcile::proof::LOOKS_APART;
 
@@ -241,7 +242,7 @@ async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
         let calls = dock.calls(operation);
         for read in [Operation::GetProducts, Operation::ListWarehouses, Operation::ListListingTemplates] {
             rules.say(read, |_, response| {
-                data(response, |records| {
+                data_counted(response, |records| {
                     let is_new = |record: &Value| {
                         record["Sku"] == "NEW-9" || record["Name"] == "Dock 9" || record["Name"] == "New"
                     };
@@ -270,6 +271,67 @@ async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
             dock.fate(key).await
         );
     }
+}
+
+/// The answer that is to vouch for the absence of what was made shows it, and lacks something else.
+#[tokio::test]
+async fn a_record_under_the_name_proves_a_create_whatever_else_the_answer_lacks() {
+    let (dock, rules) = told().await;
+    let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
+        .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
+    known.execute(&mut dock.outsider().await).await.unwrap();
+    for kind in [JobKind::Balances, JobKind::Warehouses, JobKind::Storefronts, JobKind::ListingTemplates] {
+        dock.run(kind).await;
+    }
+    let template = json!({"StorefrontId": storefront(&dock).await, "Name": "New", "Body": "b"});
+    let wishes = [
+        ("p", "product.create", json!({"Sku": "NEW-9", "Name": "New"}), PRODUCT, Operation::GetProducts),
+        ("w", "warehouse.create", json!({"Name": "Dock 9"}), WAREHOUSE, Operation::ListWarehouses),
+        ("t", "listing_template.create", template, TEMPLATE, Operation::ListListingTemplates),
+    ];
+    for (key, kind, body, operation, read) in wishes {
+        dock.fault(operation, json!({"Drop": "after"})).await;
+        dock.wish(key, kind, body).await;
+        dock.push().await;
+        assert_eq!(dock.state(key).await, "in_doubt", "{:?}", dock.fate(key).await);
+        let shows_it = AtomicBool::new(true);
+        rules.say(read, move |_, response| {
+            let shows_it = shows_it.fetch_xor(true, Ordering::SeqCst);
+            let is_new = |record: &Value| {
+                record["Sku"] == "NEW-9" || record["Name"] == "Dock 9" || record["Name"] == "New"
+            };
+            data_counted(response, |records| match records.iter().position(|record| !is_new(record)) {
+                Some(other) if !shows_it => drop(records.remove(other)),
+                _ => records.retain(|record| !is_new(record)),
+            });
+        });
+        dock.settle_after(LONG).await;
+        assert_eq!(dock.state(key).await, "applied", "{:?}", dock.fate(key).await);
+        rules.clear();
+    }
+}
+
+/// The platform counts a record that it does not show: the name may be taken.
+#[tokio::test]
+async fn nothing_is_made_on_a_list_that_counts_more_than_it_shows() {
+    let (dock, rules) = told().await;
+    dock.run(JobKind::Storefronts).await;
+    let template = json!({"StorefrontId": storefront(&dock).await, "Name": "New", "Body": "b"});
+    dock.wish("first", "listing_template.create", template.clone()).await;
+    dock.push().await;
+    assert_eq!((dock.state("first").await.as_str(), dock.calls(TEMPLATE)), ("applied", 1));
+    rules.say(Operation::ListListingTemplates, |_, response| {
+        let mut answer: Value = serde_json::from_slice(&response.body).unwrap();
+        answer["data"] = json!([]);
+        response.body = answer.to_string().into_bytes();
+    });
+    dock.wish("second", "listing_template.create", template).await;
+    dock.push().await;
+    assert_eq!((dock.state("second").await.as_str(), dock.calls(TEMPLATE)), ("pending", 1));
+    rules.clear();
+    dock.settle_after(LONG).await;
+    dock.push().await;
+    assert_eq!((dock.state("second").await.as_str(), dock.calls(TEMPLATE)), ("held", 1));
 }
 
 /// An answer about one product lacks a link that a larger one shows.

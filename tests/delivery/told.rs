@@ -67,10 +67,21 @@ pub fn fail(response: &mut Response, status: u16) {
         Response { status, body: br#"{"Message":"Something went wrong."}"#.to_vec(), ..Response::default() };
 }
 
-/// The answer's records, changed.
+/// The answer's records, changed; the answer still counts those that it had.
 pub fn data(response: &mut Response, change: impl FnOnce(&mut Vec<Value>)) {
     let mut answer: Value = serde_json::from_slice(&response.body).unwrap();
     change(answer["data"].as_array_mut().unwrap());
+    response.body = serde_json::to_vec(&answer).unwrap();
+}
+
+/// The same, and it counts those that are left.
+pub fn data_counted(response: &mut Response, change: impl FnOnce(&mut Vec<Value>)) {
+    data(response, change);
+    let mut answer: Value = serde_json::from_slice(&response.body).unwrap();
+    let count = answer["data"].as_array().unwrap().len();
+    if let Some(pagination) = answer["pagination"].as_object_mut() {
+        pagination.insert("TotalNumberOfEntries".into(), count.into());
+    }
     response.body = serde_json::to_vec(&answer).unwrap();
 }
 

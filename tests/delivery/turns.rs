@@ -2,7 +2,7 @@
 
 use crate::support::{Dock, LINES};
 use crate::told::{Rules, fail, told};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -90,6 +90,63 @@ async fn what_a_person_corrected_is_tried_with_the_next_run() {
     assert_eq!(quarantined(&dock).await, []);
     assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 3);
     assert_eq!(dock.number("SELECT count(*) FROM event WHERE kind = 'entry.retried'").await, 1);
+}
+
+/// What made several fail may have been the platform: where one of them is answered, the others do not wait for their delays.
+#[tokio::test]
+async fn one_that_is_answered_again_has_the_others_tried_at_once() {
+    let (dock, rules, orders) = orders(4).await;
+    rules.fail_order(orders[0]);
+    for _ in 0..9 {
+        dock.run(JobKind::OrderLines).await;
+        dock.later(MINUTE * 31);
+    }
+    rules.fail_order(orders[1]);
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(quarantined(&dock).await.len(), 2);
+    rules.clear();
+    dock.later(MINUTE * 3);
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(quarantined(&dock).await.len(), 1, "the delay of the first is half an hour by now");
+    dock.run(JobKind::OrderLines).await;
+    assert_eq!(quarantined(&dock).await, []);
+}
+
+/// A SKU that failed, and that the platform then has no more: the call that shows others beside it did not fail.
+#[tokio::test]
+async fn a_sku_that_is_gone_is_not_left_aside_as_one_that_fails() {
+    let (dock, rules) = told().await;
+    let skus = dock.sandbox.skus().await.unwrap();
+    let track = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)");
+    track.bind(json!(skus).to_string()).execute(&mut dock.outsider().await).await.unwrap();
+    dock.run(JobKind::Balances).await;
+    let bad = skus[0].clone();
+    let names = {
+        let bad = bad.clone();
+        move |body: &[u8]| {
+            serde_json::from_slice::<Value>(body).unwrap()["skus"].as_array().unwrap().contains(&json!(bad))
+        }
+    };
+    rules.say(Operation::GetProductBalances, move |request, response| {
+        if names(request.body.as_deref().unwrap()) {
+            fail(response, 500);
+        }
+    });
+    dock.later(MINUTE);
+    dock.run(JobKind::Balances).await;
+    assert_eq!(quarantined(&dock).await.len(), 1);
+    rules.clear();
+    rules.say(Operation::GetProductBalances, move |_, response| {
+        let mut products: Value = serde_json::from_slice(&response.body).unwrap();
+        products.as_array_mut().unwrap().retain(|product| product["Sku"] != bad);
+        response.body = products.to_string().into_bytes();
+    });
+    for _ in 0..3 {
+        dock.later(MINUTE * 3);
+        dock.run(JobKind::Balances).await;
+    }
+    assert_eq!(quarantined(&dock).await, []);
+    assert_eq!(dock.number("SELECT count(*) FROM product WHERE missing_since_ms IS NOT NULL").await, 1);
 }
 
 /// Every way an answer can be wrong: a status, and a body that is none.

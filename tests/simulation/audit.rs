@@ -65,7 +65,7 @@ impl Audit {
     }
 
     /// The service failed it, and did nothing.
-    pub fn failed(&mut self, operation: Operation, how: How, call: usize) {
+    pub fn failed(&mut self, operation: Operation, how: (How, bool), call: usize) {
         if let Some(full) = &mut self.full {
             full.failed(operation, how, call);
         }

@@ -239,7 +239,8 @@ impl Inner {
     /// Nothing is done, and this is what the caller hears of it.
     fn trouble(&self, request: &Request, journey: &Journey, how: How) -> Result<Response, TransportError> {
         self.failed.lock().unwrap().push(self.clock.now_ms());
-        self.audit.lock().unwrap().failed(request.operation, how, journey.call);
+        let is_told = journey.mishap.is_none();
+        self.audit.lock().unwrap().failed(request.operation, (how, is_told), journey.call);
         match how {
             How::Status(status) => Ok(instead(status, "application/json", r#"{"Message":"It failed."}"#)),
             How::Html => Ok(page()),

@@ -142,7 +142,11 @@ impl Trial {
         if let Some(shipment) =
             said.map(|said| said["data"][0]["Shipment"].clone()).filter(|made| made.is_object())
         {
-            self.auditor(|auditor| auditor.parcels.listed(&shipment));
+            let now = self.world.clock.now_ms();
+            self.auditor(|auditor| {
+                auditor.parcels.listed(&shipment);
+                auditor.parcels.shipped(order, now);
+            });
             self.count("parcels by hand");
         }
     }

@@ -89,10 +89,10 @@ impl Auditor {
     }
 
     /// The service failed a call and did nothing; the daemon knows it where that is a refusal.
-    pub fn failed(&mut self, operation: Operation, how: How, call: usize) {
+    pub fn failed(&mut self, operation: Operation, (how, is_told): (How, bool), call: usize) {
         self.failed += 1;
         let writes = matches!(operation, Operation::UpdateQuantityOnHand | Operation::UpdateProduct);
-        if writes && how.is_refusal() {
+        if writes && how.is_refusal() && is_told {
             self.cells.not_done(call);
         }
     }
@@ -125,7 +125,7 @@ impl Auditor {
             Operation::UpdateProduct => self.updated(call, &said["data"], at_ms),
             Operation::CreateShipments => {
                 let entries = list(&said["data"]).filter(|made| made["WasSuccessful"] == true);
-                entries.for_each(|made| self.violations.extend(self.parcels.made(made)));
+                entries.for_each(|made| self.violations.extend(self.parcels.made(made, at_ms)));
             }
             Operation::SubmitTracking => {
                 let entries = list(&said["data"]).filter(|made| made["WasSuccessful"] == true);

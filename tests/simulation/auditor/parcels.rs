@@ -19,6 +19,8 @@ pub struct Parcels {
     items: BTreeMap<i64, Vec<i64>>,
     /// Shipments that a person named.
     named: BTreeSet<i64>,
+    /// When the last parcel of each order was made.
+    last: BTreeMap<i64, i64>,
 }
 
 impl Parcels {
@@ -28,9 +30,10 @@ impl Parcels {
     }
 
     /// The service made one for the daemon.
-    pub fn made(&mut self, entry: &Value) -> Option<String> {
+    pub fn made(&mut self, entry: &Value, at_ms: i64) -> Option<String> {
         let (order, shipment) = (whole(&entry["Request"]["OrderId"]), whole(&entry["Shipment"]["Id"]));
         self.listed(&entry["Shipment"]);
+        self.shipped(order, at_ms);
         let asked = list(&entry["Request"]["LineItems"]);
         let mut content: Content = asked
             .map(|line| {
@@ -46,6 +49,16 @@ impl Parcels {
         (made.len() > *wished as usize).then(|| {
             format!("order {order}: {wished} parcel(s) of {content:?} were wished for, made: {made:?}")
         })
+    }
+
+    /// Somebody made a parcel of an order.
+    pub fn shipped(&mut self, order: i64, at_ms: i64) {
+        self.last.insert(order, at_ms);
+    }
+
+    /// When the last parcel of an order was made, if any was.
+    pub fn last_shipped(&self, order: i64) -> Option<i64> {
+        self.last.get(&order).copied()
     }
 
     /// Notes the items of a shipment, whoever made it.
@@ -99,12 +112,16 @@ impl Parcels {
     }
 
     /// A shipment of that content that nobody named yet: what a person would name for a wish in doubt. One that belongs
-    /// to another wish of the same content is refused, and the next is named.
+    /// to another wish of the same content is refused, and the next is named; none where all were, and fewer were made than
+    /// wished for.
     pub fn named_by_hand(&mut self, order: i64, content: &Content) -> Option<i64> {
-        let (_, made) = self.parcels.get(&(order, content.clone()))?;
+        let (wished, made) = self.parcels.get(&(order, content.clone()))?;
         let shipment = made.iter().copied().find(|shipment| !self.named.contains(shipment));
         if shipment.is_none() {
             self.named.retain(|shipment| !made.contains(shipment));
+            if made.len() < *wished as usize {
+                return None;
+            }
         }
         self.named.extend(shipment);
         shipment.or(made.first().copied())
@@ -129,8 +146,8 @@ fn a_second_parcel_and_a_second_number_are_seen() {
         "Request": {"OrderId": 7, "LineItems": [{"LineItemId": 1, "Quantity": 2}]},
         "Shipment": {"Id": 70, "Items": [{"Id": 700}]}
     });
-    assert_eq!(parcels.made(&entry), None);
-    assert!(parcels.made(&entry).is_some_and(|why| why.contains("1 parcel(s)")));
+    assert_eq!(parcels.made(&entry, 0), None);
+    assert!(parcels.made(&entry, 0).is_some_and(|why| why.contains("1 parcel(s)")));
     let tracking = |number: &str| serde_json::json!({"ShipmentId": 70, "LineItems": [{"LineItemId": 700, "TrackingNumber": number}]});
     assert!(parcels.tracked(&tracking("A1")).is_empty());
     assert!(parcels.tracked(&tracking(" a1")).is_empty(), "the same number again");
