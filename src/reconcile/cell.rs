@@ -72,6 +72,8 @@ pub enum Base {
     Awaited,
     /// No fact is near enough to the count.
     Missed,
+    /// The host's calendar was set back after the count, or over it: nobody knows what came before it.
+    Unsure,
 }
 
 /// When a count was made, for telling what it already includes.

@@ -16,6 +16,8 @@ enum Situation {
     BaseAwaited,
     /// No base can be had any more.
     BaseMissed,
+    /// Nobody knows what came before the count.
+    BaseUnsure,
     /// There is nothing to measure against: the warehouse was not linked.
     NoLink,
 }
@@ -37,7 +39,7 @@ pub(super) enum Ruling {
     /// The policy asks a person.
     Conflict(String),
     /// No fact tells what the service held at the count.
-    NoBase,
+    NoBase(&'static str),
 }
 
 /// Rules on `count` where the cell now is `now`; none: the warehouse is not linked.
@@ -60,23 +62,29 @@ pub(super) fn rule(count: &Count, now: Option<Pair>, policy: Policy) -> Ruling {
         }
         (Situation::Moved(drift), Policy::Remote) => Ruling::TheirsWins(claim.against(drift)),
         (Situation::Moved(drift), Policy::Ask) => Ruling::Conflict(claim.against(drift)),
-        (Situation::BaseAwaited | Situation::BaseMissed, Policy::Local) => {
+        (Situation::BaseAwaited | Situation::BaseMissed | Situation::BaseUnsure, Policy::Local) => {
             claim.take(quantity, ", taken as counted")
         }
         (Situation::BaseAwaited, Policy::Merge | Policy::Remote | Policy::Ask) => Ruling::ReadFirst,
-        (Situation::BaseMissed, Policy::Merge | Policy::Remote | Policy::Ask) => Ruling::NoBase,
+        (Situation::BaseMissed, Policy::Merge | Policy::Remote | Policy::Ask) => {
+            Ruling::NoBase("the cell was not read near the count")
+        }
+        (Situation::BaseUnsure, Policy::Merge | Policy::Remote | Policy::Ask) => {
+            Ruling::NoBase("the host's clock was set back since, so its time says nothing")
+        }
     }
 }
 
 fn situation(base: Base, now: Option<Pair>) -> Situation {
     match (now, base) {
-        (None, Base::Known(_) | Base::Awaited | Base::Missed) => Situation::NoLink,
+        (None, Base::Known(_) | Base::Awaited | Base::Missed | Base::Unsure) => Situation::NoLink,
         (Some(now), Base::Known(base)) => match now.drift_since(base) {
             0 => Situation::Unmoved,
             drift => Situation::Moved(drift),
         },
         (Some(_), Base::Awaited) => Situation::BaseAwaited,
         (Some(_), Base::Missed) => Situation::BaseMissed,
+        (Some(_), Base::Unsure) => Situation::BaseUnsure,
     }
 }
 
@@ -121,7 +129,7 @@ impl Claim {
     fn counted(&self) -> String {
         match self.base {
             Base::Known(base) => format!("set {} counted at {}", self.quantity, base.quantity),
-            Base::Awaited | Base::Missed => format!("set {}", self.quantity),
+            Base::Awaited | Base::Missed | Base::Unsure => format!("set {}", self.quantity),
         }
     }
 }

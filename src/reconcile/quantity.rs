@@ -123,9 +123,8 @@ impl<'a> Draft<'a> {
                 );
                 self.settle(None)
             }
-            Ruling::NoBase => {
-                let detail =
-                    format!("set {}, but the cell was not read near the count; count again", count.quantity);
+            Ruling::NoBase(why) => {
+                let detail = format!("set {}, but {why}; count again", count.quantity);
                 self.hold(wish.id, Reason::StaleBase, detail, Some(count.quantity.0));
                 self.settle(None)
             }

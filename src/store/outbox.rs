@@ -61,6 +61,8 @@ pub struct WishRow {
     /// A person's word on a count in conflict, as JSON: `[number, quantity, ours]`, the latter two being the fact of
     /// that moment; all null: the count as it is.
     pub word: Option<String>,
+    /// The host's calendar was set back between the moment that a count names and its insertion.
+    pub is_dated_twice: bool,
 }
 
 /// An open wish for a cell.
@@ -126,6 +128,21 @@ pub struct OutboxFilter {
     pub limit: u32,
 }
 
+/// True of a count that names its moment, where a call after that moment was sent earlier by the calendar than the call
+/// before it, or where the count was inserted earlier than that call. Steps of less than a minute are the daily business of
+/// a clock that is kept right.
+macro_rules! calendar_goes_back {
+    () => {
+        "(kind = 'quantity.set' AND octet_length(body) <= 262144 AND json_type(body, '$.counted_at') = 'text' \
+          AND EXISTS (SELECT 1 FROM (SELECT at, lag(at) OVER (ORDER BY id) AS before FROM ( \
+              SELECT e.id, e.sent_ms AS at FROM exchange e WHERE e.id <= outbox.position \
+                 AND e.sent_ms > (julianday(upper(trim(json_extract(body, '$.counted_at')))) - 2440587.5) * 86400000 \
+              UNION ALL SELECT 9223372036854775807, \
+                  (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000)) \
+              WHERE before > at + 60000))"
+    };
+}
+
 macro_rules! columns {
     () => {
         concat!(
@@ -134,7 +151,9 @@ macro_rules! columns {
             ", priority, state, reason, detail, created_at, dated_at, settled_at, \
              base_quantity, base_ours, base_ms, position, moves, exchange_id, written, mine, theirs, released_ms, \
              (SELECT json_array(c.quantity, c.base_quantity, c.base_ours) FROM count_word c \
-              WHERE c.wish_id = outbox.id) AS word"
+              WHERE c.wish_id = outbox.id) AS word, ",
+            calendar_goes_back!(),
+            " AS is_dated_twice"
         )
     };
 }

@@ -377,6 +377,7 @@ impl<'a> Look<'a> {
             Body::QuantitySet(set) => {
                 let mark = CountMark { id: WishId(wish.id), created_at, counted_at: set.counted_at };
                 let base = match set.counted_at {
+                    Some(_) if wish.is_dated_twice => Base::Unsure,
                     Some(_) if set.seen.is_none() => {
                         at_count(mark.moment(), &pairs(row)?, self.settings.max_base_age)
                     }

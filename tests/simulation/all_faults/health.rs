@@ -48,16 +48,17 @@ impl Trial {
         }
         self.waiting.looked_ms = now;
         self.world.rest().await;
-        let sql = "SELECT key FROM outbox WHERE state IN ('pending', 'sending', 'held', 'in_doubt') \
-                   AND state IN ('pending', 'sending')";
-        let keys: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut self.world.outsider).await.unwrap();
+        let sql = "SELECT key, state = 'sending' FROM outbox \
+                   WHERE state IN ('pending', 'sending', 'held', 'in_doubt') AND state IN ('pending', 'sending')";
+        let open: Vec<(String, bool)> = sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
         let before = std::mem::take(&mut self.waiting.since_ms);
-        let since = |key: String| (key.clone(), before.get(&key).copied().unwrap_or(now));
-        self.waiting.since_ms = keys.into_iter().map(since).collect();
+        let since = |key: &String| (key.clone(), before.get(key).copied().unwrap_or(now));
+        self.waiting.since_ms = open.iter().map(|(key, _)| since(key)).collect();
         let steady = self.waiting.steady_ms;
-        let is_late = |since: &i64| now > since.max(&steady) + LATE_MS;
-        let late: Vec<String> =
-            self.waiting.since_ms.iter().filter(|(_, at)| is_late(at)).map(|(key, _)| key.clone()).collect();
+        let is_late = |key: &String| now > self.waiting.since_ms[key].max(steady) + LATE_MS;
+        // What is on its way waits for nothing any more.
+        let waiting = open.into_iter().filter(|(_, is_on_its_way)| !is_on_its_way).map(|(key, _)| key);
+        let late: Vec<String> = waiting.filter(is_late).collect();
         if late.is_empty() || self.world.clock.ahead_ms() != 0 {
             return;
         }
