@@ -82,6 +82,18 @@ async fn an_order_that_stays_empty_while_others_answer_is_told_as_cancelled_or_e
     assert_eq!((back, state(&dock, order).await), (lines, "open".to_owned()));
 }
 
+/// An answer that counts a line and shows none tells nothing of it.
+#[tokio::test]
+async fn an_order_whose_lines_are_only_counted_is_not_told_as_emptied() {
+    let (dock, rules, order, _) = two_orders().await;
+    rules.lines_only_counted(order);
+    for _ in 0..3 {
+        dock.run(JobKind::OrderLines).await;
+        dock.later(MINUTE * 3);
+    }
+    assert_eq!((ages(&dock, order).await.len(), state(&dock, order).await), (2, "open".to_owned()));
+}
+
 /// An order that is looked at daily only would else stay to be picked for two days.
 #[tokio::test]
 async fn a_quiet_order_that_is_not_shown_is_looked_at_again_with_the_next_run() {

@@ -78,6 +78,18 @@ impl Audit {
         }
     }
 
+    /// An answer that is on its way shows an order's lines, or none.
+    pub fn showed_order(&mut self, request: &Request, answer: &Response, at_ms: i64) {
+        let Some(full) = &mut self.full else { return };
+        if request.operation != Operation::GetOrderLineItems {
+            return;
+        }
+        if json(&answer.body)["data"].as_array().is_none_or(Vec::is_empty) {
+            let asked = json(request.body.as_deref().unwrap_or_default());
+            full.parcels.has_news(whole(&asked["OrderId"]), at_ms);
+        }
+    }
+
     /// What a replica answers that is behind.
     pub fn as_of(&self, at_ms: i64, answer: &mut Response) {
         if let Some(full) = &self.full {

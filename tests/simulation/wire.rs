@@ -283,6 +283,7 @@ impl Inner {
         let (odd, mut twists) = (self.odd.lock().unwrap(), self.twists.lock().unwrap());
         let befell = odd.rewrite(request, &mut response, &mut twists);
         audit.twisted(befell);
+        audit.showed_order(request, &response, now);
         Ok(response)
     }
 

@@ -121,6 +121,14 @@ impl<T> Decoded<T> {
         self.page.is_some_and(|page| page.total_pages.unwrap_or(1) > page.current.unwrap_or(1))
     }
 
+    /// True if the answer holds all there is, as far as it tells: each record makes sense, no page follows, and the service
+    /// counts no more than came. For an operation that is asked for one page.
+    pub fn is_complete(&self) -> bool {
+        let counted = self.page.and_then(|page| page.total_entries).unwrap_or(0);
+        let is_short = usize::try_from(counted).is_ok_and(|counted| counted > self.records.len());
+        self.parked.is_empty() && !self.has_more() && !is_short
+    }
+
     fn empty() -> Self {
         Self { records: Vec::new(), parked: Vec::new(), page: None, status: None, messages: Vec::new() }
     }
@@ -274,6 +282,24 @@ mod tests {
             let body = format!(r#"{{"pagination":{page},"data":[]}}"#);
             let decoded = decode_list::<Record>("a list", body.as_bytes()).unwrap();
             assert_eq!(decoded.has_more(), more, "{page}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_counts_more_than_it_shows_is_not_complete() {
+        let cases = [
+            (r#"{"CurrentPage":1,"TotalNumberOfEntries":1,"TotalNumberOfPages":1}"#, "[]", false),
+            (r#"{"CurrentPage":1,"TotalNumberOfEntries":0,"TotalNumberOfPages":1}"#, "[]", true),
+            (r#"{"CurrentPage":1,"TotalNumberOfEntries":1,"TotalNumberOfPages":1}"#, r#"[{"Id":1}]"#, true),
+            (r#"{"CurrentPage":1,"TotalNumberOfEntries":1,"TotalNumberOfPages":2}"#, r#"[{"Id":1}]"#, false),
+            (r#"{"TotalNumberOfEntries":-1}"#, "[]", true),
+            ("null", r#"[{"Id":1}]"#, true),
+            ("null", r#"[{"Id":1},7]"#, false),
+        ];
+        for (page, data, is_complete) in cases {
+            let body = format!(r#"{{"pagination":{page},"data":{data}}}"#);
+            let decoded = decode_list::<Record>("a list", body.as_bytes()).unwrap();
+            assert_eq!(decoded.is_complete(), is_complete, "{body}");
         }
     }
 

@@ -84,7 +84,7 @@ pub(in crate::job) async fn order(looker: Looker<'_>, order: OrderId) -> Result<
     record::order_lines(&mut write, answer.id, answer.sent_at, order, &decoded).await?;
     write.commit().await?;
     whole(&what, &decoded)?;
-    let is_complete = !decoded.has_more();
+    let is_complete = decoded.is_complete();
     let lines = decoded.records.iter().map(|item| item.line(order)).collect();
     Ok(Seen::of(&answer, Order { lines, is_complete }))
 }

@@ -17,7 +17,7 @@ pub(in crate::job) async fn kit_components(
     let products: Vec<&Product> = decoded.records.iter().filter_map(|c| c.product.as_ref()).collect();
     self::products(write, exchange_id, &products).await?;
     let components: Vec<ComponentFact> = decoded.records.iter().map(component).collect();
-    let is_complete = decoded.parked.is_empty() && !decoded.has_more();
+    let is_complete = decoded.is_complete();
     let page = KitPage { exchange_id, observed_at, kit, components: &components, is_complete };
     write.mirror_kit(&page).await
 }

@@ -17,7 +17,7 @@ pub(in crate::job) async fn order_lines(
 ) -> Result<u64, StoreError> {
     park(write, exchange_id, decoded).await?;
     let lines: Vec<OrderLine> = decoded.records.iter().map(|item| item.line(order_id)).collect();
-    let is_complete = !decoded.has_more() && decoded.parked.is_empty();
+    let is_complete = decoded.is_complete();
     let skus: Vec<Sku> = lines.iter().filter_map(|line| line.sku.clone()).collect();
     write.learnt_sku_add(exchange_id, &skus).await?;
     write.mirror_order(&OrderPage { exchange_id, observed_at, order_id, lines: &lines, is_complete }).await
@@ -52,7 +52,7 @@ pub(in crate::job) async fn allocations(
         write.kit_guess(exchange_id, &sku).await?;
     }
     let allocations: Vec<AllocationFact> = decoded.records.iter().map(allocation).collect();
-    let is_complete = decoded.parked.is_empty() && !decoded.has_more();
+    let is_complete = decoded.is_complete();
     write.mirror_allocations(&AllocationPage { allocations: Some(&allocations), is_complete, ..page }).await
 }
 

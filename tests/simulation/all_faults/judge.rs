@@ -123,6 +123,7 @@ impl Trial {
 
     /// One pass of the polls, and the mirror is the service.
     async fn judge_mirror(&mut self) {
+        self.world.idle().await;
         let before = self.auditor(|auditor| auditor.quota.calls);
         self.world.run_now(JobKind::Balances).await;
         self.world.looked_twice().await;

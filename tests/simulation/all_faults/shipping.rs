@@ -145,7 +145,7 @@ impl Trial {
             let now = self.world.clock.now_ms();
             self.auditor(|auditor| {
                 auditor.parcels.listed(&shipment);
-                auditor.parcels.shipped(order, now);
+                auditor.parcels.has_news(order, now);
             });
             self.count("parcels by hand");
         }

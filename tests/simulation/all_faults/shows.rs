@@ -66,9 +66,9 @@ impl Trial {
         let is_open = |order: &i64| !closed.contains(order) && !self.claims.cancelled.contains_key(order);
         let reopened = self.claims.reopened.clone();
         let last = |(order, at): (i64, i64)| {
-            // A quiet order is read daily: a parcel of it shows as late.
-            let shipped = self.auditor(|auditor| auditor.parcels.last_shipped(order));
-            (order, shipped.map_or(at, |shipped| at.max(shipped)))
+            // A quiet order is read daily: a parcel of it shows as late, and what empty answers hid shows again.
+            let news = self.auditor(|auditor| auditor.parcels.last_news(order));
+            (order, news.map_or(at, |news| at.max(news)))
         };
         let reopened = reopened.into_iter().map(last);
         for (order, at) in reopened.filter(|(order, at)| now > at + ORDERS_MS && is_open(order)) {

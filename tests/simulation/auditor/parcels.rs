@@ -19,8 +19,8 @@ pub struct Parcels {
     items: BTreeMap<i64, Vec<i64>>,
     /// Shipments that a person named.
     named: BTreeSet<i64>,
-    /// When the last parcel of each order was made.
-    last: BTreeMap<i64, i64>,
+    /// When the last parcel of each order was made, or an answer last showed nothing of the order.
+    news: BTreeMap<i64, i64>,
 }
 
 impl Parcels {
@@ -33,7 +33,7 @@ impl Parcels {
     pub fn made(&mut self, entry: &Value, at_ms: i64) -> Option<String> {
         let (order, shipment) = (whole(&entry["Request"]["OrderId"]), whole(&entry["Shipment"]["Id"]));
         self.listed(&entry["Shipment"]);
-        self.shipped(order, at_ms);
+        self.has_news(order, at_ms);
         let asked = list(&entry["Request"]["LineItems"]);
         let mut content: Content = asked
             .map(|line| {
@@ -51,14 +51,14 @@ impl Parcels {
         })
     }
 
-    /// Somebody made a parcel of an order.
-    pub fn shipped(&mut self, order: i64, at_ms: i64) {
-        self.last.insert(order, at_ms);
+    /// Somebody made a parcel of an order, or an answer showed nothing of it.
+    pub fn has_news(&mut self, order: i64, at_ms: i64) {
+        self.news.insert(order, at_ms);
     }
 
-    /// When the last parcel of an order was made, if any was.
-    pub fn last_shipped(&self, order: i64) -> Option<i64> {
-        self.last.get(&order).copied()
+    /// When that last was, if ever.
+    pub fn last_news(&self, order: i64) -> Option<i64> {
+        self.news.get(&order).copied()
     }
 
     /// Notes the items of a shipment, whoever made it.
