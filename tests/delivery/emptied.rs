@@ -125,7 +125,7 @@ async fn a_quiet_order_that_is_not_shown_is_looked_at_again_with_the_next_run() 
 async fn where_every_order_is_answered_empty_the_platform_is_sick_and_no_order_is_gone() {
     let (dock, rules, order, _) = two_orders().await;
     rules.say(tallyd::model::Operation::GetOrderLineItems, |_, response| {
-        crate::told::data(response, Vec::clear);
+        crate::told::data_counted(response, Vec::clear);
     });
     for _ in 0..4 {
         dock.later(MINUTE * 2);
@@ -143,7 +143,7 @@ async fn a_closed_order_vouches_where_no_other_is_open() {
     let (dock, rules, order, _) = two_orders().await;
     rules.say(tallyd::model::Operation::GetOrderLineItems, move |request, response| {
         let body: Value = serde_json::from_slice(request.body.as_deref().unwrap()).unwrap();
-        crate::told::data(response, |lines| {
+        crate::told::data_counted(response, |lines| {
             lines.iter_mut().for_each(|line| line["QuantityNotTiedToShipment"] = json!(0));
             if body["OrderId"] == order {
                 lines.clear();

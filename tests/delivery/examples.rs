@@ -168,6 +168,35 @@ async fn a_count_of_a_moment_nobody_read_is_held_and_says_so() {
     assert!(detail.contains("count again"), "{detail}");
 }
 
+/// The host's clock was ahead while goods moved, and was set right: the calendar comes to the count's moment again.
+#[tokio::test]
+async fn a_count_of_a_moment_that_the_calendar_came_to_twice_is_held() {
+    for (ahead, expected) in [(0, "applied"), (600, "held")] {
+        let ahead = Duration::from_secs(ahead);
+        let cell = Cell::of_fifty().await;
+        let sql = "SELECT observed_at FROM stock WHERE observed_at IS NOT NULL ORDER BY 1 DESC LIMIT 1";
+        let moment: String =
+            sqlx::query_scalar(sql).fetch_one(&mut cell.dock.outsider().await).await.unwrap();
+        cell.adjust("taken", -3).await;
+        assert_eq!(cell.pushed().await, (47, 1));
+        let back = |at: &str| tallyd::model::Timestamp::parse(at).unwrap().minus(ahead).rfc3339();
+        cell.set("count", 47, json!({"counted_at": back(&moment)})).await;
+        let sql = "SELECT created_at FROM outbox WHERE key = 'count'";
+        let created: String =
+            sqlx::query_scalar(sql).fetch_one(&mut cell.dock.outsider().await).await.unwrap();
+        let told = sqlx::query("UPDATE outbox SET dated_at = ?1, moves = moves + 1 WHERE key = 'count'")
+            .bind(back(&created));
+        told.execute(&mut cell.dock.outsider().await).await.unwrap();
+        cell.pushed().await;
+        let (state, reason, detail) = cell.dock.fate("count").await;
+        assert_eq!(state, expected, "{ahead:?}: {detail}");
+        if expected == "held" {
+            assert_eq!(reason, "stale_base");
+            assert!(detail.contains("clock was set back") && detail.contains("count again"), "{detail}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_count_of_an_earlier_moment_supersedes_only_what_moved_before_it() {
     let cell = Cell::of_fifty().await;

@@ -375,15 +375,17 @@ impl<'a> Look<'a> {
         let Ok(body) = outbox::read(&wish.kind, &wish.body) else { return Ok(None) };
         let change = match body {
             Body::QuantitySet(set) => {
-                let mark = CountMark { id: WishId(wish.id), created_at, counted_at: set.counted_at };
-                let base = match set.counted_at {
-                    Some(_) if wish.is_dated_twice => Base::Unsure,
+                // A moment that the calendar came to twice puts it before no other count.
+                let counted_at = set.counted_at.filter(|_| !wish.is_dated_twice);
+                let mark = CountMark { id: WishId(wish.id), created_at, counted_at };
+                let base = match counted_at {
+                    _ if wish.is_dated_twice => Base::Unsure,
                     Some(_) if set.seen.is_none() => {
                         at_count(mark.moment(), &pairs(row)?, self.settings.max_base_age)
                     }
                     _ => self.base(wish, created_at, set.seen.is_some(), row),
                 };
-                let (quantity, counted_at) = (set.quantity, set.counted_at);
+                let quantity = set.quantity;
                 let applied_after = applied_after(&mark, row)?;
                 Change::Set(Count { quantity, counted_at, base, applied_after, word: word(wish)? })
             }

@@ -161,7 +161,8 @@ impl Trial {
         let number = format!("HAND-{shipment}");
         let body = json!([{"ShipmentId": shipment, "TrackingNumber": number}]);
         if self.by_hand("POST", "/api/Shipments/submitTrackingInfo", &body).await.is_some() {
-            self.auditor(|auditor| auditor.parcels.tracked_by_hand(shipment, &number));
+            let now = self.world.clock.now_ms();
+            self.auditor(|auditor| auditor.parcels.tracked_by_hand(shipment, &number, now));
             self.orders[order].parcels[parcel].is_told_by_hand = true;
             self.count("trackings by hand");
         }

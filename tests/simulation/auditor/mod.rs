@@ -110,6 +110,10 @@ impl Auditor {
     /// The service did it, or refused.
     pub fn done(&mut self, request: &Request, answer: &Response, call: usize, at_ms: i64) {
         if answer.status == 200 && request.operation.effect() == model::Effect::Read {
+            if request.operation == Operation::ShipmentLineItems {
+                let shipment = request.path.split('/').find_map(|part| part.parse().ok());
+                shipment.into_iter().for_each(|shipment| self.parcels.looked(shipment, at_ms));
+            }
             return;
         }
         let asked = json(request.body.as_deref().unwrap_or_default());

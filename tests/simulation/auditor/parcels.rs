@@ -15,6 +15,10 @@ pub struct Parcels {
     parcels: BTreeMap<(i64, Content), (u32, Vec<i64>)>,
     /// What stands on each shipment item.
     numbers: BTreeMap<i64, String>,
+    /// When a colleague told a shipment's number, and when the daemon last looked at it before it told its own: the service
+    /// has no compare-and-set, so what was told behind the look is written over.
+    by_hand: BTreeMap<i64, i64>,
+    looks: BTreeMap<i64, i64>,
     /// Items of each shipment.
     items: BTreeMap<i64, Vec<i64>>,
     /// Shipments that a person named.
@@ -90,15 +94,25 @@ impl Parcels {
         if list(&request["LineItems"]).next().is_none() {
             wrong.push(format!("the tracking of shipment {shipment} names no lines"));
         }
+        let by_hand = self.by_hand.get(&shipment);
+        let was_unseen =
+            by_hand.is_some_and(|told| self.looks.get(&shipment).is_none_or(|look| look <= told));
         for line in list(&request["LineItems"]) {
             let (item, number) = (whole(&line["LineItemId"]), line["TrackingNumber"].as_str().or(base));
-            wrong.extend(self.numbered(item, number.unwrap_or_default()));
+            let over = self.numbered(item, number.unwrap_or_default());
+            wrong.extend(over.filter(|_| !was_unseen));
         }
         wrong
     }
 
+    /// The service showed the daemon the items of a shipment.
+    pub fn looked(&mut self, shipment: i64, at_ms: i64) {
+        self.looks.insert(shipment, at_ms);
+    }
+
     /// A colleague told a tracking himself.
-    pub fn tracked_by_hand(&mut self, shipment: i64, number: &str) {
+    pub fn tracked_by_hand(&mut self, shipment: i64, number: &str, at_ms: i64) {
+        self.by_hand.insert(shipment, at_ms);
         for item in self.items.get(&shipment).cloned().unwrap_or_default() {
             self.numbers.entry(item).or_insert_with(|| number.to_owned());
         }

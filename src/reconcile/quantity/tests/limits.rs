@@ -24,6 +24,13 @@ fn a_count_without_a_base_waits_or_is_held_unless_the_count_wins_anyway() {
             &["nothing", "1 held stale_base, mine 47 theirs 20"],
         ),
         row(
+            "the clock was set back",
+            at(20, 0),
+            counted(Base::Unsure),
+            Merge,
+            &["nothing", "1 held stale_base, mine 47 theirs 20"],
+        ),
+        row(
             "remote is held too",
             at(20, 0),
             counted(Base::Missed),
