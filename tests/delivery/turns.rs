@@ -219,6 +219,9 @@ async fn the_log_tells_when_an_order_is_set_aside_and_when_it_is_taken_back() {
     let (dock, rules, orders) = orders(3).await;
     let (bad, path) = (orders[1], dock.path().with_file_name("log"));
     let log = tracing_subscriber::fmt().with_writer(Arc::new(std::fs::File::create(&path).unwrap()));
+    // While a process has one subscriber only, a thread that meets an event first asks its own whether anybody wants it: the
+    // threads of other tests have none, and the event would be lost to all.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
     let _told = tracing::subscriber::set_default(log.with_ansi(false).finish());
     rules.fail_order(bad);
     dock.run(JobKind::OrderLines).await;
