@@ -63,7 +63,7 @@ pub(super) struct Insist<'a> {
 }
 
 impl Insist<'_> {
-    /// What came of the attempt; none, after a pause, if it failed and may succeed later. What succeeded keeps nobody from
+    /// Result of the attempt; none, after a pause, if it failed and may succeed later. A success keeps nobody from
     /// claiming, however long this lives on: a run that waited for a lock to begin would wait for itself.
     pub(super) async fn on<T>(&mut self, attempt: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
         let error = match attempt {

@@ -14,7 +14,7 @@ pub(super) struct Tally {
     not_read: Vec<String>,
     set_aside: Vec<String>,
     oddities: Vec<String>,
-    /// One that was set aside goes with the others again: what waited for it is tried again.
+    /// An entry that was set aside goes with the others again: the changes that wait for it are tried again.
     is_taken_back: bool,
 }
 

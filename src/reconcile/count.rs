@@ -16,7 +16,7 @@ enum Situation {
     BaseAwaited,
     /// No base can be had any more.
     BaseMissed,
-    /// Nobody knows what came before the count.
+    /// The order of the count and of what moved around it is unknown.
     BaseUnsure,
     /// There is nothing to measure against: the warehouse was not linked.
     NoLink,
