@@ -38,7 +38,7 @@ pub(super) enum Ruling {
     TheirsWins(String),
     /// The policy asks a person.
     Conflict(String),
-    /// No fact tells what the service held at the count.
+    /// No fact tells what the service held at the count; the words say why.
     NoBase(&'static str),
 }
 

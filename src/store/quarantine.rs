@@ -45,14 +45,19 @@ impl QuarantineRow {
 /// The delay has its full length after so many failures.
 const LONGEST_AFTER: usize = 16;
 
+macro_rules! rows {
+    () => {
+        "SELECT operation, subject, since_ms, tried_ms, failures, why FROM quarantine"
+    };
+}
+
 impl Store {
     /// All entries of the quarantine, in the order of operation and subject.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
     pub async fn quarantine(&self) -> Result<Vec<QuarantineRow>, StoreError> {
-        let sql = "SELECT operation, subject, since_ms, tried_ms, failures, why FROM quarantine \
-                   ORDER BY operation, subject";
+        let sql = concat!(rows!(), " ORDER BY operation, subject");
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the quarantine")
     }
 
@@ -61,8 +66,7 @@ impl Store {
     /// # Errors
     /// Fails where the database cannot be read.
     pub async fn quarantine_of(&self, operation: Operation) -> Result<Vec<QuarantineRow>, StoreError> {
-        let sql = "SELECT operation, subject, since_ms, tried_ms, failures, why FROM quarantine \
-                   WHERE operation = ?1 ORDER BY subject";
+        let sql = concat!(rows!(), " WHERE operation = ?1 ORDER BY subject");
         let query = sqlx::query_as(sql).bind(operation.as_str());
         query.fetch_all(&mut *self.read().await?).await.doing("read the quarantine")
     }
@@ -94,8 +98,7 @@ impl Write {
     /// # Errors
     /// Fails where the database cannot be written.
     pub async fn quarantine_retry(&mut self, subject: &str, at: Timestamp) -> Result<bool, StoreError> {
-        let sql =
-            "SELECT operation, subject, since_ms, tried_ms, failures, why FROM quarantine WHERE subject = ?1";
+        let sql = concat!(rows!(), " WHERE subject = ?1");
         let rows: Vec<QuarantineRow> = sqlx::query_as(sql)
             .bind(subject)
             .fetch_all(&mut *self.tx)
@@ -118,7 +121,7 @@ impl Write {
         operation: Operation,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let sql = "SELECT operation, subject, since_ms, tried_ms, failures, why FROM quarantine WHERE operation = ?1";
+        let sql = concat!(rows!(), " WHERE operation = ?1");
         let query = sqlx::query_as(sql).bind(operation.as_str());
         let rows: Vec<QuarantineRow> =
             query.fetch_all(&mut *self.tx).await.doing("find the entries set aside")?;

@@ -1,7 +1,7 @@
 //! Products, warehouses and templates: looked for first, made once, learnt; and the full update of a product.
 
 use crate::support::{A_MOMENT, Dock, LONG, PRODUCT, PRODUCT_PUT, TEMPLATE, UPDATE, WAREHOUSE, whole};
-use crate::told::{data_counted, told};
+use crate::told::{Rules, data_counted, told};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tallyd::model::{JobKind, Operation};
@@ -15,6 +15,18 @@ pub async fn product(dock: &Dock, sku: &str) -> Value {
 
 pub async fn storefront(dock: &Dock) -> i64 {
     whole(&dock.data("GET", "/api/storefronts", "").await[0]["Id"])
+}
+
+/// A dock that knows all there is at the service.
+async fn known() -> (Dock, Rules) {
+    let (dock, rules) = told().await;
+    let track = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
+        .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
+    track.execute(&mut dock.outsider().await).await.unwrap();
+    for kind in [JobKind::Balances, JobKind::Warehouses, JobKind::Storefronts, JobKind::ListingTemplates] {
+        dock.run(kind).await;
+    }
+    (dock, rules)
 }
 
 #[tokio::test]
@@ -216,13 +228,7 @@ async fn a_lost_update_is_sent_again_once_the_first_cannot_come_any_more() {
 /// Looks after a create whose answer was lost show neither what it made nor others that are there.
 #[tokio::test]
 async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
-    let (dock, rules) = told().await;
-    let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
-        .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
-    known.execute(&mut dock.outsider().await).await.unwrap();
-    for kind in [JobKind::Balances, JobKind::Warehouses, JobKind::Storefronts, JobKind::ListingTemplates] {
-        dock.run(kind).await;
-    }
+    let (dock, rules) = known().await;
     let old = json!({"StorefrontId": storefront(&dock).await, "Name": "Old", "Body": "b"});
     dock.wish("old", "listing_template.create", old.clone()).await;
     dock.push().await;
@@ -276,13 +282,7 @@ async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
 /// The answer that is to vouch for the absence of what was made shows it, and lacks something else.
 #[tokio::test]
 async fn a_record_under_the_name_proves_a_create_whatever_else_the_answer_lacks() {
-    let (dock, rules) = told().await;
-    let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
-        .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
-    known.execute(&mut dock.outsider().await).await.unwrap();
-    for kind in [JobKind::Balances, JobKind::Warehouses, JobKind::Storefronts, JobKind::ListingTemplates] {
-        dock.run(kind).await;
-    }
+    let (dock, rules) = known().await;
     let template = json!({"StorefrontId": storefront(&dock).await, "Name": "New", "Body": "b"});
     let wishes = [
         ("p", "product.create", json!({"Sku": "NEW-9", "Name": "New"}), PRODUCT, Operation::GetProducts),
@@ -337,11 +337,7 @@ async fn nothing_is_made_on_a_list_that_counts_more_than_it_shows() {
 /// An answer about one product lacks a link that a larger one shows.
 #[tokio::test]
 async fn a_link_that_an_answer_leaves_out_is_looked_for_beside_others_before_it_counts() {
-    let (dock, rules) = told().await;
-    let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
-        .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
-    known.execute(&mut dock.outsider().await).await.unwrap();
-    dock.run(JobKind::Balances).await;
+    let (dock, rules) = known().await;
     let made = product(&dock, "UPD-9").await;
     rules.say(Operation::GetProductBalances, |_, response| {
         let mut products: Value = serde_json::from_slice(&response.body).unwrap();

@@ -65,9 +65,9 @@ impl Audit {
     }
 
     /// The service failed it, and did nothing.
-    pub fn failed(&mut self, operation: Operation, how: (How, bool), call: usize) {
+    pub fn failed(&mut self, operation: Operation, how: How, is_told: bool, call: usize) {
         if let Some(full) = &mut self.full {
-            full.failed(operation, how, call);
+            full.failed(operation, how, is_told, call);
         }
     }
 

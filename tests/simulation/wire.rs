@@ -240,7 +240,7 @@ impl Inner {
     fn trouble(&self, request: &Request, journey: &Journey, how: How) -> Result<Response, TransportError> {
         self.failed.lock().unwrap().push(self.clock.now_ms());
         let is_told = journey.mishap.is_none();
-        self.audit.lock().unwrap().failed(request.operation, (how, is_told), journey.call);
+        self.audit.lock().unwrap().failed(request.operation, how, is_told, journey.call);
         match how {
             How::Status(status) => Ok(instead(status, "application/json", r#"{"Message":"It failed."}"#)),
             How::Html => Ok(page()),

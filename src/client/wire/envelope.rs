@@ -124,9 +124,13 @@ impl<T> Decoded<T> {
     /// True if the answer holds all there is, as far as it tells: each record makes sense, no page follows, and the service
     /// counts no more than came. For an operation that is asked for one page.
     pub fn is_complete(&self) -> bool {
+        self.parked.is_empty() && !self.has_more() && !self.counts_more_than(self.records.len())
+    }
+
+    /// True if the service counts more records in the whole list than came.
+    pub fn counts_more_than(&self, came: usize) -> bool {
         let counted = self.page.and_then(|page| page.total_entries).unwrap_or(0);
-        let is_short = usize::try_from(counted).is_ok_and(|counted| counted > self.records.len());
-        self.parked.is_empty() && !self.has_more() && !is_short
+        usize::try_from(counted).is_ok_and(|counted| counted > came)
     }
 
     fn empty() -> Self {

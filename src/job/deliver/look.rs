@@ -305,12 +305,11 @@ impl<T> Pages<T> {
     fn take(&mut self, answer: &Answer, page: Decoded<T>) -> Result<Option<Seen<Vec<T>>>, JobError> {
         whole(&self.what, &page)?;
         let is_last = self.ends_with(&page);
-        let counted = page.page.and_then(|page| page.total_entries).unwrap_or(0);
         let came = self.listed.len() + page.records.len();
-        if is_last && usize::try_from(counted).is_ok_and(|counted| counted > came) {
+        if is_last && page.counts_more_than(came) {
             let what = &self.what;
             return Err(JobError::Implausible(format!(
-                "the platform counts {counted} of {what} and showed {came}, so nothing is decided on it"
+                "the platform showed {came} of {what} and counts more, so nothing is decided on it"
             )));
         }
         let began = (answer.id, answer.sent_at, answer.sent_moment);

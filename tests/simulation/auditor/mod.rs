@@ -88,8 +88,8 @@ impl Auditor {
         }
     }
 
-    /// The service failed a call and did nothing; the daemon knows it where that is a refusal.
-    pub fn failed(&mut self, operation: Operation, (how, is_told): (How, bool), call: usize) {
+    /// The service failed a call and did nothing; the daemon knows it where that is a refusal and the answer came.
+    pub fn failed(&mut self, operation: Operation, how: How, is_told: bool, call: usize) {
         self.failed += 1;
         let writes = matches!(operation, Operation::UpdateQuantityOnHand | Operation::UpdateProduct);
         if writes && how.is_refusal() && is_told {

@@ -166,4 +166,10 @@ fn a_second_parcel_and_a_second_number_are_seen() {
     assert!(parcels.tracked(&tracking("A1")).is_empty());
     assert!(parcels.tracked(&tracking(" a1")).is_empty(), "the same number again");
     assert_eq!(parcels.tracked(&tracking("B")).len(), 1);
+    // A colleague's number: written over unseen, and once the daemon was shown it.
+    parcels.looked(70, 10);
+    parcels.tracked_by_hand(70, "HAND", 20);
+    assert!(parcels.tracked(&tracking("C")).is_empty());
+    parcels.looked(70, 30);
+    assert_eq!(parcels.tracked(&tracking("D")).len(), 1);
 }
