@@ -84,7 +84,7 @@ pub(super) async fn judge_backlog(context: &Context, flush: &mut Flush) -> Resul
 fn entry(work: &Work) -> Option<Entry> {
     let Step::Write { from: Some(from), to } = work.foreseen.step else { return None };
     Some(Entry {
-        cell: Cell { sku: work.sku.clone(), warehouse_id: work.cell.warehouse_id },
+        cell: Cell { sku: work.foreseen_sku.clone(), warehouse_id: work.cell.warehouse_id },
         from,
         to,
         counts: work.counts,

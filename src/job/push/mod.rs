@@ -277,7 +277,7 @@ fn calls<'w>(writes: &[&'w Work], has_more: bool, cannot_wait: impl Fn(&Work) ->
 /// the others as a small page takes.
 fn skus_to_read(stale: &[&Work]) -> BTreeSet<Sku> {
     if !stale.iter().any(lacked) {
-        return stale.iter().map(|work| work.ask.clone()).collect();
+        return stale.iter().map(|work| work.cell.sku.clone()).collect();
     }
     let mut skus: BTreeSet<Sku> = BTreeSet::new();
     let first = stale.iter().filter(|work| lacked(work)).chain(stale.iter().filter(|work| !lacked(work)));
@@ -285,7 +285,7 @@ fn skus_to_read(stale: &[&Work]) -> BTreeSet<Sku> {
         if skus.len() >= SMALL_PAGE {
             break;
         }
-        skus.insert(work.ask.clone());
+        skus.insert(work.cell.sku.clone());
     }
     skus
 }
@@ -297,7 +297,7 @@ fn lacked(work: &&Work) -> bool {
 
 /// The SKUs to be asked for beside a page: where an earlier answer lacked one of its own, a few that are known to be there.
 async fn witnesses_of(store: &Store, stale: &[&Work], skus: &BTreeSet<Sku>) -> Result<Vec<Sku>, StoreError> {
-    if !stale.iter().any(|work| lacked(work) && skus.contains(&work.ask)) {
+    if !stale.iter().any(|work| lacked(work) && skus.contains(&work.cell.sku)) {
         return Ok(Vec::new());
     }
     store.witnesses(&skus.iter().cloned().collect::<Vec<_>>()).await

@@ -77,8 +77,6 @@ pub(super) struct Planned {
 pub(super) struct Asked {
     pub(super) cell: Cell,
     pub(super) urgent: bool,
-    /// The SKU it is asked for by.
-    pub(super) sku: Sku,
 }
 
 /// What came back.
@@ -282,9 +280,9 @@ impl Push<'_> {
         if skus.is_empty() {
             return Ok(());
         }
-        let asked =
-            |work: &&Work| Asked { cell: work.cell.clone(), urgent: work.urgent, sku: work.ask.clone() };
-        let cells: Vec<Asked> = stale.iter().filter(|work| skus.contains(&work.ask)).map(asked).collect();
+        let asked = |work: &&Work| Asked { cell: work.cell.clone(), urgent: work.urgent };
+        let cells: Vec<Asked> =
+            stale.iter().filter(|work| skus.contains(&work.cell.sku)).map(asked).collect();
         for Asked { cell, .. } in &cells {
             *self.reads.entry(cell.clone()).or_default() += 1;
             self.pipe.taken.insert(cell.clone());
@@ -297,7 +295,7 @@ impl Push<'_> {
     /// Begins to read cells: a page, or a part of one that failed.
     fn begin_read(&mut self, cells: Vec<Asked>, witnesses: Vec<Sku>, is_part: bool) {
         let urgent = cells.iter().any(|asked| asked.urgent);
-        let skus: BTreeSet<Sku> = cells.iter().map(|asked| asked.sku.clone()).collect();
+        let skus: BTreeSet<Sku> = cells.iter().map(|asked| asked.cell.sku.clone()).collect();
         self.pipe.reading += 1;
         self.pipe.urgent_reads += usize::from(urgent);
         let lane = if urgent { Lane::Operator } else { Lane::Push };
@@ -421,7 +419,7 @@ impl Push<'_> {
             read::Page::Broken { why, is_set_aside } => {
                 let freed = self.pipe.search.split(cells, is_set_aside);
                 if !is_set_aside && !freed.is_empty() {
-                    self.tally.note(format!("{} cannot be read: {why}", freed[0].sku));
+                    self.tally.note(format!("{} cannot be read: {why}", freed[0].cell.sku));
                 }
                 (freed, Some(why))
             }

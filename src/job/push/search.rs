@@ -107,7 +107,7 @@ impl Search {
 fn by_sku(cells: Vec<Asked>) -> Vec<Part> {
     let mut parts = BTreeMap::<Sku, Vec<Asked>>::new();
     for asked in cells {
-        parts.entry(asked.sku.clone()).or_default().push(asked);
+        parts.entry(asked.cell.sku.clone()).or_default().push(asked);
     }
     parts.into_iter().collect()
 }

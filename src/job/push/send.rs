@@ -122,7 +122,7 @@ async fn read_again(context: &Context, call: &mut Call) -> Result<bool, JobError
     if !works.iter().any(|work| work.plan.step == Step::Read) {
         return Ok(false);
     }
-    let skus: BTreeSet<Sku> = works.iter().map(|work| work.ask.clone()).collect();
+    let skus: BTreeSet<Sku> = works.iter().map(|work| work.cell.sku.clone()).collect();
     let page = read::page(context, call.run, call.lane, (skus.into_iter().collect(), Vec::new())).await?;
     let read::Page::Came { exchange, .. } = page else { return Ok(false) };
     call.own_reads.extend(call.cells.iter().map(|cell| (cell.clone(), exchange)));
@@ -283,7 +283,7 @@ async fn accepted(
     lines: Vec<Line>,
     answer: &Answer,
 ) -> Result<Sent, JobError> {
-    let skus: Vec<Sku> = lines.iter().map(|line| line.work.sku.clone()).collect();
+    let skus: Vec<Sku> = lines.iter().map(|line| line.work.cell.sku.clone()).collect();
     let told = Told::read(&answer.reply.body, &skus);
     let mut moves = Vec::new();
     for (index, line) in lines.iter().enumerate() {
@@ -318,7 +318,7 @@ async fn accepted(
 }
 
 fn skus(lines: &[Line]) -> Vec<&str> {
-    lines.iter().map(|line| line.work.sku.as_str()).collect()
+    lines.iter().map(|line| line.work.cell.sku.as_str()).collect()
 }
 
 fn cells(lines: &[Line]) -> Vec<Cell> {

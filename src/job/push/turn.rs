@@ -23,7 +23,8 @@ impl Ways {
     pub(super) async fn of(context: &Context, batch: &[&Work]) -> Result<Self, StoreError> {
         let reads = context.aside(Operation::GetProductBalances).await?;
         let writes = context.aside(Operation::UpdateQuantityOnHand).await?;
-        let writes = batch.iter().map(|work| (work.cell.clone(), writes.way(context, work.sku.as_str())));
+        let writes =
+            batch.iter().map(|work| (work.cell.clone(), writes.way(context, work.cell.sku.as_str())));
         Ok(Self { writes: writes.collect(), reads })
     }
 
@@ -33,8 +34,8 @@ impl Ways {
 
     /// The way of a cell that is to be read: only what is proved keeps it from the others.
     fn read(&self, context: &Context, work: &Work) -> Way {
-        match self.reads.contains(work.ask.as_str()) {
-            true => self.reads.way(context, work.ask.as_str()),
+        match self.reads.contains(work.cell.sku.as_str()) {
+            true => self.reads.way(context, work.cell.sku.as_str()),
             false => Way::Together,
         }
     }
@@ -77,15 +78,15 @@ impl Push<'_> {
             match (read, ways.write(work)) {
                 (Way::Later(until, why), _) => later.push((work, until, why)),
                 (_, Way::Later(until, why)) => later.push((work, *until, why.clone())),
-                _ if [&work.ask, &work.cell.sku].iter().any(|sku| self.pipe.search.left.contains(sku)) => {}
+                _ if self.pipe.search.left.contains(&work.cell.sku) => {}
                 (Way::Alone, _) => alone.push(work),
                 (Way::Together | Way::Suspect, Way::Together | Way::Suspect | Way::Alone) => now.push(work),
             }
         }
         for work in alone {
-            let (cell, urgent, sku) = (work.cell.clone(), work.urgent, work.ask.clone());
+            let (cell, urgent) = (work.cell.clone(), work.urgent);
             self.pipe.taken.insert(cell.clone());
-            self.pipe.search.add(vec![Asked { cell, urgent, sku }]);
+            self.pipe.search.add(vec![Asked { cell, urgent }]);
         }
         self.put_off(&later).await?;
         Ok(now)
@@ -97,7 +98,7 @@ impl Push<'_> {
         self.tally.again_at(first);
         let mut notes = Vec::new();
         for (work, until, why) in later {
-            let detail = set_aside(&work.sku, why, *until);
+            let detail = set_aside(&work.cell.sku, why, *until);
             let note = |id: &WishId| {
                 Verdict::new(*id, State::Pending, Some(Reason::SetAside.as_str()), detail.as_str())
             };

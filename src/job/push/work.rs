@@ -44,12 +44,10 @@ pub(in crate::job) static NONE: BTreeSet<WarehouseId> = BTreeSet::new();
 /// One cell, its wishes, and what is decided.
 #[derive(Clone, Debug)]
 pub(in crate::job) struct Work {
-    /// The cell, by the service's spelling where that is known.
+    /// The cell, by the service's spelling where that is known: it is read and written by it.
     pub(in crate::job) cell: Cell,
-    /// The service's spelling, which is what is sent.
-    pub(super) sku: Sku,
-    /// The spelling to read it by.
-    pub(super) ask: Sku,
+    /// The spelling that the service is expected to have for it; the brakes count by it.
+    pub(super) foreseen_sku: Sku,
     /// The product's row, once the service was asked.
     pub(super) product: Option<i64>,
     /// What is decided.
@@ -106,12 +104,12 @@ impl Default for Gathered {
 impl Work {
     /// The entry that sets the cell to `quantity`.
     pub(in crate::job) fn update(&self, quantity: Quantity) -> QuantityUpdate {
-        QuantityUpdate { sku: self.sku.clone(), warehouse_id: self.cell.warehouse_id, quantity }
+        QuantityUpdate { sku: self.cell.sku.clone(), warehouse_id: self.cell.warehouse_id, quantity }
     }
 
     /// The cell as packing sees it.
     pub(in crate::job) fn entry(&self) -> Entry<'_> {
-        Entry { sku: &self.sku, urgent: self.urgent }
+        Entry { sku: &self.cell.sku, urgent: self.urgent }
     }
 
     /// The move a decision asks for.
@@ -281,13 +279,12 @@ impl<'a> Look<'a> {
             foreseen = decide(&input);
         }
         let pending = open.iter().filter(|wish| wish.state == State::Pending.as_str());
-        let sku = row.sku.as_deref().map(known_sku).transpose()?.unwrap_or_else(|| cell.sku.clone());
+        let foreseen_sku = row.sku.as_deref().map(known_sku).transpose()?;
         let lack = lack(&row);
         let has =
             |reason: Reason| pending.clone().any(|wish| wish.reason.as_deref() == Some(reason.as_str()));
         Ok(Some(Work {
-            ask: cell.sku.clone(),
-            sku,
+            foreseen_sku: foreseen_sku.unwrap_or_else(|| cell.sku.clone()),
             product: row.product,
             plan,
             foreseen,
