@@ -33,6 +33,8 @@ pub struct CellRow {
     pub twins: i64,
     /// Those spellings, as a JSON array.
     pub twin_skus: String,
+    /// An open change names another spelling, of which no answer has decided yet whether it is a product.
+    pub twin_is_awaited: bool,
     /// The service does not return it, and that was made sure of.
     pub is_missing: bool,
     /// The product's type, where the service said it.
@@ -182,6 +184,10 @@ SELECT k.asked, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.prod
         AND t.alias_of IS NULL AND t.sku <> k.asked) AS twins,
        (SELECT json_group_array(t.sku) FROM product t WHERE t.sku_fold = k.fold AND t.product_id IS NOT NULL
         AND t.alias_of IS NULL AND t.sku <> k.asked) AS twin_skus,
+       EXISTS (SELECT 1 FROM product t JOIN outbox w ON w.sku = t.sku AND w.sku IS NOT NULL
+                       AND w.state IN ('pending', 'sending', 'held', 'in_doubt')
+               WHERE t.sku_fold = k.fold AND t.sku <> k.asked AND t.product_id IS NULL AND t.alias_of IS NULL
+                 AND t.missing_since_ms IS NULL) AS twin_is_awaited,
        o.missing_since_ms IS NOT NULL AS is_missing,
        p.type AS kind, p.type_exchange_id, p.kit_guess_id IS NOT NULL AS may_be_kit, b.quantity, b.ours, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
        (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,

@@ -4,6 +4,8 @@ use crate::support::{BALANCES, Dock, PRODUCT, UPDATE, whole};
 use serde_json::{Value, json};
 use sqlx::Connection;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tallyd::client::{HttpTransport, Request, Sending, Transport};
 use tallyd::model::{JobKind, Operation};
 
@@ -20,6 +22,25 @@ impl Transport for Exact {
                 let mut products: Vec<Value> = serde_json::from_slice(&response.body).unwrap();
                 products.retain(|product| asked["skus"].as_array().unwrap().contains(&product["Sku"]));
                 response.body = serde_json::to_vec(&products).unwrap();
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// A platform that hides one SKU for a time: an answer that should hold it is empty.
+struct Hides(HttpTransport, &'static str, Arc<AtomicBool>);
+
+impl Transport for Hides {
+    fn send(&self, request: Request) -> Sending<'_> {
+        Box::pin(async move {
+            let asked = request.body.as_deref().map(|body| String::from_utf8_lossy(body).into_owned());
+            let is_hidden = request.operation == Operation::GetProductBalances
+                && asked.is_some_and(|asked| asked.contains(self.1))
+                && self.2.load(Ordering::SeqCst);
+            let mut response = self.0.send(request).await?;
+            if is_hidden {
+                response.body = b"[]".to_vec();
             }
             Ok(response)
         })
@@ -246,4 +267,29 @@ async fn a_cell_in_flight_by_one_spelling_waits_for_it_by_the_other() {
         assert_eq!(dock.cell(&sku, warehouse).await, quantity + 3, "{folds}");
         assert!(dock.calls(BALANCES) > 0);
     }
+}
+
+#[tokio::test]
+async fn a_spelling_is_not_unknown_while_another_one_of_it_waits_for_an_answer() {
+    let is_sick = Arc::new(AtomicBool::new(true));
+    let hides = is_sick.clone();
+    let dock = Dock::open_over(|http| Some(Arc::new(Hides(http, "HID-1", hides)))).await;
+    let (_, warehouse, _) = cells(&dock).await.remove(0);
+    product(&dock, "HID-1", warehouse).await;
+    let both = [("right", "HID-1", 0, json!({"delta": -3})), ("other", "hid-1 ", 0, json!({"delta": 5}))];
+    wishes(&dock, warehouse, &both).await;
+    for _ in 0..4 {
+        dock.push().await;
+        for key in ["right", "other"] {
+            assert_ne!(dock.state(key).await, "rejected", "{:?}", dock.fate(key).await);
+        }
+        dock.later(Duration::from_secs(125));
+        dock.settle().await;
+    }
+    is_sick.store(false, Ordering::SeqCst);
+    dock.later(Duration::from_secs(3600));
+    dock.settle().await;
+    dock.push().await;
+    assert_eq!((dock.state("right").await, dock.state("other").await), ("applied".into(), "applied".into()));
+    assert_eq!(dock.cell("HID-1", warehouse).await, 52);
 }

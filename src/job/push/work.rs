@@ -322,8 +322,8 @@ impl<'a> Look<'a> {
             return Ok(CellFact::AmbiguousSku(twins(row)?));
         }
         if row.is_missing {
-            // It may be back: nothing is refused on an old look either.
-            let is_absent = lack(row) == Some(Lack::Absent);
+            // It may be back: nothing is refused on an old look either, nor while its spelling may be that of another.
+            let is_absent = lack(row) == Some(Lack::Absent) && !row.twin_is_awaited;
             let is_gone = is_absent && self.is_fresh(row.asked_moment, row.asked_position, own);
             return Ok(if is_gone { CellFact::UnknownSku } else { CellFact::Unread });
         }
