@@ -775,6 +775,12 @@ async fn a_record_known_by_its_digest_is_written_again_once_anything_else_change
     assert_eq!(held(&shelf).await, as_it_was);
 
     shelf.read(&["a"], &[]).await;
+    assert_eq!(
+        held(&shelf).await,
+        (None, false, 0, false),
+        "not shown, and an empty answer proves no absence"
+    );
+    shelf.read(&["a", "b"], &[("b", &[(1, 1)])]).await;
     assert_eq!(held(&shelf).await, (None, false, 1, false), "absent");
     shelf.read(&["a"], same).await;
     assert_eq!(held(&shelf).await, as_it_was);

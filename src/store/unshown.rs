@@ -205,18 +205,16 @@ impl Write {
         let look = page.moment.filter(|_| is_small && lack == Lack::Absent);
         let look = look.map(|moment| Look { at: page.observed_at, moment });
         let fresh = found.iter().filter(|row| row.was_shown).count();
-        let counted = i64::from(lack != Lack::Unreadable);
         let mut unsure = Vec::new();
         let mut marked: Vec<Value> = Vec::new();
         for mut row in found {
-            row.absent += counted;
             let rest_came = fresh == usize::from(row.was_shown);
             if let Some(look) = look.filter(|_| rest_came) {
                 row.look(look);
             }
             let first = (row.absent_ms, row.absent_moment);
             marked.push(value!([row.id, row.absent, first.0, first.1, row.missing_since_ms]));
-            if row.missing_since_ms.is_none() && counted > 0 && (!is_small || !row.is_known) {
+            if row.missing_since_ms.is_none() && lack != Lack::Unreadable && (!is_small || !row.is_known) {
                 unsure.extend(Sku::new(row.sku).ok());
             }
         }
@@ -234,6 +232,7 @@ impl Absent {
     fn look(&mut self, look: Look) {
         let first = self.absent_ms.zip(self.absent_moment);
         let first = first.map(|(at, moment)| Look { at: Timestamp(at), moment: Moment(moment) });
+        self.absent += 1;
         let is_missing = if self.is_known { look.proves_absent(first, true) } else { self.absent > 1 };
         let first = look.first(first);
         (self.absent_ms, self.absent_moment) = (Some(first.at.0), Some(first.moment.0));

@@ -293,3 +293,27 @@ async fn a_spelling_is_not_unknown_while_another_one_of_it_waits_for_an_answer()
     assert_eq!((dock.state("right").await, dock.state("other").await), ("applied".into(), "applied".into()));
     assert_eq!(dock.cell("HID-1", warehouse).await, 52);
 }
+
+#[tokio::test]
+async fn an_empty_answer_takes_no_spelling_for_another_product() {
+    let is_sick = Arc::new(AtomicBool::new(true));
+    let hides = is_sick.clone();
+    let dock = Dock::open_over(|http| Some(Arc::new(Hides(http, "TWIN-1", hides)))).await;
+    let (_, warehouse, _) = cells(&dock).await.remove(0);
+    product(&dock, "Twin-1", warehouse).await;
+    wishes(&dock, warehouse, &[("known", "Twin-1", 0, json!({"delta": -3}))]).await;
+    dock.push().await;
+    product(&dock, "TWIN-1", warehouse).await;
+    wishes(&dock, warehouse, &[("other", "TWIN-1", 0, json!({"delta": -4}))]).await;
+    for _ in 0..3 {
+        dock.push().await;
+        assert_eq!(dock.cell("Twin-1", warehouse).await, 47, "{:?}", dock.fate("other").await);
+        dock.later(Duration::from_secs(125));
+        dock.settle().await;
+    }
+    is_sick.store(false, Ordering::SeqCst);
+    dock.later(Duration::from_secs(3600));
+    dock.settle().await;
+    dock.push().await;
+    assert_eq!((dock.cell("Twin-1", warehouse).await, dock.cell("TWIN-1", warehouse).await), (47, 46));
+}
