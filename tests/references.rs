@@ -1,7 +1,8 @@
 //! Every reference to a page, a section or a numbered rule resolves in this repository.
 //!
-//! Checked are `NAME.md` with or without a path, the anchor behind it (by GitHub's rules), `docs/NAME.md, *Title*`,
-//! the numbers behind `docs/rules.md`, and relative links of documents. A reference may run over several lines.
+//! Checked are `NAME.md` with or without a path, the anchor behind it (by GitHub's rules), the title in
+//! `docs/NAME.md, *Title*`, the numbers behind `docs/rules.md`, and relative links of documents.
+//! A reference may run over several lines.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
 
@@ -38,7 +39,8 @@ fn files() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut paths: Vec<PathBuf> = PLACES.iter().map(|place| root().join(place)).collect();
     while let Some(path) = paths.pop() {
-        let is_read = |path: &Path| path.extension().is_some_and(|end| ENDINGS.iter().any(|read| end == *read));
+        let is_read =
+            |path: &Path| path.extension().is_some_and(|end| ENDINGS.iter().any(|read| end == *read));
         let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
         if path.is_dir() {
             let inner = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
@@ -149,7 +151,8 @@ fn check(pages: &Pages, file: &str, text: &str) -> (usize, Vec<String>) {
         match paths.iter().find_map(|path| pages.get_key_value(path)) {
             None => wrong.push(format!("{file}: there is no page {name}")),
             Some((page, headings)) => {
-                wrong.extend(lacks(page, headings, behind).map(|part| format!("{file}: {page} lacks {part}")));
+                let part = lacks(page, headings, behind);
+                wrong.extend(part.map(|part| format!("{file}: {page} lacks {part}")));
             }
         }
     }
@@ -195,7 +198,8 @@ fn planted_violations_are_found() {
     assert_eq!(wrong("src/x.rs", "//! docs/interface.md, *Get no\n//! such thing*"), 1);
     assert_eq!(wrong("docs/x.md", "[a](docs/rules.md), [b](#here), [c](nowhere.txt), [d](../src)"), 3);
     let fine = "/// docs/rules.md 7, 16, docs/rules.md 30–34: [`limiter`](super::limiter), README.md,\n\
-                /// docs/reconciliation.md#two-writers-measured, https://a.example/b.md, docs/interface.md, *Update\n\
+                /// docs/reconciliation.md#two-writers-measured, https://a.example/b.md,\n\
+                /// docs/interface.md, *Update\n\
                 /// quantity on hand*";
     assert_eq!(wrong("src/limiter/x.rs", fine), 0);
     let fine = "# Here\n[a](rules.md#1-our-own-write-is-no-sale), [b](#here), docs/journal.md";
