@@ -1,7 +1,7 @@
 //! Keeps the house as it is drawn: who may import whom, which file may name which crate, how large things may grow.
 //!
 //! It reads the sources as text, with comments and literals blanked, and judges roughly: it wants no compiler and is
-//! wrong only about code nobody here would write. [`ROOMS`] is the map; a newcomer may read it instead of the design.
+//! wrong only about code nobody here would write. [`ROOMS`] is the map of the rooms, and a newcomer may begin with it.
 //! Each rule is tried on a planted violation too, because a check that finds nothing may also be one that does not look.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]

@@ -19,7 +19,7 @@ CREATE TABLE outbox (
     -- The cell of a quantity wish, as its body spells it.
     sku TEXT,
     warehouse_id INTEGER,
-    -- What a count was made against: the fact R, our sum O, and when that fact was observed (rules.md 1-3).
+    -- What a count was made against: the fact R, our sum O, and when that fact was observed (docs/rules.md 1-3).
     base_quantity INTEGER,
     base_ours INTEGER,
     base_ms INTEGER,

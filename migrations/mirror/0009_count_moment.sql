@@ -1,4 +1,4 @@
--- Since when a cell's pair (R, O) is known, so that a count can name the moment it was made (rules.md 3). A pair was
+-- Since when a cell's pair (R, O) is known, so that a count can name the moment it was made (docs/rules.md 3). A pair was
 -- seen from since_ms until the fact's time; between two pairs nobody knows. Rows from before this file know no since.
 
 ALTER TABLE balance ADD COLUMN since_ms INTEGER;

@@ -1,5 +1,5 @@
-//! Interleavings of the rules that only show with a service at the other end. Which test holds which rule stands in
-//! `docs/reconciliation.md`.
+//! Sequences of events of the rules that only show with a platform at the other end. `docs/rules.md` names the tests of
+//! each rule.
 
 use crate::support::{A_MOMENT, Dock, LONG, SHIP, UPDATE};
 use serde_json::{Value, json};

@@ -286,7 +286,7 @@ async fn sent(shop: &mut Option<(Shop, u32)>, request: &Request, body: &Body) {
         }
         _ => BTreeSet::new(),
     };
-    // Looked for before it is made, so that it is not made again (rules.md 26).
+    // Looked for before it is made, so that it is not made again (docs/rules.md 26).
     if body.sku().is_some_and(|sku| skus.contains(&sku.fold())) {
         return;
     }

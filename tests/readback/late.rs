@@ -1,4 +1,4 @@
-//! A late replica: what a first read after a write shows of the time before it decides nothing (rules.md 6).
+//! A late replica: what a first read after a write shows of the time before it decides nothing (docs/rules.md 6).
 
 use crate::between::Scene;
 use crate::support::{A_MOMENT, BALANCES, UPDATE};

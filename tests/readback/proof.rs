@@ -1,4 +1,5 @@
-//! Success is proved by reading back: zeros, cells that never followed yet, a sample of the rest (failures.md 13).
+//! Success is proved by reading back: zeros, cells that never followed yet, a sample of the rest (docs/mutants.md,
+//! case 13).
 
 use crate::between::{Cell, Scene};
 use crate::support::{A_MOMENT, BALANCES, Dock};
@@ -146,7 +147,7 @@ async fn a_look_outlives_a_crash_and_the_daemon_makes_it_by_itself() {
     working.await.unwrap().unwrap();
 }
 
-/// What a look shows of one warehouse says nothing of the SKU's others (failures.md 11).
+/// What a look shows of one warehouse says nothing of the SKU's others (docs/mutants.md, case 11).
 #[tokio::test]
 async fn each_warehouse_of_a_sku_is_proved_by_itself() {
     let scene = Scene::open().await;

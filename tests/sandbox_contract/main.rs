@@ -1,5 +1,4 @@
-//! The sandbox against service-interface.md, over raw HTTP: every test names the heading it holds the sandbox
-//! to.
+//! The sandbox against docs/interface.md, over raw HTTP: every test names the section that it holds the sandbox to.
 //!
 //! Requests are written and answers are read byte by byte (support.rs), so that nothing a client library
 //! would mend stays unseen. The client's tests must not be derived from these, nor these from them.

@@ -1,0 +1,207 @@
+//! Every reference to a page, a section or a numbered rule resolves in this repository.
+//!
+//! Checked are `NAME.md` with or without a path, the anchor behind it (by GitHub's rules), the title in
+//! `docs/NAME.md, *Title*`, the numbers behind `docs/rules.md`, and relative links of documents.
+//! A reference may run over several lines.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Files and folders that are read.
+const PLACES: &[&str] = &[
+    "src",
+    "tests",
+    "benches",
+    "fuzz",
+    "migrations",
+    "config",
+    "systemd",
+    "docs",
+    "README.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "Cargo.toml",
+];
+/// Endings of the files that are read. Patches of seeded bugs quote sources, which are read themselves.
+const ENDINGS: &[&str] = &["rs", "sql", "toml", "sh", "service", "yaml", "md"];
+
+/// The headings of each page, by its path.
+type Pages = BTreeMap<String, Vec<String>>;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Path and text of each file but this one, whose planted violations lead nowhere.
+fn files() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut paths: Vec<PathBuf> = PLACES.iter().map(|place| root().join(place)).collect();
+    while let Some(path) = paths.pop() {
+        let is_read =
+            |path: &Path| path.extension().is_some_and(|end| ENDINGS.iter().any(|read| end == *read));
+        let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            let inner = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+            paths.extend(inner.filter(|path| !path.ends_with("target")));
+        } else if is_read(&path) && name != "tests/references.rs" {
+            found.push((name, std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found
+}
+
+/// The headings of a page, without those in fenced code.
+fn headings(page: &str) -> Vec<String> {
+    let mut in_code = false;
+    let heading = |line: &str| {
+        in_code ^= line.starts_with("```");
+        let text = line.trim_start_matches('#');
+        (!in_code && text.len() < line.len() && text.starts_with(' ')).then(|| text.trim().to_owned())
+    };
+    page.lines().filter_map(heading).collect()
+}
+
+/// The anchors of headings: small letters, no punctuation, hyphens for blanks; repeated ones are numbered.
+fn anchors(headings: &[String]) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    for heading in headings {
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        let anchor = heading.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-");
+        let numbered = (1..).map(|number| format!("{anchor}-{number}"));
+        let free = std::iter::once(anchor.clone()).chain(numbered).find(|anchor| !anchors.contains(anchor));
+        anchors.extend(free);
+    }
+    anchors
+}
+
+/// A path without `.` and `..`.
+fn normal(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// The text in one line, without the leaders of comments.
+fn flattened(file: &str, text: &str) -> String {
+    let leaders: &[&str] = if file.ends_with(".md") { &[] } else { &["//!", "///", "//", "--", "#"] };
+    let mut flat = String::with_capacity(text.len());
+    for line in text.lines().map(str::trim) {
+        let line = leaders.iter().find_map(|leader| line.strip_prefix(*leader)).unwrap_or(line);
+        flat.push_str(line.trim_start());
+        flat.push(' ');
+    }
+    flat
+}
+
+/// The numbers of rules that a text begins with: ` 7, 16`, ` 30–34`, ` 1 and 3`.
+fn numbers(text: &str) -> Vec<u32> {
+    let (mut numbers, mut rest) = (Vec::new(), text.strip_prefix(' '));
+    while let Some(text) = rest {
+        let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let Ok(number) = text[..digits].parse() else { break };
+        numbers.push(number);
+        rest = [", ", " and ", "–", "-"].iter().find_map(|between| text[digits..].strip_prefix(*between));
+    }
+    numbers
+}
+
+/// The part of a reference that its page lacks; `behind` is the text behind the page's name.
+fn lacks(page: &str, headings: &[String], behind: &str) -> Option<String> {
+    if let Some(anchor) = behind.strip_prefix('#') {
+        let ends = |c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_'));
+        let anchor = anchor.split(ends).next().unwrap_or("");
+        return (!anchors(headings).contains(anchor)).then(|| format!("#{anchor}"));
+    }
+    if let Some(title) = behind.strip_prefix(", *") {
+        let title = title.split('*').next().unwrap_or("");
+        return (!headings.iter().any(|heading| heading == title)).then(|| format!(", *{title}*"));
+    }
+    let is_rule = |number: &u32| headings.iter().any(|heading| heading.starts_with(&format!("{number}. ")));
+    let numbers = if page == "docs/rules.md" { numbers(behind) } else { Vec::new() };
+    numbers.into_iter().find(|number| !is_rule(number)).map(|number| format!(" {number}"))
+}
+
+/// How many references a text holds, and those that lead nowhere.
+fn check(pages: &Pages, file: &str, text: &str) -> (usize, Vec<String>) {
+    let (mut count, mut wrong, flat) = (0, Vec::new(), flattened(file, text));
+    let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    for (at, _) in flat.match_indices(".md") {
+        let (before, behind) = (&flat[..at], &flat[at + 3..]);
+        let start = before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "_./-".contains(c)).len();
+        let (led, name) = (&flat[..start], &flat[start..at + 3]);
+        let is_address = led.ends_with(':') && name.starts_with("//");
+        if name == ".md" || is_address || behind.starts_with(|c: char| c.is_alphanumeric()) {
+            continue;
+        }
+        let mut paths = vec![normal(&format!("{folder}/{name}"))];
+        if !(file.ends_with(".md") && led.ends_with("](")) {
+            paths.push(normal(name)); // of prose and code; a link counts from its own page
+        }
+        count += 1;
+        match paths.iter().find_map(|path| pages.get_key_value(path)) {
+            None => wrong.push(format!("{file}: there is no page {name}")),
+            Some((page, headings)) => {
+                let part = lacks(page, headings, behind);
+                wrong.extend(part.map(|part| format!("{file}: {page} lacks {part}")));
+            }
+        }
+    }
+    let links = flat.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    for (target, _) in links.filter(|(target, _)| file.ends_with(".md") && !target.contains(".md")) {
+        let is_there = match target.strip_prefix('#') {
+            Some(anchor) => anchors(&headings(text)).contains(anchor),
+            None => target.contains("://") || root().join(normal(&format!("{folder}/{target}"))).exists(),
+        };
+        count += 1;
+        wrong.extend((!is_there).then(|| format!("{file}: the link {target} leads nowhere")));
+    }
+    (count, wrong)
+}
+
+fn pages(files: &[(String, String)]) -> Pages {
+    let pages = files.iter().filter(|(name, _)| name.ends_with(".md"));
+    pages.map(|(name, text)| (name.clone(), headings(text))).collect()
+}
+
+#[test]
+fn every_reference_leads_to_a_page_a_section_or_a_rule() {
+    let files = files();
+    let (pages, mut count, mut wrong) = (pages(&files), 0, Vec::new());
+    for (name, text) in &files {
+        let (found, faults) = check(&pages, name, text);
+        count += found;
+        wrong.extend(faults);
+    }
+    assert!(files.len() > 300 && count > 200, "only {count} references in {} files were found", files.len());
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn planted_violations_are_found() {
+    let pages = pages(&files());
+    let wrong = |file: &str, text: &str| check(&pages, file, text).1.len();
+    assert_eq!(wrong("src/x.rs", "/// In the order of positions (rules.md 5)."), 1, "no such page beside it");
+    assert_eq!(wrong("src/x.rs", "/// In the order of positions (docs/rules.md 5, 41)."), 1, "no such rule");
+    assert_eq!(wrong("src/x.rs", "/// As far as we know (docs/rules.md\n/// 0–3)."), 1, "on the next line");
+    assert_eq!(wrong("migrations/x.sql", "-- docs/nowhere.md"), 1);
+    assert_eq!(wrong("src/x.rs", "//! docs/rules.md#nowhere"), 1);
+    assert_eq!(wrong("src/x.rs", "//! docs/interface.md, *Get no\n//! such thing*"), 1);
+    assert_eq!(wrong("docs/x.md", "[a](docs/rules.md), [b](#here), [c](nowhere.txt), [d](../src)"), 3);
+    let fine = "/// docs/rules.md 7, 16, docs/rules.md 30–34: [`limiter`](super::limiter), README.md,\n\
+                /// docs/reconciliation.md#two-writers-measured, https://a.example/b.md,\n\
+                /// docs/interface.md, *Update\n\
+                /// quantity on hand*";
+    assert_eq!(wrong("src/limiter/x.rs", fine), 0);
+    let fine = "# Here\n[a](rules.md#1-our-own-write-is-no-sale), [b](#here), docs/journal.md";
+    assert_eq!(wrong("docs/x.md", fine), 0);
+}
