@@ -60,10 +60,9 @@ pub struct AllocationRow {
 }
 
 impl Store {
-    /// Returns the lines of tracked orders whose allocation was never requested, or was not found a day ago
-    /// or more.
+    /// Returns the lines of tracked orders whose allocation is to be requested.
     ///
-    /// `only` restricts them to one order.
+    /// It was never requested, or was not found a day ago or more. `only` restricts the lines to one order.
     pub async fn allocation_unread(
         &self,
         now: Timestamp,

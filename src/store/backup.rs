@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// File mode of a copy: its owner writes, its group reads.
 const MODE: u32 = 0o640;
-/// Interval at which the growing file is polled for progress.
+/// Interval at which the growing file is polled for the copy's start and progress.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Verified copy.

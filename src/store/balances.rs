@@ -1,7 +1,7 @@
 //! Recording of a page of balances.
 //!
-//! A page takes a few statements (`bulk.rs`, and `json_each` where rows are few), because a statement per row
-//! would cross to the connection's thread and back thousands of times. A product whose digest equals the new
+//! A page takes a few statements (`bulk.rs`, and `json_each` where rows are few). A statement per row would
+//! cross to the connection's thread and back thousands of times. A product whose digest equals the new
 //! record's is skipped (`page.rs`). Of the others only the differences are written.
 //!
 //! A stock level keeps its older fact and that fact's age if a write overlaps the read: claimed, or finished
@@ -37,7 +37,7 @@ pub struct BalancesRecorded {
     pub freed: u64,
     /// Requested SKUs that came under no spelling.
     pub absent: Vec<Sku>,
-    /// Those of `absent` that a smaller request may prove missing: a large answer may have been cut.
+    /// Those of `absent` that another, small request may prove missing: a large answer may have been cut.
     pub unsure: Vec<Sku>,
     /// True if no requested SKU came.
     pub is_silent: bool,
@@ -133,7 +133,7 @@ impl Write {
         query.execute(&mut *self.tx).await.map(drop).doing("record a product's name and type")
     }
 
-    /// Returns the known members of a page, and if writes or conflicts require that the page is judged.
+    /// Returns the known members of a page, with `is_evidence` if writes or conflicts require a judgement.
     ///
     /// Mostly none do, and the page's stock levels need no scan.
     async fn products_known(

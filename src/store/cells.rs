@@ -11,11 +11,13 @@ use sqlx::sqlite::SqliteConnection;
 /// Known state of a stock level that changes name.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct CellRow {
-    /// Requested SKU.
+    /// SKU, as the caller names it.
     pub asked: String,
     /// Warehouse that the changes name.
     pub warehouse_id: i64,
-    /// Row of the product; `None`: the platform was never asked for this SKU.
+    /// Row of the product; `None`: the mirror has none for this SKU.
+    ///
+    /// A SKU without a product of its own spelling gets the only product of its case key.
     pub product: Option<i64>,
     /// SKU in the platform's spelling.
     pub sku: Option<String>,
@@ -53,7 +55,9 @@ pub struct CellRow {
     pub vanished: bool,
     /// False if the platform reported the warehouse as inactive for the product.
     pub is_active: bool,
-    /// True if a write is in flight or in doubt, or if a stale replica may have answered the last read.
+    /// True if a write is in flight or in doubt.
+    ///
+    /// Also true if a stale replica may have answered the last read.
     pub is_busy: bool,
     /// True if the platform accepted the last write and does not show it.
     pub is_disputed: bool,

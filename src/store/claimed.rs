@@ -77,7 +77,8 @@ impl Write {
         Ok(writes(rows.doing("find the cells that a call wrote")?))
     }
 
-    /// Ends a write in doubt that took effect: its quantity becomes the fact as of the send, and own delta.
+    /// Ends a write in doubt that took effect: its quantity becomes the fact as of the send and counts in the
+    /// own delta.
     ///
     /// Does nothing if the write has ended.
     pub async fn cell_landed(

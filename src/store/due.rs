@@ -66,12 +66,12 @@ pub enum OrderState {
     Closed,
     /// Open without news for [`QUIET_AFTER`]: read daily.
     Stale,
-    /// Units are left to ship.
+    /// Neither closed nor stale.
     Open,
 }
 
 impl OrderState {
-    /// Name in lists and `--json`.
+    /// Returns the name in lists and `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unread => "unread",
@@ -165,8 +165,8 @@ impl Store {
 
     /// Returns a control order to read after an answer without lines, if no other order was read since.
     ///
-    /// Its answer tells a cancelled order from a failing platform. It is the most recently read tracked order
-    /// that shows a line and is not among `without`.
+    /// Its answer distinguishes a cancelled order from a failing platform. It is the most recently read
+    /// tracked order that shows a line and is not among `without`.
     pub async fn order_to_vouch(&self, without: &[OrderId]) -> Result<Option<OrderId>, StoreError> {
         let sql = "SELECT id FROM (SELECT o.id, o.exchange_id FROM sales_order o \
                        JOIN tracked_order t ON t.order_id = o.id \

@@ -138,8 +138,8 @@ pub enum StoreError {
 impl StoreError {
     /// Returns true if the operation may succeed later without a repair of the database.
     ///
-    /// That holds for another program's lock, a full disk, an I/O error and a read-only disk. It does not
-    /// hold for damage and for constraint violations.
+    /// That holds for another program's lock, a full or read-only disk, an I/O error, missing memory and a
+    /// file that cannot be opened. It does not hold for damage and for constraint violations.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Sql { source, .. } => matches!(primary_code(source), Some(5..=8 | 10 | 13 | 14)),

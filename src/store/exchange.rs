@@ -120,7 +120,7 @@ impl Store {
         Ok(rows.into_iter().filter_map(place).collect())
     }
 
-    /// Returns the age of each 400 in the bad-request budget that is younger than `within`, oldest first.
+    /// Returns age and operation of each 400 in the bad-request budget younger than `within`, oldest first.
     ///
     /// Ages of this boot come from moments, because the calendar may have been set since. Ages of other boots
     /// come from the calendar.

@@ -27,8 +27,9 @@ pub struct HealthRows {
     pub jobs: Vec<HealthRow>,
     /// State of the job `backup`, if it is enabled.
     pub backup: Option<BackupRow>,
-    /// Last run of `prune`, if a jump of the clock kept it from pruning by age and no snapshot was taken
-    /// since.
+    /// Last run of `prune`, if it could not prune by age and no snapshot was taken since.
+    ///
+    /// A jump of the clock prevents pruning by age.
     pub unpruned: Option<EndedRunRow>,
     /// Number of changes in each state.
     pub wishes: Vec<(String, i64)>,
@@ -52,7 +53,7 @@ pub struct HealthRows {
     pub mismatches: Vec<MismatchRow>,
     /// True if the platform refused the key at the last call that was answered.
     pub is_refused: bool,
-    /// Number of tracked SKUs that the platform does not return.
+    /// Number of SKUs that the platform does not return.
     pub missing_skus: i64,
     /// Persisted state of the limiter, in the limiter's own format.
     pub limiter_memory: Option<String>,
@@ -348,8 +349,8 @@ impl Store {
 
     /// Returns the records that at least two polls could not read and no poll has read since.
     ///
-    /// A record is left out once an answer brought its SKU, or a later scheduled run of the job ended without
-    /// it.
+    /// A record is left out once an answer brought its SKU, or a later run of the job, `ok` or `partial`,
+    /// passed without it. Runs triggered by the outbox or an operator do not count.
     async fn health_unreadable(&self, now: Timestamp) -> Result<Vec<UnreadableRow>, StoreError> {
         let sql = "WITH odd AS (SELECT r.job, coalesce(n.subject, 'record ' || p.record) AS subject, p.why, \
                                        max(p.exchange_id) AS newest, max(r.id) AS newest_run, \

@@ -2,7 +2,7 @@
 //!
 //! Balances do not name a product's type. A kit is recognised by its components and by product answers;
 //! `product.type` holds the type with the exchange that named it. An allocation that takes other products for
-//! a product only suggests a kit (`product.kit_guess_id`): the platform may have sent a substitute, or a
+//! a product only suggests a kit (`product.kit_guess_id`). The platform may have sent a substitute, or a
 //! person may have changed the line. A type may change, so the platform is asked again before a change is
 //! refused because of it.
 
@@ -243,7 +243,7 @@ impl Write {
             let query = sqlx::query(sql).bind(page.kit.0).bind(page.exchange_id.0);
             query.execute(&mut *self.tx).await.doing("note that a product is a kit")?;
         } else if proof::is_absent(empty_ms.map(Timestamp), page.observed_at, is_empty) {
-            // A wrong conclusion here costs one write, which the readback then finds missing.
+            // If this is wrong, it costs one write, which the readback then finds missing.
             self.kit_denied(page.exchange_id.0, page.kit, page.observed_at).await?;
         }
         Ok(written + gone)

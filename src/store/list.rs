@@ -27,7 +27,7 @@ pub enum ListOf {
     Templates(StorefrontId),
     /// *Get shipment line items* of one shipment.
     ShipmentItems(ShipmentId),
-    /// *Business health*, all months. A month never becomes missing, because its figures belong to the past.
+    /// *Business health*, all months. A month never becomes missing.
     HealthMonths,
 }
 

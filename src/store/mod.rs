@@ -1,4 +1,4 @@
-//! SQLite storage: the only module that runs SQL.
+//! SQLite storage: the only module with SQL beside the sandbox.
 //!
 //! Each file holds one concept. Method names begin with their noun, so completion after `outbox_` lists the
 //! operations on the outbox.

@@ -134,9 +134,9 @@ pub struct OutboxFilter {
 
 /// SQL: true for a count that names its moment, if the calendar was set back since that moment.
 ///
-/// The calendar was set back where a call is dated more than a minute before its predecessor, or the
-/// insertion is dated more than a minute before the last call. Smaller steps are normal corrections of a
-/// synchronised clock.
+/// The calendar was set back where a call is dated more than a minute before its predecessor. The insertion
+/// is compared with the last call in this way, too. Smaller steps are normal corrections of a synchronised
+/// clock.
 macro_rules! calendar_goes_back {
     () => {
         "(kind = 'quantity.set' AND octet_length(body) <= 262144 AND json_type(body, '$.counted_at') = 'text' \
@@ -308,7 +308,9 @@ pub(super) async fn outbox_open_of(
 }
 
 impl Write {
-    /// Inserts a change; returns false if the key is known with the same change, and then nothing happens.
+    /// Inserts a change; returns false if its key is known already, and then nothing happens.
+    ///
+    /// # Errors [`StoreError::KeyTaken`] if the key belongs to another change.
     pub async fn outbox_insert(
         &mut self,
         key: &str,
@@ -388,7 +390,7 @@ impl Write {
         Ok(query.execute(&mut *self.tx).await.doing("note why wishes wait")?.rows_affected())
     }
 
-    /// Replaces the stored policies for the view `stock`; warehouse 0 stands for all others.
+    /// Replaces the stored policies for the view `stock`; warehouse 0 stands for all without a row.
     pub async fn quantity_policies(&mut self, policies: &[(i64, &str)]) -> Result<(), StoreError> {
         let json = super::cells::json(policies);
         sqlx::query("DELETE FROM quantity_policy")

@@ -50,8 +50,7 @@ pub struct BalancePage<'a> {
     pub exchange_id: ExchangeId,
     /// Time at which the request was sent.
     pub observed_at: Timestamp,
-    /// Time at which the request was sent, since boot; `None`: SKUs that did not come are not counted as
-    /// absent.
+    /// Time at which the request was sent, since boot; `None`: the page proves no SKU missing.
     pub moment: Option<Moment>,
     /// Requested SKUs.
     pub asked: &'a [Sku],
@@ -142,7 +141,7 @@ impl<'a> Members<'a> {
 
 /// Returns true if the records match the requested SKUs in order, each SKU once.
 ///
-/// Pages without deviations look like this, and their SKUs need no lookup.
+/// That is the normal page, and its SKUs need no lookup.
 fn is_in_step(page: &BalancePage<'_>) -> bool {
     page.asked.len() == page.products.len()
         && page.asked.iter().zip(page.products).all(|(asked, product)| *asked == product.sku)
@@ -153,7 +152,7 @@ fn is_in_step(page: &BalancePage<'_>) -> bool {
 pub(super) struct Known {
     products: Vec<Option<Product>>,
     newest: i64,
-    /// Reading of all members, if it is the same for all.
+    /// Reading of all members; `None` where they differ.
     pub(super) reading: Option<i64>,
     /// All readings of the members.
     pub(super) readings: BTreeSet<i64>,

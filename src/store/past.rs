@@ -3,7 +3,7 @@
 //! A count that names its base or its moment needs the history, and so does `explain`. Without a bound it
 //! would grow with every sale. Entries are deleted with the bodies of their exchanges. The newest of each
 //! stock level stay, and so do those of stock levels with an open count. That is a decision about facts, so
-//! an event holds all that a replay needs to delete the same entries.
+//! an event holds all that a replay needs to delete these entries.
 
 use super::error::Doing;
 use super::{StoreError, Write};
@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 /// Event of deleted history entries.
 pub const PAST_FORGOTTEN: &str = "past.forgotten";
 
-/// Number of entries of each stock level that stay at any age, because a count of a quiet one may refer to
-/// them.
+/// Number of newest entries of each stock level that stay at any age.
+///
+/// A count of a quiet stock level may refer to one of them.
 const NEWEST: i64 = 5;
 
 /// SQL: the rows that an event with the detail `?1` deletes.

@@ -45,7 +45,9 @@ pub struct ProductCell {
     pub quantity: i64,
     /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
-    /// True if a write is in flight or in doubt, or if a stale replica may have answered the last read.
+    /// True if a write is in flight or in doubt.
+    ///
+    /// Also true if a stale replica may have answered the last read.
     pub is_busy: bool,
 }
 

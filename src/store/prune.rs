@@ -3,7 +3,7 @@
 //! Kept for ever: keys of changes, exchanges of writes, exchanges that changes or parked records name,
 //! events. Kept while needed: bodies of requests and checks of an open change, and bodies that another
 //! projection version applied again, until a snapshot after that. Exchanges of reads are deleted once they
-//! are before the last snapshot but one and older than 25 hours, because the bad-request budget counts a day.
+//! are before the last snapshot but one and older than 25 hours. The bad-request budget counts a day.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};

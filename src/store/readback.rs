@@ -15,7 +15,7 @@ use sqlx::FromRow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Time by which a check without waiting changes may be late, so that writes of a few seconds share it.
+/// Delay of a check for which no change waits, so that writes of a few seconds share it.
 const SHARED_FOR: Duration = Duration::from_secs(5);
 
 /// Accepted write that the platform does not show.
@@ -100,7 +100,8 @@ impl WriteRow {
 }
 
 impl Store {
-    /// Returns the time of the next check of an accepted write, without these SKUs; `None`: there is none.
+    /// Returns the time of the next check of an accepted write, without the SKUs in `left_out`; `None`: there
+    /// is none.
     pub async fn readback_due(&self, left_out: &[&str]) -> Result<Option<Timestamp>, StoreError> {
         let sql = "SELECT min(iif(doubted_ms IS NULL, look_ms + ?1, look_ms)) FROM cell_write \
                    WHERE look_ms IS NOT NULL AND product NOT IN \
@@ -114,7 +115,9 @@ impl Store {
         Ok(due.map(Timestamp))
     }
 
-    /// Returns the SKUs with a check due by `now`, with true, and first, if a change may wait for it.
+    /// Returns the SKUs with a check due by `now`, each with true if a change may wait for it.
+    ///
+    /// SKUs with true come first.
     pub async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>, StoreError> {
         let sql = "SELECT p.sku, max(w.doubted_ms IS NOT NULL) AS doubted FROM cell_write w \
                    JOIN product p ON p.id = w.product WHERE w.look_ms IS NOT NULL AND w.look_ms <= ?1 \

@@ -5,9 +5,9 @@
 //! equal answers are two comparisons of ids. Then only the reading's exchange and time change, as they would
 //! after a full comparison.
 //!
-//! Every page is parsed while a write is open, overlaps the read or is unconfirmed, and while a conflict is
-//! open, because the page is evidence then. Another version of the program parses each page once more,
-//! because it may read more fields.
+//! Every page is parsed while a conflict is open, or while a write is open, overlaps the read or is
+//! unconfirmed. The page is evidence then. Another version of the program parses each page once more, because
+//! it may read more fields.
 //!
 //! A replay does without this: it parses every answer and has the same facts.
 
@@ -56,7 +56,7 @@ impl<'a> Unread<'a> {
 impl Store {
     /// Returns true if an answer may equal the mirror's state.
     ///
-    /// A check before the wait for the writer connection, because most answers do not.
+    /// The caller asks before it waits for the writer connection, because most answers do not.
     pub async fn reading_may_repeat(&self, unread: &Unread<'_>) -> Result<bool, StoreError> {
         let told = unread.bound(told_the_same!()).fetch_optional(&mut *self.read().await?).await;
         Ok(told.doing("see whether an answer is known")?.is_some())

@@ -70,7 +70,7 @@ impl Write {
         }
     }
 
-    /// Returns a held change to `pending` after its cause was fixed.
+    /// Requeues a held change after its cause was fixed.
     pub async fn outbox_retry(&mut self, key: &str, at: Timestamp) -> Result<Said<()>, StoreError> {
         let Some(wish) = self.outbox_find(key).await? else { return Ok(Err(unknown())) };
         if let Err(why) = stand(&wish).and_then(|stand| stand.retry()) {
@@ -131,7 +131,7 @@ impl Write {
         Ok(Resolved { keys, state: end.to, next: end.detail.into() })
     }
 
-    /// Starts tracking the created SKUs, as their answer would have done.
+    /// Records the SKUs of created products as discovered, as their answer would have done.
     async fn made(&mut self, entry: &[DoubtRow], at: Timestamp) -> Result<(), StoreError> {
         for row in entry {
             if let Ok(Body::ProductCreate(create)) = outbox::read(&row.kind, &row.body) {
@@ -160,7 +160,7 @@ impl Write {
         Ok(rows.into_iter().filter(is_of_entry).collect())
     }
 
-    /// Stores a person's number, or the decision for the count's own, and returns the count to `pending`.
+    /// Stores a person's number, or the decision for the count's own, and requeues the count.
     async fn count(
         &mut self,
         wish: &WishRow,

@@ -73,8 +73,10 @@ impl Store {
         Ok(Some(Restored { reached: noted.max(stands), how }))
     }
 
-    /// Returns the backup marker's time and true if a person set it, the last host, and true if a session
+    /// Returns the signs stored in the database: its backup marker, its last host, and true if a session
     /// exists.
+    ///
+    /// The marker is its time, and true if a person set it.
     async fn origin(&self) -> Result<Origin, StoreError> {
         let sql = "SELECT (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') FROM copy_mark), \
                           EXISTS (SELECT 1 FROM copy_mark m JOIN event e ON e.position = m.position AND e.kind = ?1), \
@@ -125,7 +127,7 @@ impl Write {
         Ok(self.brake_trip(Reason::Restored, &what, &doubles, at).await?.1)
     }
 
-    /// Returns adjusts in doubt to `pending`, so that they are held with the others.
+    /// Moves adjusts in doubt to `pending`, so that [`DOUBLES`] holds them with the other changes.
     ///
     /// A check cannot decide them any more, because the stock level may have changed and returned since.
     async fn forget_doubts(&mut self, at: Timestamp) -> Result<(), StoreError> {

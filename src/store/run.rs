@@ -100,7 +100,9 @@ impl Store {
         sqlx::query_as(sql).bind(id.0).fetch_optional(&mut *self.read().await?).await.doing("read a run")
     }
 
-    /// Returns true if a run made calls and none of them left this host, so the platform was not reached.
+    /// Returns true if a run made calls and none of them left this host.
+    ///
+    /// The platform was then not reached.
     ///
     /// # Errors Fails where the database cannot be read.
     pub async fn run_reached_nobody(&self, id: RunId) -> Result<bool, StoreError> {

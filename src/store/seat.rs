@@ -28,10 +28,10 @@ pub struct Opening {
     pub at_commit: Option<CommitHook>,
     /// True if all statements share one connection.
     ///
-    /// With several, their threads decide the order, and a simulation's seed no longer determines the order
+    /// With several, their threads decide the order. A simulation's seed would then not determine the order
     /// of events.
     pub is_single: bool,
-    /// True if a start waits without limit for a lock's holder and for free disk space; a command gives up.
+    /// True if a start retries without limit while another program locks the database or the disk is full.
     pub is_patient: bool,
 }
 
@@ -48,8 +48,8 @@ pub(super) struct Seat {
     at_commit: Option<CommitHook>,
     /// True if a task that acquires the connection yields to the other tasks first.
     ///
-    /// Otherwise the order of those tasks and the answer of the connection's thread is random, and a
-    /// simulation's seed no longer determines the order of events.
+    /// Otherwise the order of those tasks and the answer of the connection's thread is random. A simulation's
+    /// seed would then not determine the order of events.
     is_polite: bool,
     held: Arc<Mutex<Held>>,
 }
@@ -116,7 +116,7 @@ impl Seat {
     pub(super) async fn close(&self) {
         let before = std::mem::replace(&mut *self.held.lock().await, Held::Closed);
         if let Held::Open(connection) = before {
-            // The connection is gone whatever SQLite reports.
+            // The connection is gone even if SQLite reports an error.
             drop(connection.close().await);
         }
     }

@@ -149,7 +149,7 @@ impl Store {
         Ok(last.unwrap_or(false))
     }
 
-    /// Returns calls and answers 429 by lane, for calls sent at or after `since_ms`.
+    /// Returns calls and answers 429 by priority class (lane), for calls sent at or after `since_ms`.
     pub async fn budget_used(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>, StoreError> {
         let sql = "SELECT lane, count(*), sum(coalesce(status = 429, 0)) FROM exchange \
                    WHERE sent_ms >= ?1 GROUP BY lane ORDER BY lane";

@@ -1,6 +1,6 @@
 //! Tracked SKUs.
 //!
-//! The platform lists none, so people and programs name them; others are discovered in answers.
+//! The platform lists none, so people and programs name them; more are discovered in answers.
 
 use super::error::Doing;
 use super::text::Text;
@@ -10,7 +10,7 @@ use crate::model::{ExchangeId, Position, Sku, Timestamp};
 /// Event of a SKU whose product a create in doubt proved to have created.
 pub const SKU_LEARNT: &str = "sku.learnt";
 
-/// Number of rows per query in a full listing; between queries the connection is free for others.
+/// Number of rows per query in a full listing; between queries other reads can use the connection.
 const PAGE: u32 = 1_000;
 
 /// Progress of a run over the tracked SKUs, stalest first.
@@ -20,7 +20,7 @@ const PAGE: u32 = 1_000;
 pub struct Stalest {
     /// Bytes of the last SKU taken from those never read; `None`: all were taken.
     never_read: Option<Vec<u8>>,
-    /// Exchange and id of the reading, and SKU, of the last one taken from the others.
+    /// Exchange and id of the reading, and SKU, of the last one taken from those read before.
     read: (i64, i64, String),
 }
 
@@ -77,8 +77,8 @@ impl Store {
 
     /// Returns the next tracked SKUs of a run, at most `limit`, and advances `stands`.
     ///
-    /// First come the SKUs never requested, in order. The others follow by the age of their reading, if it is
-    /// older than `before`, the position at which the run began.
+    /// First come the SKUs never requested, in order. SKUs whose reading is older than `before`, the position
+    /// at which the run began, follow by the age of the reading.
     pub async fn tracked_sku_stalest(
         &self,
         before: Position,

@@ -4,10 +4,10 @@
 //! while the reading moves on. So do those that an incompletely read record does not show. A reading holds
 //! only when a product was requested; `product.lack` holds the way in which the answer lacked it.
 //!
-//! A SKU becomes missing only on proof ([`crate::reconcile::proof`]). A check counts if three conditions
-//! hold. The answer is small enough not to be cut, no record in it hides its SKU, and all other SKUs came
-//! that the previous answer showed. A SKU that the platform never returned needs two answers, a known one
-//! needs two checks minutes apart. A record that is present but cannot be read is no absence.
+//! A SKU becomes missing only on proof ([`crate::reconcile::proof`]). A check counts if the answer is small
+//! enough not to be cut and no record in it hides its SKU. A requested SKU must have come, and so must all
+//! other SKUs that the previous answer showed. A SKU that the platform never returned needs two answers, a
+//! known one needs two checks minutes apart. A record that is present but cannot be read is no absence.
 //!
 //! A record that comes after an answer lacked it proves that the platform leaves out existing records. All
 //! earlier checks of all SKUs are then discarded.
@@ -38,7 +38,9 @@ pub struct UnshownRow {
     pub held_ms: i64,
     /// Time at which the platform was last asked for the SKU; `None`: never.
     pub asked_ms: Option<i64>,
-    /// True if a later answer shows the stock level or proves the SKU missing, so the change can be decided.
+    /// True if the change can be decided.
+    ///
+    /// A later answer shows the stock level or proves the SKU missing.
     pub is_told: bool,
 }
 
@@ -74,7 +76,7 @@ impl Store {
 
     /// Returns a few SKUs outside `beside` that the platform showed most recently; without any, tracked ones.
     ///
-    /// Requested beside SKUs that may be gone, they show if the answer is complete.
+    /// Requested beside SKUs that may be gone, they show that the answer is not empty in error.
     pub async fn witnesses(&self, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
         let sql = "SELECT p.sku FROM reading r JOIN product p ON p.reading_id = r.id \
                    WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
@@ -156,7 +158,7 @@ impl Write {
 
     /// Records how a page lacks requested SKUs, and marks those it proves missing.
     ///
-    /// Returns the SKUs for which a smaller request may prove more.
+    /// Returns the SKUs for which another, small request may prove more.
     pub(super) async fn unshown_mark(
         &mut self,
         page: &BalancePage<'_>,
@@ -190,7 +192,7 @@ impl Write {
 
     /// Counts the SKUs that an answer lacks, and marks those it proves missing.
     ///
-    /// Returns the SKUs for which a smaller request may prove more.
+    /// Returns the SKUs for which another, small request may prove more.
     async fn absent_mark(
         &mut self,
         page: &BalancePage<'_>,

@@ -2,9 +2,9 @@
 //!
 //! The rule uses positions of the journal, never clock times (docs/rules.md 5). An order is confirmed if
 //!
-//! 1. the last run of `order_lines` read it, or a later exchange did: so no order is left out of two runs in
-//! a row; 2. the counts were read after that order; 3. no count of sales orders changed since the last read
-//! of the counts before the first of those orders, not even for a while.
+//! 1. the last run of `order_lines` or a later exchange read it, so no order is left out of two runs in a row;
+//! 2. the counts were read after that order;
+//! 3. no count of sales orders has differed since the last read of the counts before the first of those orders.
 //!
 //! The rule misses a count that changed and returned between two reads, and a change of an order that affects
 //! no count. Condition 1 covers both, because the next run reads the order in any case.
@@ -40,7 +40,7 @@ impl Store {
         Ok(Some(Vouched { orders, looked_at: Timestamp(looked_ms) }))
     }
 
-    /// Returns the open orders read since the previous scheduled run, each with the exchange that read it.
+    /// Returns the open orders read in the previous run or later, each with the exchange that read it.
     ///
     /// A run for named orders does not count as a previous run. An order whose last answer lacked a line is
     /// left out, because the second answer that decides on the line must not be delayed.
@@ -165,8 +165,12 @@ mod tests {
         }
     }
 
-    /// Steps of a script: `5` reads counts with 5 unshipped orders, `5*` with another count of listings,
-    /// `probe` probes the key, `order` reads the order, `run` begins the next run.
+    /// Steps of a script:
+    ///
+    /// - `5` reads counts with 5 unshipped orders, `5*` the same with another count of listings;
+    /// - `probe` probes the key;
+    /// - `order` reads the order;
+    /// - `run` begins the next run.
     ///
     /// The last column is the expected result for a run that begins after the script.
     #[tokio::test]
