@@ -14,7 +14,8 @@ const ACKNOWLEDGED: &str = "outbox.acknowledged";
 impl Write {
     /// Acknowledges a rejected change; an acknowledged one stays as it is.
     ///
-    /// # Errors Fails where the database cannot be written.
+    /// # Errors
+    /// Fails where the database cannot be written.
     pub async fn outbox_acknowledge(&mut self, key: &str, at: Timestamp) -> Result<Said<()>, StoreError> {
         let sql = "SELECT state, acknowledged_ms FROM outbox WHERE key = ?1";
         let found: Option<(String, Option<i64>)> = sqlx::query_as(sql)
@@ -38,7 +39,8 @@ impl Write {
 
     /// Acknowledges all rejected changes with one event, and returns the number of new acknowledgements.
     ///
-    /// # Errors Fails where the database cannot be written.
+    /// # Errors
+    /// Fails where the database cannot be written.
     pub async fn outbox_acknowledge_all(&mut self, at: Timestamp) -> Result<u64, StoreError> {
         let sql = "SELECT count(*), coalesce(max(id), 0) FROM outbox \
                    WHERE state = 'rejected' AND acknowledged_ms IS NULL";

@@ -20,7 +20,8 @@ pub const LIFTED: &str = "quota.lifted";
 impl Store {
     /// Returns true if the journal has an event of this kind after a position.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn event_since(&self, kind: &str, after: Position) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM event WHERE position > ?1 AND kind = ?2)";
         let found =

@@ -298,7 +298,8 @@ impl Write {
 
     /// Stores the name of a parked record, with which an operator finds it at the platform.
     ///
-    /// # Errors Fails where the database cannot be written.
+    /// # Errors
+    /// Fails where the database cannot be written.
     pub async fn parked_name(
         &mut self,
         id: ExchangeId,

@@ -65,7 +65,8 @@ pub struct FileId {
 impl FileId {
     /// Returns the identity of the file with this name; `None`: there is none.
     ///
-    /// # Errors Fails where the folder cannot be read.
+    /// # Errors
+    /// Fails where the folder cannot be read.
     pub fn of(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::metadata(path) {
             Ok(found) => Ok(Some(Self { device: found.dev(), inode: found.ino() })),

@@ -204,7 +204,8 @@ const IS_ORPHAN: &str = "o.kind = 'tracking.submit' AND o.reason = 'awaits_shipm
 impl Store {
     /// Returns all rows for the health judgement.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn health_rows(&self, now: Timestamp) -> Result<HealthRows, StoreError> {
         Ok(HealthRows {
             worked: self.health_worked().await?,

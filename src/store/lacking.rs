@@ -34,7 +34,8 @@ pub struct LackingRow {
 impl Store {
     /// Returns all rows.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn lacking(&self) -> Result<Vec<LackingRow>, StoreError> {
         let sql = "SELECT subject, what, first_ms, first_moment, last_ms, last_moment, looks \
                    FROM lacking ORDER BY subject";
@@ -43,7 +44,8 @@ impl Store {
 
     /// Returns the changes held because answers lacked a record that they name, each with its row.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn lacking_held(&self) -> Result<Vec<(WishId, LackingRow)>, StoreError> {
         #[derive(FromRow)]
         struct Held {
@@ -71,7 +73,8 @@ impl Store {
 
     /// Returns a known line of the order that is not among `shown`; lines known to be gone are left out.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn order_line_unshown(
         &self,
         order: OrderId,
@@ -88,7 +91,8 @@ impl Store {
     ///
     /// One list that lacks an item does not prove it absent.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn shipment_item_unshown(
         &self,
         shipment: ShipmentId,
@@ -106,7 +110,8 @@ impl Store {
     /// The change names a line known only in another order, an item known only in another shipment, or a
     /// storefront that no list held. The platform documents its refusal of such a storefront.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn lacking_is_wrong(&self, wish: WishId) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM outbox o, json_each(o.body, '$.lines') n \
                        WHERE o.id = ?1 AND o.kind = 'shipment.create' \
@@ -131,7 +136,8 @@ impl Store {
 impl Write {
     /// Stores the result of a check that lacked a record and replaces the previous one.
     ///
-    /// # Errors Fails where the database cannot be written.
+    /// # Errors
+    /// Fails where the database cannot be written.
     pub async fn lacking_note(&mut self, row: &LackingRow) -> Result<(), StoreError> {
         let doing = "note what an answer lacked";
         let forgotten =
@@ -153,7 +159,8 @@ impl Write {
 
     /// Deletes the row of a subject, because the record is present or its change is final.
     ///
-    /// # Errors Fails where the database cannot be written.
+    /// # Errors
+    /// Fails where the database cannot be written.
     pub async fn lacking_end(&mut self, subject: &str) -> Result<(), StoreError> {
         let query = sqlx::query("DELETE FROM lacking WHERE subject = ?1").bind(subject);
         query.execute(&mut *self.tx).await.map(drop).doing("forget what was lacking")

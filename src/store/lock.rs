@@ -75,7 +75,8 @@ impl Lock {
 
     /// Returns the state of a database's lock without taking it.
     ///
-    /// # Errors Fails where the lock file cannot be opened.
+    /// # Errors
+    /// Fails where the lock file cannot be opened.
     pub fn look(database: &Path) -> Result<Holder, LockError> {
         let path = beside(database);
         let file = match not_following().read(true).open(&path) {

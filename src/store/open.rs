@@ -87,7 +87,8 @@ impl Store {
     ///
     /// The file was removed or replaced, and later writes would be lost.
     ///
-    /// # Errors [`StoreError::Elsewhere`]. A path that cannot be read is not an error.
+    /// # Errors
+    /// [`StoreError::Elsewhere`]. A path that cannot be read is not an error.
     pub fn in_place(&self) -> Result<(), StoreError> {
         let Some((path, opened)) = &self.opened else { return Ok(()) };
         let Ok(now) = FileId::of(path) else { return Ok(()) };
@@ -192,7 +193,8 @@ impl Store {
 
     /// Returns true if another program's write transaction stays open for more than 2 s.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn is_locked(&self) -> Result<bool, StoreError> {
         let mut writer = self.writer.take().await.doing("look for a lock")?;
         writer.execute("PRAGMA busy_timeout = 2000").await.doing("look for a lock")?;

@@ -269,7 +269,8 @@ impl Store {
 
     /// Returns key and body of up to 100,000 adjusts whose keys begin with `name` and a colon, newest first.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn outbox_movements_named(&self, name: &str) -> Result<Vec<(String, String)>, StoreError> {
         let sql = "SELECT key, body FROM outbox WHERE key > ?1 || ':' AND key < ?1 || ';' \
                      AND kind = 'quantity.adjust' AND octet_length(body) <= 4096 ORDER BY id DESC LIMIT 100000";
@@ -310,7 +311,8 @@ pub(super) async fn outbox_open_of(
 impl Write {
     /// Inserts a change; returns false if its key is known already, and then nothing happens.
     ///
-    /// # Errors [`StoreError::KeyTaken`] if the key belongs to another change.
+    /// # Errors
+    /// [`StoreError::KeyTaken`] if the key belongs to another change.
     pub async fn outbox_insert(
         &mut self,
         key: &str,

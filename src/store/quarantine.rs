@@ -54,7 +54,8 @@ macro_rules! rows {
 impl Store {
     /// Returns all quarantined entries, by operation and subject.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn quarantine(&self) -> Result<Vec<QuarantineRow>, StoreError> {
         let sql = concat!(rows!(), " ORDER BY operation, subject");
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the quarantine")
@@ -62,7 +63,8 @@ impl Store {
 
     /// Returns the quarantined entries of one operation.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn quarantine_of(&self, operation: Operation) -> Result<Vec<QuarantineRow>, StoreError> {
         let sql = concat!(rows!(), " WHERE operation = ?1 ORDER BY subject");
         let query = sqlx::query_as(sql).bind(operation.as_str());
@@ -73,7 +75,8 @@ impl Store {
 impl Write {
     /// Records that a call with only `subject` failed; `why` is the platform's message.
     ///
-    /// # Errors Fails where the database cannot be written.
+    /// # Errors
+    /// Fails where the database cannot be written.
     pub async fn quarantine_add(
         &mut self,
         operation: Operation,
@@ -93,7 +96,8 @@ impl Write {
     ///
     /// Returns false if the entry is not quarantined.
     ///
-    /// # Errors Fails where the database cannot be written.
+    /// # Errors
+    /// Fails where the database cannot be written.
     pub async fn quarantine_retry(&mut self, subject: &str, at: Timestamp) -> Result<bool, StoreError> {
         let sql = concat!(rows!(), " WHERE subject = ?1");
         let rows: Vec<QuarantineRow> = sqlx::query_as(sql)
@@ -111,7 +115,8 @@ impl Write {
 
     /// Makes an attempt due for all quarantined entries of an operation, because one of them succeeded.
     ///
-    /// # Errors Fails where the database cannot be written.
+    /// # Errors
+    /// Fails where the database cannot be written.
     pub async fn quarantine_retry_all(
         &mut self,
         operation: Operation,
@@ -137,7 +142,8 @@ impl Write {
 
     /// Releases an entry and returns true if it was quarantined.
     ///
-    /// # Errors Fails where the database cannot be written.
+    /// # Errors
+    /// Fails where the database cannot be written.
     pub async fn quarantine_lift(&mut self, operation: Operation, subject: &str) -> Result<bool, StoreError> {
         let sql = "DELETE FROM quarantine WHERE operation = ?1 AND subject = ?2";
         let query = sqlx::query(sql).bind(operation.as_str()).bind(subject);

@@ -42,7 +42,8 @@ impl Store {
     /// `host` is this machine's name in the database ([`Belonging::host`](super::Belonging::host)). With
     /// `None` the machine is no sign: it has no name, or its disk may come from another machine.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn restored(&self, host: Option<&str>) -> Result<Option<Restored>, StoreError> {
         let stands = self.position().await?;
         let file = self.position_file.as_deref();
@@ -97,7 +98,8 @@ type Origin = (Option<(String, bool)>, Option<String>, bool);
 impl Write {
     /// Marks the database as restored by a person's declaration; the next start holds doubtful changes.
     ///
-    /// # Errors Fails where the database cannot be written.
+    /// # Errors
+    /// Fails where the database cannot be written.
     pub async fn restored_declare(&mut self, at: Timestamp) -> Result<(), StoreError> {
         let position = self.event_append(at, DECLARED, "database", None).await?;
         let sql = "INSERT OR REPLACE INTO copy_mark (id, made_ms, position) VALUES (1, ?1, ?2)";

@@ -104,7 +104,8 @@ impl Store {
     ///
     /// The platform was then not reached.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn run_reached_nobody(&self, id: RunId) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) > 0 AND count(*) = sum(verdict IS 'not_sent' AND status IS NULL) \
                    FROM exchange WHERE run_id = ?1";
@@ -180,7 +181,8 @@ impl Write {
 
     /// Stores the machine of a session; `None`: the machine has no name.
     ///
-    /// # Errors Fails where the database cannot be written.
+    /// # Errors
+    /// Fails where the database cannot be written.
     pub async fn session_host(&mut self, session_id: i64, host: Option<&str>) -> Result<(), StoreError> {
         let sql = "UPDATE session SET host = ?2 WHERE id = ?1";
         let done = sqlx::query(sql).bind(session_id).bind(host).execute(&mut *self.tx).await;

@@ -83,7 +83,8 @@ impl Store {
     ///
     /// `each` returns false to stop.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn stock_each(
         &self,
         skus: &[String],

@@ -48,7 +48,8 @@ impl Store {
     /// An account may have a million SKUs. `each` returns false to stop. Bytes that are not UTF-8 are
     /// replaced by U+FFFD.
     ///
-    /// # Errors Fails where the database cannot be read.
+    /// # Errors
+    /// Fails where the database cannot be read.
     pub async fn tracked_sku_each(
         &self,
         mut each: impl FnMut(Vec<(String, String)>) -> bool,

@@ -2,9 +2,10 @@
 //!
 //! The rule uses positions of the journal, never clock times (docs/rules.md 5). An order is confirmed if
 //!
-//! 1. the last run of `order_lines` or a later exchange read it, so no order is left out of two runs in a row;
+//! 1. the last run of `order_lines` or a later exchange read it: no order is left out of two runs in a row;
 //! 2. the counts were read after that order;
-//! 3. no count of sales orders has differed since the last read of the counts before the first of those orders.
+//! 3. no count of sales orders has differed since the last read of the counts before the first of those
+//!    orders.
 //!
 //! The rule misses a count that changed and returned between two reads, and a change of an order that affects
 //! no count. Condition 1 covers both, because the next run reads the order in any case.
