@@ -43,9 +43,8 @@ pub struct BalancesRecorded {
     pub is_silent: bool,
 }
 
-/// Insertion of products. New ones get the reading of their page, known ones when the reading moves.
-///
-/// A SKU that now belongs to another product loses its type.
+/// Insertion of products. New ones get the reading of their page, known ones when the reading moves. A SKU
+/// that now belongs to another product loses its type.
 static PRODUCTS: Values = Values {
     into: "product (reading_id, id, sku, sku_fold, product_id, upc, total, digest)",
     columns: 7,
@@ -134,7 +133,6 @@ impl Write {
     }
 
     /// Returns the known members of a page, with `is_evidence` if writes or conflicts require a judgement.
-    ///
     /// Mostly none do, and the page's stock levels need no scan.
     async fn products_known(
         &mut self,
@@ -214,9 +212,7 @@ impl Write {
     }
 
     /// Creates a reading of this exchange; `None` where one older reading has exactly these members and is
-    /// moved.
-    ///
-    /// Where all members are new, no later step of the page can clear `told_by`, so it is set here.
+    /// moved. Where all members are new, no later step of the page can clear `told_by`, so it is set here.
     async fn reading_for(
         &mut self,
         page: &BalancePage<'_>,
@@ -285,10 +281,8 @@ impl Write {
         done.await.doing("record balances")
     }
 
-    /// Marks the stock levels that their product's record no longer holds as vanished.
-    ///
-    /// The answer did not show them, so each keeps its age. The caller must therefore do this before the
-    /// reading moves on.
+    /// Marks the stock levels that their product's record no longer holds as vanished. The answer did not
+    /// show them, so each keeps its age. The caller must therefore do this before the reading moves on.
     async fn cells_vanish(
         &mut self,
         page: &BalancePage<'_>,

@@ -10,14 +10,12 @@ use sqlx::{Arguments as _, AssertSqlSafe};
 use std::sync::{Arc, OnceLock};
 
 /// Numbers of rows per statement: the largest that fits, then smaller ones, then one filled up by repetition.
-///
 /// Few sizes, so each statement is prepared once and kept.
 const SIZES: [usize; 4] = [1000, 250, 50, 10];
 
-/// Insertion of rows whose first column is equal in all of them and is bound once.
-///
-/// The last statement repeats its last row until it is full, so `tail` must make a repeated row change
-/// nothing. The repeated rows cost less than another round trip to the connection's thread.
+/// Insertion of rows whose first column is equal in all of them and is bound once. The last statement repeats
+/// its last row until it is full, so `tail` must make a repeated row change nothing. The repeated rows cost
+/// less than another round trip to the connection's thread.
 pub(super) struct Values {
     /// Table and columns.
     pub(super) into: &'static str,
@@ -29,7 +27,6 @@ pub(super) struct Values {
     pub(super) texts: OnceLock<Texts>,
 }
 
-/// Statements of an insertion, for each of [`SIZES`].
 pub(super) struct Texts {
     any: [String; SIZES.len()],
     new: [String; SIZES.len()],
@@ -55,9 +52,8 @@ pub(super) fn text(text: &str) -> Arc<str> {
 }
 
 impl Values {
-    /// Writes the rows and returns the number that the database changed.
-    ///
-    /// While SQLite executes a statement on its thread, the values of the next are bound on this one.
+    /// Writes the rows and returns the number that the database changed. While SQLite executes a statement on
+    /// its thread, the values of the next are bound on this one.
     pub(super) async fn write<R>(
         &'static self,
         to: &mut SqliteConnection,

@@ -101,7 +101,6 @@ pub struct CellWrite {
 }
 
 impl CellWrite {
-    /// Returns true if both are writes of one stock level.
     pub(super) fn is_of(&self, other: &Self) -> bool {
         (self.product, self.warehouse_id) == (other.product, other.warehouse_id)
     }
@@ -154,7 +153,6 @@ pub(super) async fn cell_rows(
     sqlx::query_as(CELL_ROWS).bind(named(cells)).fetch_all(from).await.doing("read cells")
 }
 
-/// Serialises stock levels with the case keys of their SKUs for a statement.
 pub(super) fn named(cells: &[Cell]) -> String {
     let rows: Vec<Value> = cells.iter().map(|c| json!([c.sku, c.warehouse_id, c.sku.fold()])).collect();
     json(&rows)
@@ -283,7 +281,6 @@ impl Write {
     }
 
     /// Sets the fact of the stock levels to the written quantity and adds the difference to the own delta.
-    ///
     /// The writes must be open writes of this exchange.
     pub(super) async fn cells_written(
         &mut self,

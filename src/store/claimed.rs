@@ -157,7 +157,6 @@ impl Write {
         Ok(())
     }
 
-    /// Returns true if the write of this exchange is open.
     async fn cell_is_claimed(&mut self, exchange: ExchangeId, write: &CellWrite) -> Result<bool, StoreError> {
         let open = self.cell_writes_open(exchange).await?;
         Ok(open.iter().any(|open| open.is_of(write)))

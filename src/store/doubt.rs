@@ -69,13 +69,10 @@ pub struct AdoptionRow {
     pub shipment_id: i64,
 }
 
-/// SQL: changes that were sent, with their evidence and checks.
-///
-/// A call's case key and warehouse name one stock level, because two products of one case key never share a
-/// call.
-///
-/// Moments are relative to the boot of the newest session. An exchange of another boot gets the start of this
-/// boot's first session after it, because only the other boot's calendar dates it more exactly.
+/// SQL: changes that were sent, with their evidence and checks. A call's case key and warehouse name one
+/// stock level, because two products of one case key never share a call. Moments are relative to the boot of
+/// the newest session. An exchange of another boot gets the start of this boot's first session after it,
+/// because only the other boot's calendar dates it more exactly.
 pub(super) const DOUBTS: &str = concat!(
     "
 WITH newest AS (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1),

@@ -18,9 +18,8 @@ use std::time::Duration;
 pub const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 /// Interval at which quiet orders and shipments are read.
 pub const QUIET_LOOK: Duration = Duration::from_secs(24 * 60 * 60);
-/// First delay before a closed order is read again; each further delay doubles, up to daily.
-///
-/// A shipment created by mistake is mostly cancelled soon.
+/// First delay before a closed order is read again; each further delay doubles, up to daily. A shipment
+/// created by mistake is mostly cancelled soon.
 const CLOSED_LOOK: Duration = Duration::from_secs(5 * 60);
 /// Time since the closing for which an order is read again; later a person must name it (`tallyd order
 /// track`).

@@ -175,7 +175,6 @@ impl StoreError {
     }
 }
 
-/// Returns SQLite's primary result code.
 fn primary_code(error: &sqlx::Error) -> Option<u32> {
     let code = error.as_database_error().and_then(|e| e.code());
     code.as_deref().and_then(|c| c.parse::<u32>().ok()).map(|c| c & 0xff)
@@ -207,7 +206,6 @@ fn advice(error: &sqlx::Error) -> &'static str {
 
 /// Adds the failed action to an error of a statement.
 pub(super) trait Doing<T> {
-    /// Names the action, to follow "cannot".
     fn doing(self, doing: &'static str) -> Result<T, StoreError>;
 }
 

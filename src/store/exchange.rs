@@ -11,9 +11,8 @@ use sqlx::sqlite::SqliteArguments;
 use sqlx::{Arguments as _, Row as _, Sqlite};
 use std::time::Duration;
 
-/// Size in bytes above which an answer is packed only if its body is not stored yet.
-///
-/// Packing takes longer than the lookup, and most pages of a quiet account are unchanged.
+/// Size in bytes above which an answer is packed only if its body is not stored yet. Packing takes longer
+/// than the lookup, and most pages of a quiet account are unchanged.
 const LARGE: usize = 16 * 1024;
 
 /// SQL: stores a body once. ?1 is its digest, ?2 its size, ?3 its packed bytes, or NULL if it may be stored.
@@ -235,7 +234,6 @@ impl Write {
         Ok(Position(position))
     }
 
-    /// Stores the body of an answer that was not stored yet.
     async fn exchange_body(&mut self, id: ExchangeId, kept: Kept) -> Result<(), StoreError> {
         let sql = concat!(
             body!(),

@@ -14,10 +14,9 @@ use std::path::{Path, PathBuf};
 /// File mode: owner and group read and write.
 const MODE: u32 = 0o660;
 
-/// Resolves symbolic links of a path, also if the file does not exist yet.
-///
-/// SQLite follows links too and keeps its log beside the target. Lock, position file and watch use this path,
-/// so two paths to one database mean one database.
+/// Resolves symbolic links of a path, also if the file does not exist yet. SQLite follows links too and keeps
+/// its log beside the target. Lock, position file and watch use this path, so two paths to one database mean
+/// one database.
 pub(super) fn real(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     // Linux follows at most 40 links; a longer chain cannot be opened.
@@ -37,9 +36,8 @@ pub(super) fn real(path: &Path) -> PathBuf {
     }
 }
 
-/// Returns options for opening a file beside the database without following a symbolic link.
-///
-/// A followed link would overwrite the file that it names.
+/// Returns options for opening a file beside the database without following a symbolic link. A followed link
+/// would overwrite the file that it names.
 pub(super) fn not_following() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());

@@ -24,10 +24,9 @@ pub struct ParkedRow {
     pub raw: String,
 }
 
-/// Returns true for operations whose answers are not applied again.
-///
-/// The answer of a write was used when its change was decided. A page of SKUs shares them with other,
-/// possibly newer pages, and the next poll reads them within minutes.
+/// Returns true for operations whose answers are not applied again. The answer of a write was used when its
+/// change was decided. A page of SKUs shares them with other, possibly newer pages, and the next poll reads
+/// them within minutes.
 fn is_left(operation: Operation) -> bool {
     operation.effect() == Effect::Write
         || matches!(operation, Operation::GetProductBalances | Operation::GetProducts)
@@ -41,9 +40,8 @@ impl Journal {
         version.doing("read which version of the fold recorded the mirror")
     }
 
-    /// Refuses a position before the last change of the projection version.
-    ///
-    /// This version reads the journal before that change differently.
+    /// Refuses a position before the last change of the projection version. This version reads the journal
+    /// before that change differently.
     pub(super) async fn fold_reaches(&mut self, to: Position) -> Result<(), StoreError> {
         let sql = "SELECT max(position) FROM event WHERE kind = ?1";
         let query = sqlx::query_scalar(sql).bind(FOLD_CHANGED);

@@ -175,11 +175,9 @@ pub struct UnreadableRow {
     pub since_ms: i64,
 }
 
-/// SQL: start of the wait of the change `o`, in milliseconds since 1970.
-///
-/// A change waits from its insertion. A change that was held or in doubt waits from its next return to
-/// `pending`. `moves` is at most 2 for a change that was only inserted, which saves a lookup in `wish_move`
-/// for each change of a large backlog.
+/// SQL: start of the wait of the change `o`, in milliseconds since 1970. A change waits from its insertion. A
+/// change that was held or in doubt waits from its next return to `pending`. `moves` is at most 2 for a
+/// change that was only inserted, which saves a lookup in `wish_move` for each change of a large backlog.
 const WAITING_SINCE: &str = "coalesce(CASE WHEN o.moves > 2 THEN ( \
         SELECT min(m.at_ms) FROM wish_move m WHERE m.wish_id = o.id AND m.state = 'pending' AND m.move > ( \
             SELECT max(h.move) FROM wish_move h WHERE h.wish_id = o.id AND h.state IN ('held', 'in_doubt'))) END, \
@@ -228,9 +226,8 @@ impl Store {
         })
     }
 
-    /// Returns the session of the newest run with a trigger other than `operator`.
-    ///
-    /// A command beside the schedule, such as `verify`, does not show that a daemon works.
+    /// Returns the session of the newest run with a trigger other than `operator`. A command beside the
+    /// schedule, such as `verify`, does not show that a daemon works.
     async fn health_worked(&self) -> Result<Option<WorkedRow>, StoreError> {
         let sql = "SELECT s.started_ms, s.ended_ms, \
                           EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
@@ -262,10 +259,9 @@ impl Store {
         backup.doing("read when the last copy was made")
     }
 
-    /// Returns the last run of `prune` if it was partial and no snapshot was taken since.
-    ///
-    /// A run of `prune` is partial only where a jump of the clock kept it from its work. `journal prune`
-    /// leaves a snapshot and no run.
+    /// Returns the last run of `prune` if it was partial and no snapshot was taken since. A run of `prune` is
+    /// partial only where a jump of the clock kept it from its work. `journal prune` leaves a snapshot and no
+    /// run.
     async fn health_unpruned(&self) -> Result<Option<EndedRunRow>, StoreError> {
         let sql = "SELECT outcome, summary, started_ms \
                    FROM (SELECT * FROM run WHERE job = 'prune' AND outcome <> 'running' ORDER BY id DESC LIMIT 1) \
@@ -309,9 +305,8 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("look for tracking numbers without a shipment")
     }
 
-    /// Returns the rejected changes to report.
-    ///
-    /// Rejections by a person or by the configured policy need no acknowledgement and are left out.
+    /// Returns the rejected changes to report. Rejections by a person or by the configured policy need no
+    /// acknowledgement and are left out.
     async fn health_rejected(&self) -> Result<Option<RejectedRow>, StoreError> {
         let sql = "SELECT n.wishes, n.since_ms, o.key, o.reason, o.detail \
                    FROM (SELECT count(*) AS wishes, min(coalesce(moved_ms, 0)) AS since_ms, max(id) AS newest \
@@ -348,10 +343,9 @@ impl Store {
             .doing("read how the last pushes went")
     }
 
-    /// Returns the records that at least two polls could not read and no poll has read since.
-    ///
-    /// A record is left out once an answer brought its SKU, or a later run of the job, `ok` or `partial`,
-    /// passed without it. Runs triggered by the outbox or an operator do not count.
+    /// Returns the records that at least two polls could not read and no poll has read since. A record is
+    /// left out once an answer brought its SKU, or a later run of the job, `ok` or `partial`, passed without
+    /// it. Runs triggered by the outbox or an operator do not count.
     async fn health_unreadable(&self, now: Timestamp) -> Result<Vec<UnreadableRow>, StoreError> {
         let sql = "WITH odd AS (SELECT r.job, coalesce(n.subject, 'record ' || p.record) AS subject, p.why, \
                                        max(p.exchange_id) AS newest, max(r.id) AS newest_run, \

@@ -31,7 +31,6 @@ pub enum ListOf {
     HealthMonths,
 }
 
-/// Table of a list's records.
 struct Shelf {
     table: &'static str,
     id: &'static str,
@@ -41,7 +40,6 @@ struct Shelf {
 }
 
 impl ListOf {
-    /// Returns the list's name in the journal.
     fn subject(self) -> String {
         let shelf = self.shelf();
         shelf.owner.map_or_else(|| shelf.table.to_owned(), |owner| format!("{}/{owner}", shelf.table))

@@ -108,7 +108,6 @@ fn beside(database: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Returns true if no process holds the lock exclusively.
 fn is_looked_at(file: &File) -> bool {
     file.try_lock_shared().is_ok() && file.unlock().is_ok()
 }

@@ -12,21 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Page cache of each connection, in KiB.
-///
-/// SQLite's 2 MiB do not hold a backlog's working set, which would then be freed and read again in every
-/// transaction.
+/// Page cache of each connection, in KiB. SQLite's 2 MiB do not hold a backlog's working set, which would
+/// then be freed and read again in every transaction.
 const CACHE_KIB: i64 = 16 * 1024;
 
-/// Growth of the write-ahead log after which a checkpoint runs, in pages of 4 KiB.
-///
-/// SQLite's 1000 pages would copy a page of an index several times in a load and sync four times as often.
+/// Growth of the write-ahead log after which a checkpoint runs, in pages of 4 KiB. SQLite's 1000 pages would
+/// copy a page of an index several times in a load and sync four times as often.
 const FOLD_IN_PAGES: &str = "4000";
 
-/// Size in bytes to which the write-ahead log is cut when it restarts.
-///
-/// A reader with an old snapshot lets the log grow without limit, and SQLite would keep that size. 32 MiB are
-/// twice the growth between two checkpoints.
+/// Size in bytes to which the write-ahead log is cut when it restarts. A reader with an old snapshot lets the
+/// log grow without limit, and SQLite would keep that size. 32 MiB are twice the growth between two
+/// checkpoints.
 const LOG_MAX_BYTES: &str = "33554432";
 
 /// Promise of a commit.
@@ -42,10 +38,8 @@ pub enum Durability {
 #[derive(Clone, Debug)]
 pub struct Store {
     writer: Seat,
-    /// Connections for reads.
-    ///
-    /// Each holds the schema, its statements and a thread, about 400 KiB, also while idle. A read takes a few
-    /// milliseconds, so a third connection would rarely be used.
+    /// Connections for reads. Each holds the schema, its statements and a thread, about 400 KiB, also while
+    /// idle. A read takes a few milliseconds, so a third connection would rarely be used.
     readers: [Seat; 2],
     path: PathBuf,
     /// Position file; `None` unless this process holds the lock.
@@ -258,7 +252,6 @@ impl Store {
 
 impl Write {
     /// Commits with a query that ends with `COMMIT`, which saves one round trip to the connection's thread.
-    ///
     /// Only for [`Durability::Normal`], whose commits are not noted in the position file.
     pub(super) async fn commit_by(
         self,

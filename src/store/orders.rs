@@ -95,9 +95,8 @@ impl Write {
         Ok(query.execute(&mut *self.tx).await.doing("record the lines of an order")?.rows_affected())
     }
 
-    /// Returns true if a known shipment of the order is neither shipped in full nor cancelled.
-    ///
-    /// A shipment that was read before its order is assigned to the order here, by its items.
+    /// Returns true if a known shipment of the order is neither shipped in full nor cancelled. A shipment
+    /// that was read before its order is assigned to the order here, by its items.
     async fn order_has_open_shipment(&mut self, order: OrderId) -> Result<bool, StoreError> {
         let sql = "UPDATE shipment SET order_id = ?1 WHERE order_id IS NULL AND EXISTS ( \
                        SELECT 1 FROM shipment_line i JOIN order_line_item l ON l.line_item_id = i.line_item_id \
@@ -119,10 +118,9 @@ impl Write {
         done.map(drop).doing("note that lines of an order came again")
     }
 
-    /// Fixes the age of the lines that the answer lacks, and marks those proved absent as missing.
-    ///
-    /// Returns the number of missing lines. An incomplete answer proves nothing, because an unreadable record
-    /// may be any of them.
+    /// Fixes the age of the lines that the answer lacks, and marks those proved absent as missing. Returns
+    /// the number of missing lines. An incomplete answer proves nothing, because an unreadable record may be
+    /// any of them.
     async fn order_lines_absent(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64, StoreError> {
         let sql = "SELECT line_item_id, absent_ms, absent_exchange_id FROM order_line_item \
                    WHERE order_id = ?2 AND missing_since_ms IS NULL \

@@ -118,9 +118,8 @@ impl<'a> Members<'a> {
         came
     }
 
-    /// Matches the requested SKUs of `others`, which did not come under their own spelling.
-    ///
-    /// A SKU came under another spelling if exactly one returned spelling has its case key.
+    /// Matches the requested SKUs of `others`, which did not come under their own spelling. A SKU came under
+    /// another spelling if exactly one returned spelling has its case key.
     fn spell(&mut self, page: &BalancePage<'a>, others: &[&'a Sku]) {
         let mut folds: HashMap<String, Vec<&Sku>> = HashMap::new();
         for product in page.products.iter().filter(|_| !others.is_empty()) {
@@ -139,9 +138,8 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Returns true if the records match the requested SKUs in order, each SKU once.
-///
-/// That is the normal page, and its SKUs need no lookup.
+/// Returns true if the records match the requested SKUs in order, each SKU once. That is the normal page, and
+/// its SKUs need no lookup.
 fn is_in_step(page: &BalancePage<'_>) -> bool {
     page.asked.len() == page.products.len()
         && page.asked.iter().zip(page.products).all(|(asked, product)| *asked == product.sku)
@@ -161,10 +159,8 @@ pub(super) struct Known {
     pub(super) is_evidence: bool,
 }
 
-/// Result row of SQLite for [`Known`].
-///
-/// First the found members, as a JSON list of index, id, digest, reading and 1 where the last answer lacked a
-/// known product. Then the largest product id, and `is_evidence`.
+/// Result row of SQLite for [`Known`]. First the found members, as a JSON list of index, id, digest, reading
+/// and 1 where the last answer lacked a known product. Then the largest product id, and `is_evidence`.
 pub(super) type Found = (String, i64, bool);
 
 struct Product {
@@ -176,11 +172,8 @@ struct Product {
 
 /// Record to be written.
 pub(super) struct Row<'a> {
-    /// Row of the product.
     pub(super) id: i64,
-    /// True if the mirror does not hold the product.
     pub(super) is_new: bool,
-    /// Facts of the record.
     pub(super) fact: &'a BalanceFact<'a>,
     /// Digest of the record; `None`: the product will not hold exactly these facts.
     pub(super) digest: Option<i64>,
@@ -201,7 +194,6 @@ impl Row<'_> {
 type FoundProduct = (usize, i64, Option<i64>, Option<i64>, i64);
 
 impl Known {
-    /// Parses the result row.
     pub(super) fn read((found, newest, is_evidence): Found, members: &Members<'_>) -> Self {
         let found: Vec<FoundProduct> = serde_json::from_str(&found)
             .expect("SQLite wrote the list, from columns it holds to be integers");
@@ -223,15 +215,13 @@ impl Known {
         self.products.iter().all(Option::is_none)
     }
 
-    /// Returns the number of members.
     pub(super) fn members(&self) -> u64 {
         self.products.len() as u64
     }
 
-    /// Returns the records that must be written; the last of several records for one product wins.
-    ///
-    /// `digests` holds one digest per record of the page, `no_fact` the stock levels (product, warehouse)
-    /// that keep an older fact.
+    /// Returns the records that must be written; the last of several records for one product wins. `digests`
+    /// holds one digest per record of the page, `no_fact` the stock levels (product, warehouse) that keep an
+    /// older fact.
     pub(super) fn to_write<'a>(
         &self,
         page: &BalancePage<'a>,
@@ -272,15 +262,13 @@ impl Known {
         places.any(|(known, came)| came && known.as_ref().is_some_and(|product| product.was_lacked))
     }
 
-    /// Returns the known products for which no record came.
     pub(super) fn not_come(&self, members: &Members<'_>) -> Vec<i64> {
         let places = self.products.iter().zip(members.came()).filter(|(_, came)| !came);
         places.filter_map(|(known, _)| Some(known.as_ref()?.id)).collect()
     }
 
-    /// Returns the members that must be pointed to the page's new reading.
-    ///
-    /// New products are left out, because their insertion sets the reading.
+    /// Returns the members that must be pointed to the page's new reading. New products are left out, because
+    /// their insertion sets the reading.
     pub(super) fn elsewhere<'a>(&self, members: &Members<'a>) -> Vec<&'a Sku> {
         let places = self.products.iter().zip(members.came());
         let elsewhere = places.zip(&members.skus).filter(|((known, came), _)| known.is_some() || !came);

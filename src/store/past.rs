@@ -13,9 +13,8 @@ use serde_json::{Value, json};
 /// Event of deleted history entries.
 pub const PAST_FORGOTTEN: &str = "past.forgotten";
 
-/// Number of newest entries of each stock level that stay at any age.
-///
-/// A count of a quiet stock level may refer to one of them.
+/// Number of newest entries of each stock level that stay at any age. A count of a quiet stock level may
+/// refer to one of them.
 const NEWEST: i64 = 5;
 
 /// SQL: the rows that an event with the detail `?1` deletes.

@@ -34,9 +34,8 @@ impl PositionFile {
         Self { path: PathBuf::from(name), file: OnceLock::new(), complained: AtomicBool::new(false) }
     }
 
-    /// Returns the last noted position; `None` where the file is missing or damaged.
-    ///
-    /// A power cut may leave half a line, and that must not look like a rolled-back database.
+    /// Returns the last noted position; `None` where the file is missing or damaged. A power cut may leave
+    /// half a line, and that must not look like a rolled-back database.
     pub(super) fn read(&self) -> Option<Position> {
         let mut text = String::new();
         not_following().read(true).open(&self.path).ok()?.read_to_string(&mut text).ok()?;
@@ -50,14 +49,12 @@ impl PositionFile {
         matches!(self.path.try_exists(), Ok(false))
     }
 
-    /// Returns the path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Creates the file before the first session and syncs its directory entry.
-    ///
-    /// Without that sync a power cut right after would make the database look like a copy.
+    /// Creates the file before the first session and syncs its directory entry. Without that sync a power cut
+    /// right after would make the database look like a copy.
     pub(super) fn begin(&self, position: Position) {
         self.note(position);
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());

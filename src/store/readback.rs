@@ -42,7 +42,6 @@ pub(super) struct Judged {
     pub(super) freed: u64,
 }
 
-/// Write by which a page may be judged.
 #[derive(FromRow)]
 struct WriteRow {
     product: i64,
@@ -282,7 +281,6 @@ impl Write {
     }
 }
 
-/// Products of a page, by SKU.
 struct Shown<'a>(BTreeMap<&'a str, &'a super::BalanceFact<'a>>);
 
 impl<'a> Shown<'a> {
@@ -290,9 +288,8 @@ impl<'a> Shown<'a> {
         Self(page.products.iter().map(|product| (product.sku.as_str(), product)).collect())
     }
 
-    /// Returns the quantity shown, or `Some(None)` for the product without this warehouse.
-    ///
-    /// `None` where the answer lacks the product or a part of it.
+    /// Returns the quantity shown, or `Some(None)` for the product without this warehouse. `None` where the
+    /// answer lacks the product or a part of it.
     fn of_cell(&self, row: &WriteRow) -> Option<Option<Quantity>> {
         let product = self.0.get(row.sku.as_str())?;
         let cell = product.cells.iter().find(|cell| cell.warehouse_id.0 == row.warehouse_id);

@@ -197,7 +197,6 @@ impl Write {
         Ok(Ok(Resolved { keys: vec![wish.key.clone()], state: State::Pending, next: detail }))
     }
 
-    /// Returns the current fact of the change's stock level.
     async fn fact_now(&mut self, wish: &WishRow) -> Result<Option<FactNow>, StoreError> {
         let sql = "SELECT b.quantity, b.ours, coalesce(b.fact_ms, r.observed_ms) FROM wish_cell c \
                    JOIN product p ON p.id = c.product \
@@ -207,7 +206,6 @@ impl Write {
         found.doing("read the fact of a wish's cell")
     }
 
-    /// Appends the event of a decision.
     async fn say(&mut self, key: &str, said: &Value, at: Timestamp) -> Result<Position, StoreError> {
         self.event_append(at, RESOLVED, key, Some(&said.to_string())).await
     }
@@ -218,7 +216,6 @@ impl Write {
     }
 }
 
-/// End of a doubt.
 #[derive(Clone, Copy)]
 struct End {
     landed: bool,

@@ -25,10 +25,8 @@ pub struct Restored {
     pub how: String,
 }
 
-/// SQL: pending changes that would double an effect.
-///
-/// A count that names its base or its moment is among them, because own writes since the copy would look like
-/// sales.
+/// SQL: pending changes that would double an effect. A count that names its base or its moment is among them,
+/// because own writes since the copy would look like sales.
 const DOUBLES: &str = "
 SELECT id FROM outbox WHERE state = 'pending'
   AND (kind IN ('quantity.adjust', 'shipment.create', 'tracking.submit', 'product.create', 'warehouse.create',
@@ -75,9 +73,7 @@ impl Store {
     }
 
     /// Returns the signs stored in the database: its backup marker, its last host, and true if a session
-    /// exists.
-    ///
-    /// The marker is its time, and true if a person set it.
+    /// exists. The marker is its time, and true if a person set it.
     async fn origin(&self) -> Result<Origin, StoreError> {
         let sql = "SELECT (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') FROM copy_mark), \
                           EXISTS (SELECT 1 FROM copy_mark m JOIN event e ON e.position = m.position AND e.kind = ?1), \
@@ -92,7 +88,6 @@ impl Store {
     }
 }
 
-/// Result of [`Store::origin`].
 type Origin = (Option<(String, bool)>, Option<String>, bool);
 
 impl Write {
@@ -129,9 +124,8 @@ impl Write {
         Ok(self.brake_trip(Reason::Restored, &what, &doubles, at).await?.1)
     }
 
-    /// Moves adjusts in doubt to `pending`, so that [`DOUBLES`] holds them with the other changes.
-    ///
-    /// A check cannot decide them any more, because the stock level may have changed and returned since.
+    /// Moves adjusts in doubt to `pending`, so that [`DOUBLES`] holds them with the other changes. A check
+    /// cannot decide them any more, because the stock level may have changed and returned since.
     async fn forget_doubts(&mut self, at: Timestamp) -> Result<(), StoreError> {
         let sql = "UPDATE outbox SET moves = moves + 1, state = 'pending', reason = 'not_sent', moved_ms = ?1 \
                    WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt' AND kind = 'quantity.adjust'";
@@ -141,9 +135,8 @@ impl Write {
     }
 
     /// Clears the bases of counts, which lack our writes since the copy; the next read sets them
-    /// (docs/rules.md 3).
-    ///
-    /// `base_ms` 0 excludes earlier facts as a base. NULL would mean that the SKU was not resolved.
+    /// (docs/rules.md 3). `base_ms` 0 excludes earlier facts as a base. NULL would mean that the SKU was not
+    /// resolved.
     async fn forget_bases(&mut self) -> Result<(), StoreError> {
         let sql = "UPDATE outbox SET moves = moves + 1, base_quantity = NULL, base_ours = NULL, base_ms = 0, \
                        position = (SELECT position FROM counter) WHERE state = 'pending' AND kind = 'quantity.set'";

@@ -189,9 +189,8 @@ impl Write {
         done.map(drop).doing("note the machine of a session")
     }
 
-    /// Closes what an interrupted session left open: changes in `sending` and runs in `running`.
-    ///
-    /// Returns the numbers of both.
+    /// Closes what an interrupted session left open: changes in `sending` and runs in `running`. Returns the
+    /// numbers of both.
     async fn mend(&mut self, at: Timestamp) -> Result<(u64, u64), StoreError> {
         let in_doubt = sqlx::query(
             "UPDATE outbox SET moves = moves + 1, state = 'in_doubt', reason = 'no_answer', moved_ms = ?1, \

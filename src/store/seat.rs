@@ -46,15 +46,13 @@ impl Default for Opening {
 pub(super) struct Seat {
     options: SqliteConnectOptions,
     at_commit: Option<CommitHook>,
-    /// True if a task that acquires the connection yields to the other tasks first.
-    ///
-    /// Otherwise the order of those tasks and the answer of the connection's thread is random. A simulation's
-    /// seed would then not determine the order of events.
+    /// True if a task that acquires the connection yields to the other tasks first. Otherwise the order of
+    /// those tasks and the answer of the connection's thread is random. A simulation's seed would then not
+    /// determine the order of events.
     is_polite: bool,
     held: Arc<Mutex<Held>>,
 }
 
-/// State of a slot.
 #[derive(Debug)]
 pub(super) enum Held {
     /// Not opened yet.
@@ -68,7 +66,6 @@ pub(super) enum Held {
 pub(super) type Taken = OwnedMappedMutexGuard<Held, SqliteConnection>;
 
 impl Seat {
-    /// Makes a slot without opening its connection.
     pub(super) fn new(options: SqliteConnectOptions, opening: &Opening) -> Self {
         let Opening { at_commit, is_single, .. } = opening.clone();
         Self { options, at_commit, is_polite: is_single, held: Arc::new(Mutex::new(Held::Nothing)) }
@@ -107,7 +104,6 @@ impl Seat {
         Ok(connection)
     }
 
-    /// Returns true if the connection is not in use.
     pub(super) fn is_free(&self) -> bool {
         self.held.try_lock().is_ok()
     }
@@ -122,9 +118,8 @@ impl Seat {
     }
 }
 
-/// Connection in a write transaction.
-///
-/// Dropped before its end, the transaction is rolled back before the connection becomes free.
+/// Connection in a write transaction. Dropped before its end, the transaction is rolled back before the
+/// connection becomes free.
 #[derive(Debug)]
 pub(super) struct Transaction(Option<Taken>);
 

@@ -192,9 +192,8 @@ impl Write {
         self.shipment_items_write(&page, &json(&fact.items)).await.map(drop)
     }
 
-    /// Fixes the age of a shipment's items, before the shipment's row is updated.
-    ///
-    /// Items of this answer take the age of the shipment's answer; the others keep their age.
+    /// Fixes the age of a shipment's items, before the shipment's row is updated. Items of this answer take
+    /// the age of the shipment's answer; the others keep their age.
     async fn shipment_items_age(&mut self, shipment: ShipmentId, rows: &str) -> Result<(), StoreError> {
         let sql = "UPDATE shipment_line SET observed_ms = iif( \
                        item_id IN (SELECT value->>'item_id' FROM json_each(?1)), NULL, \

@@ -78,7 +78,6 @@ impl Journal {
         rows.into_iter().map(read).collect()
     }
 
-    /// Returns the columns of a table, in their order.
     pub(super) async fn columns(&mut self, table: &str) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
         let columns = sqlx::query_scalar(sql).bind(table).fetch_all(&mut self.reader).await;

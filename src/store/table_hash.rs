@@ -13,16 +13,14 @@ use std::collections::BTreeMap;
 /// Number of rows in a page; a body has a few kilobytes.
 const PAGE: usize = 500;
 
-/// Number of rows and digest of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableHash {
     pub(super) rows: u64,
     digest: [u8; 32],
 }
 
-/// Returns the hash of every table of a database by name.
-///
-/// The caller holds a transaction or excludes writers, so all hashes are of one state.
+/// Returns the hash of every table of a database by name. The caller holds a transaction or excludes writers,
+/// so all hashes are of one state.
 pub(super) async fn of(connection: &mut SqliteConnection) -> Result<BTreeMap<String, TableHash>, StoreError> {
     let sql = "SELECT name, wr FROM pragma_table_list \
                WHERE schema = 'main' AND type = 'table' AND name <> 'sqlite_schema' ORDER BY name";

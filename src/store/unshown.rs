@@ -156,9 +156,8 @@ impl Write {
         self.digests_clear(&products).await
     }
 
-    /// Records how a page lacks requested SKUs, and marks those it proves missing.
-    ///
-    /// Returns the SKUs for which another, small request may prove more.
+    /// Records how a page lacks requested SKUs, and marks those it proves missing. Returns the SKUs for which
+    /// another, small request may prove more.
     pub(super) async fn unshown_mark(
         &mut self,
         page: &BalancePage<'_>,
@@ -190,9 +189,8 @@ impl Write {
         done.map(drop).doing("note what an answer does not show")
     }
 
-    /// Counts the SKUs that an answer lacks, and marks those it proves missing.
-    ///
-    /// Returns the SKUs for which another, small request may prove more.
+    /// Counts the SKUs that an answer lacks, and marks those it proves missing. Returns the SKUs for which
+    /// another, small request may prove more.
     async fn absent_mark(
         &mut self,
         page: &BalancePage<'_>,
@@ -238,7 +236,6 @@ impl Write {
 }
 
 impl Absent {
-    /// Applies a check that counts.
     fn look(&mut self, look: Look) {
         let first = self.absent_ms.zip(self.absent_moment);
         let first = first.map(|(at, moment)| Look { at: Timestamp(at), moment: Moment(moment) });

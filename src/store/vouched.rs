@@ -41,10 +41,9 @@ impl Store {
         Ok(Some(Vouched { orders, looked_at: Timestamp(looked_ms) }))
     }
 
-    /// Returns the open orders read in the previous run or later, each with the exchange that read it.
-    ///
-    /// A run for named orders does not count as a previous run. An order whose last answer lacked a line is
-    /// left out, because the second answer that decides on the line must not be delayed.
+    /// Returns the open orders read in the previous run or later, each with the exchange that read it. A run
+    /// for named orders does not count as a previous run. An order whose last answer lacked a line is left
+    /// out, because the second answer that decides on the line must not be delayed.
     async fn orders_read_before(&self, run: RunId) -> Result<Vec<(i64, i64)>, StoreError> {
         let sql = "SELECT o.id, o.exchange_id FROM sales_order o JOIN exchange e ON e.id = o.exchange_id \
                    WHERE o.closed_ms IS NULL AND e.run_id >= ( \
@@ -74,7 +73,6 @@ mod tests {
     const T0: i64 = 1_800_000_000_000;
     const ORDER: OrderId = OrderId(7);
 
-    /// Journal driven by a script.
     struct Scene {
         store: Store,
         session: i64,
@@ -99,7 +97,6 @@ mod tests {
             Timestamp(T0 + self.second * 1000)
         }
 
-        /// Ends the run of `order_lines` and begins the next.
         async fn next_run(&mut self) {
             let (job, now) = (JobKind::OrderLines, self.now());
             let mut write = self.store.begin(Durability::Normal).await.unwrap();

@@ -45,7 +45,6 @@ pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<Cou
     query.fetch_all(&mut *store.read().await?).await.doing("read the changes of the work queue")
 }
 
-/// Returns true if a count of sales orders differs.
 pub(super) fn orders_differ(one: &CountsRow, other: &CountsRow) -> bool {
     let counts = |row: &CountsRow| serde_json::from_str::<WorkQueueCounts>(&row.counts).ok();
     let orders = |row: &CountsRow| counts(row).map(|counts| ORDERS.map(|place| counts[place]));
