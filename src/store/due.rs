@@ -21,8 +21,8 @@ pub const QUIET_LOOK: Duration = Duration::from_secs(24 * 60 * 60);
 /// First delay before a closed order is read again; each further delay doubles, up to daily. A shipment
 /// created by mistake is mostly cancelled soon.
 const CLOSED_LOOK: Duration = Duration::from_secs(5 * 60);
-/// Time since the closing for which an order is read again; later a person must name it (`tallyd order
-/// track`).
+/// Time since the closing for which an order is read again; later a person must name it
+/// (`tallyd order track`).
 const CLOSED_LOOKS: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 /// Number of the work queue's newest rows that are searched for a rise.
 const CHANGES_MAX: u32 = 2000;

@@ -1,8 +1,9 @@
 //! List of all tables and their role in replay, snapshots and the journal's diff.
 //!
-//! All columns of a fact table are compared, also those of later migrations, except those that docs/rules.md
-//! 39 leaves out. Row ids are replaced by the platform's names. Every other table stands in [`REST`] with its
-//! reason. The test `every_table_is_a_fact_or_has_a_reason_not_to_be` compares both lists with the schema.
+//! All columns of a fact table are compared, also those of later migrations, except those that
+//! docs/rules.md 39 leaves out. Row ids are replaced by the platform's names. Every other table stands in
+//! [`REST`] with its reason. The test `every_table_is_a_fact_or_has_a_reason_not_to_be` compares both lists
+//! with the schema.
 
 use super::error::Doing;
 use super::{Journal, StoreError};

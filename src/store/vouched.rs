@@ -7,8 +7,8 @@
 //! 3. no count of sales orders has differed since the last read of the counts before the first of those
 //!    orders.
 //!
-//! The rule misses a count that changed and returned between two reads, and a change of an order that affects
-//! no count. Condition 1 covers both, because the next run reads the order in any case.
+//! The rule misses a count that changed and returned between two reads, and an update of an order that
+//! affects no count. Condition 1 covers both, because the next run reads the order in any case.
 
 use super::error::Doing;
 use super::work_queue::{counts_since, orders_differ};

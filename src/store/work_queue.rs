@@ -1,4 +1,4 @@
-//! Counts of the work queue, as a time series with a row for each change.
+//! Counts of the work queue, as a time series with a row for each difference.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
