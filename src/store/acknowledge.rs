@@ -1,6 +1,6 @@
-//! A person says that they know of a rejected wish: written into the journal, then noted at the wish, in one transaction.
+//! Acknowledgement of rejected changes by a person: an event, then a mark, in one transaction.
 //!
-//! It changes nothing about the wish: its key stays used, and what was wanted is inserted under a new one.
+//! It does not affect the change: its key stays used, and a repetition needs a new key.
 
 use super::error::Doing;
 use super::{Said, StoreError, Write};
@@ -8,11 +8,11 @@ use crate::model::Timestamp;
 use crate::outbox::State;
 use serde_json::json;
 
-/// The kind of event that an acknowledgement is.
+/// Event of an acknowledgement.
 const ACKNOWLEDGED: &str = "outbox.acknowledged";
 
 impl Write {
-    /// Notes that a person knows of this rejected wish; one that was acknowledged before stays as it is.
+    /// Acknowledges a rejected change; an acknowledged one stays as it is.
     ///
     /// # Errors
     /// Fails where the database cannot be written.
@@ -37,7 +37,7 @@ impl Write {
         done.map(|_| Ok(())).doing("acknowledge a rejected wish")
     }
 
-    /// Notes that a person knows of all rejected wishes; how many were news is returned. One event stands for them all.
+    /// Acknowledges all rejected changes with one event, and returns the number of new acknowledgements.
     ///
     /// # Errors
     /// Fails where the database cannot be written.

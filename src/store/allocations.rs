@@ -1,4 +1,4 @@
-//! Where order lines are taken from: the warehouse allocation of each, read once.
+//! Warehouse allocations of order lines, each read once.
 
 use super::cells::json;
 use super::error::Doing;
@@ -7,7 +7,7 @@ use crate::model::{ExchangeId, LineItemId, OrderId, ProductId, Sku, Timestamp, W
 use serde::Serialize;
 use sqlx::FromRow;
 
-/// The service's word on what one warehouse gives for a line (*Order line item warehouse allocation*).
+/// Units that one warehouse gives for a line (*Order line item warehouse allocation*).
 #[derive(Clone, Debug, Serialize)]
 pub struct AllocationFact {
     /// `WarehouseAllocationId`.
@@ -22,46 +22,47 @@ pub struct AllocationFact {
     pub quantity: i64,
 }
 
-/// One answer to *Get warehouse allocation of an order line item*.
+/// An answer to *Get warehouse allocation of an order line item*.
 #[derive(Clone, Copy, Debug)]
 pub struct AllocationPage<'a> {
-    /// The exchange that brought it.
+    /// Exchange that brought the answer.
     pub exchange_id: ExchangeId,
-    /// When its request was sent.
+    /// Time at which its request was sent.
     pub observed_at: Timestamp,
-    /// The order asked for.
+    /// Requested order.
     pub order_id: OrderId,
-    /// The line asked for.
+    /// Requested line.
     pub line_item_id: LineItemId,
-    /// The allocations; `None`: the service knows no such order (404).
+    /// Allocations; `None`: the platform has no such order (404).
     pub allocations: Option<&'a [AllocationFact]>,
-    /// False where the answer has more pages than can be asked for, or a record made no sense.
+    /// False where the answer has more pages than can be requested, or a record could not be read.
     pub is_complete: bool,
 }
 
-/// An allocation, as `order show` prints it.
+/// Allocation, as `order show` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct AllocationRow {
-    /// The line.
+    /// Order line.
     #[serde(skip)]
     pub line_item_id: i64,
-    /// The SKU taken: for a kit's line a component.
+    /// Allocated SKU: for a kit's line a component.
     pub sku: Option<String>,
-    /// Its product.
+    /// Product id at the platform.
     pub product_id: Option<i64>,
-    /// The warehouse it was taken from.
+    /// Warehouse.
     pub warehouse_id: i64,
-    /// That warehouse's name, where it is known.
+    /// Name of the warehouse, where it is known.
     pub warehouse_name: Option<String>,
-    /// Units taken.
+    /// Allocated units.
     pub quantity: i64,
-    /// Time at which the service said so, RFC 3339: an allocation is read once, and the line may have been moved since.
+    /// Time of the answer, RFC 3339: an allocation is read once, and the line may have moved since.
     pub observed_at: String,
 }
 
 impl Store {
-    /// Lines of tracked orders, or of `only` this one, whose allocation was never asked for, or was not found over a day
-    /// ago.
+    /// Returns the lines of tracked orders whose allocation is to be requested.
+    ///
+    /// It was never requested, or was not found a day ago or more. `only` restricts the lines to one order.
     pub async fn allocation_unread(
         &self,
         now: Timestamp,
@@ -83,7 +84,7 @@ impl Store {
         Ok(rows.into_iter().map(|(order, line)| (OrderId(order), LineItemId(line))).collect())
     }
 
-    /// The allocations of an order's lines.
+    /// Returns the allocations of an order's lines.
     pub async fn allocation_list(&self, order: OrderId) -> Result<Vec<AllocationRow>, StoreError> {
         let sql = "SELECT a.line_item_id, a.sku, a.product_id, a.warehouse_id, w.name AS warehouse_name, a.quantity, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', r.observed_ms / 1000.0, 'unixepoch') AS observed_at \
@@ -100,7 +101,7 @@ impl Store {
 }
 
 impl Write {
-    /// Records where a line is taken from.
+    /// Records the allocation of a line.
     pub async fn mirror_allocations(&mut self, page: &AllocationPage<'_>) -> Result<(), StoreError> {
         let sql = "DELETE FROM order_line_allocation WHERE order_id = ?1 AND line_item_id = ?2";
         let query = sqlx::query(sql).bind(page.order_id.0).bind(page.line_item_id.0);
@@ -129,7 +130,7 @@ impl Write {
         done.map(drop).doing("note that the allocation of a line was asked for")
     }
 
-    /// What a line sold, as far as the mirror knows it: its SKU and its product.
+    /// Returns the known SKU and product of a line.
     pub async fn order_line_product(
         &mut self,
         order: OrderId,

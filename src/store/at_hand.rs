@@ -1,6 +1,6 @@
-//! Facts as a plan takes them that makes no call: an order's lines, a shipment's items.
+//! Cached facts for previews that make no call: an order's lines, a shipment's items.
 //!
-//! The live path never decides on these: it reads anew just before it sends.
+//! The live path never decides on them: it reads again just before it sends.
 
 use super::error::Doing;
 use super::{Store, StoreError};
@@ -28,7 +28,7 @@ struct ItemRow {
 }
 
 impl Store {
-    /// An order's lines, and whether these are all; none where the order was never read.
+    /// Returns an order's lines and true if they are all; `None`: the order was never read.
     pub async fn order_at_hand(&self, order: OrderId) -> Result<Option<(Vec<OrderLine>, bool)>, StoreError> {
         let sql = "SELECT is_complete FROM sales_order WHERE id = ?1";
         let is_complete: Option<bool> = sqlx::query_scalar(sql)
@@ -57,7 +57,7 @@ impl Store {
         Ok(Some((rows.into_iter().map(line).collect(), is_complete)))
     }
 
-    /// A shipment's items; none where they were never all read.
+    /// Returns a shipment's items; `None`: they were never all read.
     pub async fn shipment_at_hand(&self, shipment: ShipmentId) -> Result<Option<Vec<Item>>, StoreError> {
         let sql = "SELECT i.item_id, i.line_item_id, i.is_shipped, i.tracking_number FROM shipment_line i \
                    JOIN shipment s ON s.id = i.shipment_id \

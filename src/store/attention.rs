@@ -1,33 +1,35 @@
-//! What adaptive reading remembers and looks at: the page size that was proved, what moved lately, what is near zero.
+//! Input of adaptive reading: the proved page size, recently moved SKUs, SKUs near zero.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
 use crate::model::Timestamp;
 use sqlx::FromRow;
 
-/// So many moves back are looked at: a few pages of SKUs, found from the end of the index.
+/// Number of the newest history entries that are considered; the index returns them from its end.
 const MOVES: i64 = 4_000;
-/// So many of the SKUs near zero are looked at, the stalest first.
+/// Number of SKUs near zero that are considered, stalest first.
 const NEAR_ZERO_ROWS: i64 = 4_000;
 
-/// A tracked SKU that may be worth a read before its turn.
+/// Tracked SKU that may be worth an early read.
 #[derive(Clone, Debug, FromRow)]
 pub struct EarlyRow {
-    /// The SKU.
+    /// SKU.
     pub sku: String,
-    /// Its moves among the newest of all.
+    /// Number of its entries among the newest of the history.
     pub moves: u32,
-    /// One of its cells is near zero and not at it: it holds three units or fewer, or no more than it fell by since
-    /// `since`, so that it would be empty after as much again.
+    /// True if one of its stock levels is near zero, but above it.
+    ///
+    /// The stock level holds at most three units, or at most as many as it lost since `since`.
     pub near_zero: bool,
-    /// When its facts were asked for.
+    /// Time at which its facts were requested.
     pub observed_ms: i64,
 }
 
 impl Store {
-    /// The tracked SKUs behind the newest moves since `since`, and those with three units or fewer in a cell.
+    /// Returns the tracked SKUs of the newest history entries since `since`, and those with one to three
+    /// units.
     pub async fn early_list(&self, since: Timestamp) -> Result<Vec<EarlyRow>, StoreError> {
-        // The bounds of the second part stand in the text, or the index on them would not be used.
+        // The bounds 1 and 3 are part of the text, because SQLite would not use their index for parameters.
         let sql = "WITH moved AS (SELECT product, warehouse_id, count(*) AS moves, max(quantity) AS top FROM ( \
                        SELECT product, warehouse_id, quantity, observed_ms FROM balance_past \
                        ORDER BY position DESC LIMIT ?1) \
@@ -50,7 +52,7 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("find what is worth a read before its turn")
     }
 
-    /// The page size that was proved, if it started from what is configured now.
+    /// Returns the proved page size, if it was proved under the present configuration.
     pub async fn page_size(&self, configured: usize) -> Result<Option<usize>, StoreError> {
         let sql = "SELECT size FROM page_size WHERE configured = ?1";
         let size: Option<i64> = sqlx::query_scalar(sql)
@@ -63,7 +65,7 @@ impl Store {
 }
 
 impl Write {
-    /// Remembers the page size that was proved.
+    /// Stores the proved page size.
     pub async fn page_size_keep(&mut self, configured: usize, size: usize) -> Result<(), StoreError> {
         let sql = "INSERT INTO page_size (id, configured, size) VALUES (1, ?1, ?2) \
                    ON CONFLICT (id) DO UPDATE SET configured = excluded.configured, size = excluded.size";

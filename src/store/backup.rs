@@ -1,12 +1,12 @@
-//! Copies of the database: made while others work on it, proved, and marked as what they are (rules.md 20).
+//! Copies of the database: made during operation, verified and marked (docs/rules.md 20).
 //!
-//! `VACUUM INTO` reads one state of the database and writes it compactly. Nobody waits for it but during its first
-//! moments, in which two readers, the one that copies and the one that compares, must come to see the same state. A
-//! copy is checked and compared with its original table by table before it gets its name: one that was never read is
-//! a hope. It is written under another name first, so that what has the name is whole.
+//! `VACUUM INTO` reads one state of the database and writes it compactly. Writers wait only until the copying
+//! reader and the comparing reader see the same state. A copy is checked and compared with its original,
+//! table by table, before it gets its name. It is written under another name first, so a file with the final
+//! name is complete.
 //!
-//! Not copied by `cp`: without the write-ahead log the file is half of the truth, and without the mark a restored copy
-//! would do again what was done since.
+//! `cp` is no substitute. It misses the write-ahead log, and without the marker a restored copy would repeat
+//! the writes made since.
 
 use super::error::Doing;
 use super::files::not_following;
@@ -20,27 +20,28 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Holds the company's data: for its owner and, to read, its group.
+/// File mode of a copy: its owner writes, its group reads.
 const MODE: u32 = 0o640;
-/// How often the growing file is looked at: it tells when the copying reader has begun, and how far it is.
+/// Interval at which the growing file is polled for the copy's start and progress.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A copy that was made and proved.
+/// Verified copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
-    /// Its size.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// How many tables were compared.
+    /// Number of compared tables.
     pub tables: usize,
-    /// How many rows they have.
+    /// Number of compared rows.
     pub rows: u64,
-    /// The journal's position it stands at.
+    /// Position of the journal.
     pub position: Position,
 }
 
 impl Store {
-    /// Copies the database to a file that is not there yet. `progress` is told the bytes written and about how many
-    /// there will be.
+    /// Copies the database to a new file.
+    ///
+    /// `progress` gets the bytes written and the approximate total.
     pub async fn backup(
         &self,
         to: &Path,
@@ -59,7 +60,7 @@ impl Store {
         Ok(copied)
     }
 
-    /// Writes the copy; what is returned still sees the state that was copied.
+    /// Writes the copy and returns a connection that still sees the copied state.
     async fn copy_into(
         &self,
         partial: &Path,
@@ -87,20 +88,21 @@ impl Store {
             }
             let written = std::fs::metadata(partial).map_or(0, |file| file.len());
             progress(written, total.unsigned_abs());
-            // Its first byte is written after it began to read: from here on others may write.
+            // SQLite writes the first byte after its read began: other writers may continue.
             if written > 0 {
                 gate.take();
             }
         }
     }
 
-    /// A connection of its own, outside the pools.
+    /// Opens a connection outside the store's own.
     async fn aside(&self) -> Result<SqliteConnection, StoreError> {
         connect(self.path(), false).await
     }
 
-    /// Removes the oldest copies of this database that stand in a folder, as far as there are more than `keep`; how many
-    /// is returned. Only what has the name of a scheduled copy and carries the mark of one of this database is touched.
+    /// Removes the oldest copies of this database in a folder beyond `keep` and returns their number.
+    ///
+    /// Only files with the name of a scheduled copy and this database's marker are removed.
     pub async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize, StoreError> {
         let failed = |source| StoreError::File { doing: "look through", path: folder.to_owned(), source };
         let mut names: Vec<PathBuf> = Vec::new();
@@ -127,7 +129,7 @@ impl Store {
         Ok(removed)
     }
 
-    /// Whether a file is a marked copy of this database. One that cannot be read is not ours to remove.
+    /// Returns true if a file is a marked copy of this database; false if it cannot be read.
     async fn is_copy(&self, path: &Path) -> bool {
         let sql = "SELECT salt FROM belonging";
         let Ok(mut read) = self.read().await else { return false };
@@ -139,7 +141,7 @@ impl Store {
     }
 }
 
-/// The name of a scheduled copy: it sorts by time.
+/// Returns the name of a scheduled copy; names sort by time.
 pub fn scheduled_name(at: Timestamp) -> String {
     format!("tallyd-{}.db", at.rfc3339().replace(':', ""))
 }
@@ -160,7 +162,7 @@ async fn begin(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     sqlx::query("BEGIN").execute(connection).await.map(drop).doing("look at one state of the database")
 }
 
-/// Checks the copy, holds it against the original, and marks it.
+/// Checks the copy, compares it with the original, and marks it.
 async fn prove(
     original: &mut SqliteConnection,
     partial: &Path,
@@ -191,7 +193,7 @@ async fn prove(
     Ok(Copied { size_bytes, tables: ours.len(), rows, position: Position(position) })
 }
 
-/// A copy that has no name yet; it goes when it is not named.
+/// Copy without its final name, removed on drop.
 struct Partial {
     path: PathBuf,
     is_named: bool,
@@ -213,7 +215,7 @@ impl Partial {
         }
     }
 
-    /// Gives it its name, once every byte is on the disk.
+    /// Gives the copy its name after syncing it to the disk.
     async fn name(mut self, to: &Path) -> Result<(), StoreError> {
         let (from, target) = (self.path.clone(), to.to_owned());
         let named = tokio::task::spawn_blocking(move || settle(&from, &target)).await;
@@ -228,7 +230,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.is_named {
-            // What is left behind is overwritten by the next copy of this name.
+            // A file left behind is overwritten by the next copy of this name.
             drop(std::fs::remove_file(&self.path));
         }
     }
@@ -236,7 +238,7 @@ impl Drop for Partial {
 
 fn settle(from: &Path, to: &Path) -> io::Result<()> {
     File::open(from)?.sync_all()?;
-    // Unlike a rename it fails where a file of this name came up meanwhile.
+    // Unlike a rename, it fails if a file of this name appeared meanwhile.
     std::fs::hard_link(from, to)?;
     std::fs::remove_file(from)?;
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -1,12 +1,13 @@
-//! Recording a page of balances: the one place where a product's and its cells' facts change.
+//! Recording of a page of balances.
 //!
-//! A handful of statements a page (`bulk.rs`, and `json_each` where rows are few): a statement per row would cross to
-//! the connection's thread and back thousands of times. A product whose record is the one written last is recognised by
-//! its digest (`page.rs`) and not looked at any further; of the others only what changed is written.
+//! A page takes a few statements (`bulk.rs`, and `json_each` where rows are few). A statement per row would
+//! cross to the connection's thread and back thousands of times. A product whose digest equals the new
+//! record's is skipped (`page.rs`). Of the others only the differences are written.
 //!
-//! A cell that a write of ours overlaps (claimed, or concluded after this request was sent) keeps its older fact:
-//! the answer may be from before the write (rules.md 5). Its age stays the older fact's too. So does a cell that shows
-//! the value from before its last write, until a second look agrees (rules.md 6, `readback.rs`).
+//! A stock level keeps its older fact and that fact's age if a write overlaps the read: claimed, or finished
+//! after this request was sent. The answer may be older than the write (docs/rules.md 5). It also keeps them
+//! if it shows the value from before its last write, until a second check agrees (docs/rules.md 6,
+//! `readback.rs`).
 
 use super::bulk::{Rows, Values, text};
 use super::cells::json;
@@ -20,29 +21,30 @@ use serde_json::{Value, json as value};
 use sqlx::Arguments as _;
 use std::sync::OnceLock;
 
-/// What a page changed.
+/// Result of recording a page.
 #[derive(Clone, Debug, Default)]
 pub struct BalancesRecorded {
-    /// Cells whose quantity or attributes changed, or that are new.
+    /// Number of stock levels that are new or whose quantity or attributes changed.
     pub cells_changed: u64,
-    /// Cells left alone because a write of ours overlaps the read, or a late replica may have answered.
+    /// Number of stock levels left unchanged, because a write overlaps the read or a stale replica may have
+    /// answered.
     pub cells_overlapped: u64,
-    /// Writes that the service accepted and, as two looks agree, does not show.
+    /// Accepted writes that the platform does not show, as two checks agree.
     pub mismatched: Vec<MismatchRow>,
-    /// Conflicts that the answer ended: the service shows what was written.
+    /// Number of conflicts that ended, because the platform shows the written quantity.
     pub agreed: u64,
-    /// Cells whose wishes waited for a second look, which this was.
+    /// Number of stock levels whose changes waited for a second check, which this page was.
     pub freed: u64,
-    /// SKUs that were asked for and not returned under any spelling.
+    /// Requested SKUs that came under no spelling.
     pub absent: Vec<Sku>,
-    /// Those of them that another look at a few SKUs may prove missing at once: a large answer may have been cut.
+    /// Those of `absent` that another, small request may prove missing: a large answer may have been cut.
     pub unsure: Vec<Sku>,
-    /// Nothing came of what was asked for.
+    /// True if no requested SKU came.
     pub is_silent: bool,
 }
 
-/// New products come with the reading of their page; known ones move to it when their cells are written. A SKU that is
-/// another product's now is a kit no more, nor none.
+/// Insertion of products. New ones get the reading of their page, known ones when the reading moves. A SKU
+/// that now belongs to another product loses its type.
 static PRODUCTS: Values = Values {
     into: "product (reading_id, id, sku, sku_fold, product_id, upc, total, digest)",
     columns: 7,
@@ -79,7 +81,7 @@ impl Write {
     /// Records a page of balances.
     pub async fn mirror_balances(&mut self, page: &BalancePage<'_>) -> Result<BalancesRecorded, StoreError> {
         let members = Members::of(page);
-        // The digests are taken while SQLite looks on its thread.
+        // The digests are computed while SQLite works on its own thread.
         let (known, digests) =
             tokio::join!(self.products_known(page.exchange_id, &members), async { digests(page) });
         let known = known?;
@@ -91,7 +93,7 @@ impl Write {
         self.others_write(&members).await?;
         self.older_facts_keep(&judged.no_fact).await?;
         self.unshown_keep(&members, &known, &rows).await?;
-        // Before the reading moves on: what a cell held is kept with the time it was last seen.
+        // Before the reading moves on: the history stores the old pair with the time it was last seen.
         let cells_changed = self.cells_write(page, &rows, &judged.no_fact).await?;
         self.cells_vanish(page, &rows, &judged.no_fact).await?;
         self.reading_move(page, &members, &known, reading).await?;
@@ -115,7 +117,7 @@ impl Write {
         })
     }
 
-    /// Records what only a product's own record says of it: its name and its type.
+    /// Records the name and type of a product from its own record.
     pub async fn mirror_product_kind(
         &mut self,
         exchange: ExchangeId,
@@ -130,14 +132,14 @@ impl Write {
         query.execute(&mut *self.tx).await.map(drop).doing("record a product's name and type")
     }
 
-    /// What the mirror holds of a page's members, and whether a write of ours is about or a conflict open: mostly
-    /// neither is, and the page need not be looked through for them.
+    /// Returns the known members of a page, with `is_evidence` if writes or conflicts require a judgement.
+    /// Mostly none do, and the page's stock levels need no scan.
     async fn products_known(
         &mut self,
         exchange: ExchangeId,
         members: &Members<'_>,
     ) -> Result<Known, StoreError> {
-        // One row of text: a row for each member would cross to the connection's thread one by one.
+        // One row of text, because a row per member would cross to the connection's thread one by one.
         let sql = "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.reading_id, \
                            p.lack IS 'absent' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL)), \
                        (SELECT coalesce(max(id), 0) FROM product), \
@@ -164,7 +166,7 @@ impl Write {
         done.await.map(drop).doing("record products")
     }
 
-    /// Records what was asked for and did not come under that spelling.
+    /// Records requested SKUs that did not come under their own spelling.
     async fn others_write(&mut self, members: &Members<'_>) -> Result<(), StoreError> {
         if members.aliases.is_empty() && members.absent.is_empty() && members.unreadable.is_empty() {
             return Ok(());
@@ -186,7 +188,7 @@ impl Write {
         Ok(())
     }
 
-    /// Pins the older fact's time on cells of which the page says no fact, before the reading moves on.
+    /// Fixes the age of stock levels that keep their older fact, before the reading moves on.
     async fn older_facts_keep(&mut self, no_fact: &[(i64, i64)]) -> Result<(), StoreError> {
         if no_fact.is_empty() {
             return Ok(());
@@ -202,15 +204,15 @@ impl Write {
         self.digests_clear(&products).await
     }
 
-    /// Forgets what balances last said of these products: they hold something else by now.
+    /// Clears the digests of products whose rows no longer equal their last record.
     pub(super) async fn digests_clear(&mut self, products: &[i64]) -> Result<(), StoreError> {
         let sql = "UPDATE product SET digest = NULL WHERE id IN (SELECT value FROM json_each(?1))";
         let done = sqlx::query(sql).bind(json(products)).execute(&mut *self.tx).await;
         done.map(drop).doing("forget the digests of products")
     }
 
-    /// A new reading of this exchange; none where the page's members are exactly one older reading, which moves on. Where
-    /// all of them are new, nothing that follows can make it forget what it was told.
+    /// Creates a reading of this exchange; `None` where one older reading has exactly these members and is
+    /// moved. Where all members are new, no later step of the page can clear `told_by`, so it is set here.
     async fn reading_for(
         &mut self,
         page: &BalancePage<'_>,
@@ -231,7 +233,7 @@ impl Write {
         query.fetch_one(&mut *self.tx).await.map(Some).doing("begin a reading")
     }
 
-    /// Points the page's members to the new reading, or moves their old one on: an unchanged page costs one row.
+    /// Points the members to the new reading, or moves their old reading: an unchanged page costs one row.
     async fn reading_move(
         &mut self,
         page: &BalancePage<'_>,
@@ -279,8 +281,8 @@ impl Write {
         done.await.doing("record balances")
     }
 
-    /// Marks the cells whose product was returned without them: the link to the warehouse is gone. The answer did not
-    /// show them, so each keeps its age; hence before the reading moves on.
+    /// Marks the stock levels that their product's record no longer holds as vanished. The answer did not
+    /// show them, so each keeps its age. The caller must therefore do this before the reading moves on.
     async fn cells_vanish(
         &mut self,
         page: &BalancePage<'_>,

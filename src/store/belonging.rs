@@ -1,24 +1,24 @@
-//! The account a database belongs to (rules.md 21): its wishes and facts mean nothing in another one.
+//! Account binding of a database (docs/rules.md 21): its changes and facts are invalid in another account.
 //!
-//! Of the integration key, which names the company, only a salted hash is kept: enough to see that it is another one,
-//! and nothing to find it by.
+//! The integration key names the account. Only its salted hash is stored, which shows a different key but
+//! does not reveal it.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
 use sha2::{Digest, Sha256};
 use sqlx::FromRow;
 
-/// What a database knows of its account.
+/// Account binding.
 #[derive(Clone, Debug, FromRow)]
 pub struct Belonging {
-    /// Where it was spoken to; `None`: never yet.
+    /// Base URL of the platform; `None`: never used.
     pub base_url: Option<String>,
     salt: Vec<u8>,
     key_digest: Option<Vec<u8>>,
 }
 
 impl Belonging {
-    /// Whether nothing speaks against this address, and this key where one is used.
+    /// Returns true if neither this address nor this key contradicts the binding.
     pub fn fits(&self, base_url: &str, integration_key: Option<&str>) -> bool {
         let same_url = self.base_url.as_deref().is_none_or(|known| known == base_url);
         let same_key = match (&self.key_digest, integration_key) {
@@ -28,7 +28,7 @@ impl Belonging {
         same_url && same_key
     }
 
-    /// The name of a machine in the database: a digest of its id, so that the id itself stands nowhere.
+    /// Returns the name of a machine in the database: a digest, so that the machine's id is not stored.
     pub fn host(&self, machine_id: &str) -> String {
         self.digest(machine_id).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
@@ -39,7 +39,7 @@ impl Belonging {
 }
 
 impl Store {
-    /// What the database knows of its account.
+    /// Returns the account binding.
     pub async fn belonging(&self) -> Result<Belonging, StoreError> {
         let sql = "SELECT base_url, salt, key_digest FROM belonging";
         sqlx::query_as(sql).fetch_one(&mut *self.read().await?).await.doing("read whose database it is")
@@ -47,7 +47,7 @@ impl Store {
 }
 
 impl Write {
-    /// Notes whose database it is from now on. Where no key is used, what is known of one stays.
+    /// Stores the account binding; without a key the stored one stays.
     pub async fn belonging_note(
         &mut self,
         belonging: &Belonging,

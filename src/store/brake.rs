@@ -1,4 +1,4 @@
-//! Brakes: what they look at, their trips, and the release of what they hold.
+//! Brakes: their input, their trips, and the release of held changes.
 
 use super::error::Doing;
 use super::event::RELEASED;
@@ -10,23 +10,26 @@ use crate::reconcile::brake::Hour;
 use sqlx::FromRow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A trip that nobody released yet.
+/// Trip that is not released yet.
 #[derive(Clone, Debug, FromRow)]
 pub struct TripRow {
-    /// Its id.
+    /// Id.
     pub id: i64,
-    /// When it tripped.
+    /// Time of the trip.
     pub at_ms: i64,
-    /// The numbers.
+    /// Numbers of the trip, as a sentence.
     pub what: String,
-    /// Wishes it still holds.
+    /// Number of changes that it still holds.
     pub held: i64,
 }
 
 impl Store {
-    /// By warehouse: counted cells above zero an hour ago, and those of them that our writes emptied since. A write that
-    /// is under way or in doubt counts as done: it may be. Cells of the flush that is judged, by the service's spelling, are
-    /// not counted as emptied: the flush counts them itself.
+    /// Returns for each warehouse the stock levels above zero since `since`, and those of them that writes
+    /// emptied.
+    ///
+    /// A write in flight or in doubt counts, because it may take effect. Stock levels of `flush`, the
+    /// projected backlog, do not count as emptied, because the caller counts them. They are named in the
+    /// platform's spelling.
     pub async fn brake_hours(
         &self,
         since: Timestamp,
@@ -58,7 +61,7 @@ impl Store {
         Ok(rows.into_iter().map(hour).collect())
     }
 
-    /// The trips that still hold wishes.
+    /// Returns the trips that still hold changes.
     pub async fn brake_trips(&self) -> Result<Vec<TripRow>, StoreError> {
         let sql = "SELECT t.id, t.at_ms, t.what, count(o.id) AS held FROM brake_trip t \
                    JOIN brake_trip_wish w ON w.trip_id = t.id \
@@ -67,8 +70,8 @@ impl Store {
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the brakes' trips")
     }
 
-    /// What a person released after this position: the trip, none where the wishes were held without one, and how many
-    /// wishes.
+    /// Returns the releases after this position: the trip, or `None` for changes held without one, and the
+    /// number of changes.
     pub async fn brake_released(&self, after: Position) -> Result<Vec<(Option<i64>, i64)>, StoreError> {
         let sql = "SELECT trip, count(*) FROM ( \
                        SELECT o.released_ms, (SELECT max(w.trip_id) FROM brake_trip_wish w WHERE w.wish_id = o.id) AS trip \
@@ -80,7 +83,7 @@ impl Store {
 }
 
 impl Write {
-    /// Holds the wishes of a trip, with its numbers; its id and how many it holds are returned.
+    /// Holds the changes of a trip; returns the trip's id and the number of held changes.
     pub async fn brake_trip(
         &mut self,
         reason: Reason,
@@ -108,8 +111,10 @@ impl Write {
         Ok((trip, self.outbox_move(State::Pending, &moves, at).await?))
     }
 
-    /// Lets held wishes go, once: those of these keys, or of all trips that are open (`keys` empty). They are read
-    /// again and merged before they are sent, and trip no brake again. The release is an event of the journal.
+    /// Releases held changes once: those with these keys, or with no keys those of all open trips.
+    ///
+    /// They are read and merged again before they are sent, and trip no brake again. An event records the
+    /// release.
     pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64, StoreError> {
         let json = super::cells::json(keys);
         self.event_append(at, RELEASED, "outbox", Some(&json)).await?;

@@ -1,60 +1,59 @@
-//! Many rows in few statements: `INSERT … VALUES` with hundreds of rows bound at once.
+//! Bulk insertion: `INSERT … VALUES` with hundreds of rows bound at once.
 //!
-//! A statement crosses to the connection's thread and back, so one per row would be many times slower; one JSON text
-//! for all rows (`json_each`) is simpler and twice as slow as this. It is worth its length where thousands of rows
-//! come at once, as in a page of balances, and nowhere else.
+//! A statement crosses to the connection's thread and back, so one per row would be many times slower. One
+//! JSON text for all rows (`json_each`) is simpler and takes twice as long. The longer code pays only for
+//! thousands of rows at once, as in a page of balances.
 
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments as _, AssertSqlSafe};
 use std::sync::{Arc, OnceLock};
 
-/// Rows in a statement: as many as fit of the first, the rest by the next, and what is left by one that is filled up.
-/// So few sizes, that each statement is prepared once and kept.
+/// Numbers of rows per statement: the largest that fits, then smaller ones, then one filled up by repetition.
+/// Few sizes, so each statement is prepared once and kept.
 const SIZES: [usize; 4] = [1000, 250, 50, 10];
 
-/// An insertion of rows whose first column is the same in all of them, so that it is bound once.
-///
-/// The last statement repeats its last row until it is full: a row that stands already must change nothing, which the
-/// tail has to see to. A few such rows cost less than another way to the connection's thread.
+/// Insertion of rows whose first column is equal in all of them and is bound once. The last statement repeats
+/// its last row until it is full, so `tail` must make a repeated row change nothing. The repeated rows cost
+/// less than another round trip to the connection's thread.
 pub(super) struct Values {
     /// Table and columns.
     pub(super) into: &'static str,
-    /// How many columns a row has beside the first.
+    /// Number of columns besides the first.
     pub(super) columns: usize,
-    /// What is done with rows that stand already.
+    /// Conflict clause for rows that exist.
     pub(super) tail: &'static str,
-    /// The statements, once made: they are thousands of characters long.
+    /// Texts of the statements, built once because they are thousands of characters long.
     pub(super) texts: OnceLock<Texts>,
 }
 
-/// The statements of an insertion, for each of [`SIZES`].
 pub(super) struct Texts {
     any: [String; SIZES.len()],
     new: [String; SIZES.len()],
 }
 
-/// Whether rows may stand already.
+/// Possible conflicts of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rows {
-    /// They may.
+    /// Rows may exist.
     Any,
-    /// None of them does, and none comes twice. SQLite then keeps no account of how to undo the statement alone; where one
-    /// fails, the transaction is undone.
+    /// No row exists and none comes twice.
+    ///
+    /// SQLite then keeps no statement journal; if a statement fails, the transaction must be rolled back.
     New,
 }
 
-/// Binds a row's columns in their order, without the first.
+/// Function that binds a row's columns in order, without the first.
 pub(super) type Bind<R> = fn(&R, &mut SqliteArguments) -> Result<(), BoxDynError>;
 
-/// A text to be bound, with one copy; a `&str` is copied and then boxed.
+/// Returns a text for binding with one copy; a `&str` would be copied and then boxed.
 pub(super) fn text(text: &str) -> Arc<str> {
     Arc::from(text)
 }
 
 impl Values {
-    /// Writes the rows; how many the database changed is returned. While SQLite carries a statement out on its thread,
-    /// the values of the next are bound on this one.
+    /// Writes the rows and returns the number that the database changed. While SQLite executes a statement on
+    /// its thread, the values of the next are bound on this one.
     pub(super) async fn write<R>(
         &'static self,
         to: &mut SqliteConnection,
@@ -73,7 +72,7 @@ impl Values {
         Ok(changed)
     }
 
-    /// The statement for the first of the rows, with what is bound to it; these rows are taken away.
+    /// Takes the next rows off the list and returns their statement with its bound values.
     fn next<R>(
         &'static self,
         first: Option<i64>,
@@ -99,7 +98,7 @@ impl Values {
     }
 
     fn text(&self, insert: &str, rows: usize, tail: &str) -> String {
-        // The library counts the nameless ones by themselves, so the named one stands behind all of them.
+        // sqlx numbers anonymous parameters separately, so the named one stands after all of them.
         let row = format!("(${}{})", 1 + rows * self.columns, ",?".repeat(self.columns));
         let others = format!("{row},").repeat(rows - 1);
         format!("{insert} INTO {} VALUES {others}{row} {tail}", self.into)

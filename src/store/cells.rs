@@ -1,4 +1,4 @@
-//! Cells as decisions need them: the fact, what we wrote, what is on its way.
+//! Stock levels as decisions need them: the fact, the own delta, open writes.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
@@ -8,109 +8,115 @@ use serde_json::{Value, json};
 use sqlx::FromRow;
 use sqlx::sqlite::SqliteConnection;
 
-/// What is known of a cell that wishes name.
+/// Known state of a stock level that changes name.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct CellRow {
-    /// The SKU by which it was asked for.
+    /// SKU, as the caller names it.
     pub asked: String,
-    /// The warehouse the wishes name.
+    /// Warehouse that the changes name.
     pub warehouse_id: i64,
-    /// The product's row; `None`: the service was never asked for this SKU.
+    /// Row of the product; `None`: the mirror has none for this SKU.
+    ///
+    /// A SKU without a product of its own spelling gets the only product of its case key.
     pub product: Option<i64>,
-    /// The service's spelling.
+    /// SKU in the platform's spelling.
     pub sku: Option<String>,
-    /// The product's id at the service; `None`: the service did not return it.
+    /// Product id at the platform; `None`: the platform did not return the product.
     pub product_id: Option<i64>,
-    /// Whether the service was asked for it.
+    /// True if the platform was asked for the SKU.
     pub was_asked: bool,
-    /// The position of the exchange in which it was last asked for.
+    /// Position of the exchange that last asked for it.
     pub asked_position: Option<i64>,
-    /// When it was last asked for, since the machine's boot; none where that was another boot.
+    /// Time at which it was last asked for, since boot; `None` if that was another boot.
     pub asked_moment: Option<i64>,
-    /// Manner in which the answer to that lacked it, a word of [`crate::reconcile::Lack`]; none: it showed all of it.
+    /// Code of [`crate::reconcile::Lack`] for the last answer; `None`: the answer showed all of the product.
     pub lack: Option<String>,
-    /// Number of other products that have a spelling that differs only in case or blanks.
+    /// Number of other products with the same case key.
     pub twins: i64,
-    /// Those spellings, as a JSON array.
+    /// Spellings of these products, as a JSON array.
     pub twin_skus: String,
-    /// An open change names another spelling, of which no answer has decided yet whether it is a product.
+    /// True if an open change names another spelling that no answer decided yet.
     pub twin_is_awaited: bool,
-    /// The service does not return it, and that was made sure of.
+    /// True if the platform is proved not to return the product.
     pub is_missing: bool,
-    /// The product's type, where the service said it.
+    /// Type of the product, where the platform named it.
     pub kind: Option<String>,
-    /// The exchange in which it last said it.
+    /// Exchange that last named the type.
     pub type_exchange_id: Option<i64>,
-    /// An allocation suggests that it is a kit, and nothing said since whether it is.
+    /// True if an allocation suggests a kit and no answer has confirmed or denied that since.
     pub may_be_kit: bool,
     /// R, the fact.
     pub quantity: Option<i64>,
-    /// O, the sum over our settled writes of (written − fact used).
+    /// O, the own delta: the sum over finished writes of (written − fact used).
     pub ours: Option<i64>,
-    /// When the fact's request was sent, since the machine's boot; none where that was another boot.
+    /// Time at which the fact's request was sent, since boot; `None` if that was another boot.
     pub fact_moment: Option<i64>,
-    /// The exchange the fact is from.
+    /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
-    /// The link to the warehouse vanished.
+    /// True if the platform no longer links the product to the warehouse.
     pub vanished: bool,
-    /// The warehouse is active for the product, as far as the service said.
+    /// False if the platform reported the warehouse as inactive for the product.
     pub is_active: bool,
-    /// A write of ours is in flight or in doubt, or a late replica may have answered the last read.
+    /// True if a write is in flight or in doubt.
+    ///
+    /// Also true if a stale replica may have answered the last read.
     pub is_busy: bool,
-    /// The service accepted the last write and does not show it.
+    /// True if the platform accepted the last write and does not show it.
     pub is_disputed: bool,
-    /// The newest count that was applied.
+    /// Newest applied count.
     pub last_set_id: Option<i64>,
-    /// When that count was inserted, RFC 3339.
+    /// Time of that count's insertion, RFC 3339.
     pub last_set_at: Option<String>,
-    /// When it was made, as its caller wrote it.
+    /// Moment that the count names, as its caller wrote it.
     pub last_set_counted_at: Option<String>,
-    /// Applied adjusts as JSON `[[wish id, delta, inserted at], …]`, those that a pending count may have to add.
+    /// Applied adjusts that an open count may have to add, as JSON `[[change id, delta, inserted at], …]`.
     pub applied_adjusts: String,
-    /// The pairs the cell had and has as JSON `[[R, O, first seen, last seen], …]`, oldest first, times in milliseconds
-    /// or null; filled in where an open count names its moment.
+    /// Current and earlier pairs as JSON `[[R, O, first seen, last seen], …]`, oldest first, in milliseconds
+    /// or null.
+    ///
+    /// Empty unless an open count names its moment.
     pub pairs: String,
 }
 
-/// A cell as a plan was made from it.
+/// Stock level as a plan saw it.
 #[derive(Clone, Debug)]
 pub struct CellSeen {
-    /// The cell.
+    /// The stock level.
     pub cell: Cell,
-    /// Row that was known of it.
+    /// Its known state.
     pub row: CellRow,
-    /// Its pending and held wishes by id, each with the number of times it was changed.
+    /// Id and revision of each pending or held change.
     pub open: Vec<(i64, i64)>,
 }
 
-/// A write of one cell: from the fact it was decided on to the quantity it sets.
+/// Write of one stock level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CellWrite {
-    /// The product's row.
+    /// Row of the product.
     pub product: i64,
-    /// The warehouse.
+    /// Warehouse.
     pub warehouse_id: i64,
-    /// The fact; `None` where the cell had none.
+    /// Fact on which the write was decided; `None`: there was none.
     pub before: Option<Quantity>,
-    /// The quantity that is set.
+    /// New quantity.
     pub written: Quantity,
 }
 
 impl CellWrite {
-    /// True if both are of one cell.
     pub(super) fn is_of(&self, other: &Self) -> bool {
         (self.product, self.warehouse_id) == (other.product, other.warehouse_id)
     }
 }
 
-/// Rows for a bulk statement.
+/// Serialises rows for a bulk statement.
 pub(super) fn json<T: Serialize + ?Sized>(rows: &T) -> String {
     serde_json::to_string(rows).expect("rows hold only texts, numbers and nulls, which JSON can write")
 }
 
 impl Store {
-    /// The cells that these mean, in their order: each by the service's spelling where that is known. Several of them may
-    /// be one.
+    /// Returns these stock levels in their order, each under the platform's spelling where that is known.
+    ///
+    /// Several of them may be equal.
     pub async fn cells_meant(&self, cells: &[Cell]) -> Result<Vec<Cell>, StoreError> {
         let sql = "SELECT coalesce((SELECT m.sku FROM sku_meant m WHERE m.asked = value->>0), value->>0) \
                    FROM json_each(?1) ORDER BY key";
@@ -124,12 +130,14 @@ impl Store {
         names.into_iter().zip(cells).map(meant).collect()
     }
 
-    /// Rows known of these cells, in their order. They are named as [`Self::cells_meant`] names them.
+    /// Returns the known state of these stock levels, in their order.
+    ///
+    /// The stock levels are named as [`Self::cells_meant`] returns them.
     pub async fn cell_rows(&self, cells: &[Cell]) -> Result<Vec<CellRow>, StoreError> {
         cell_rows(&mut *self.read().await?, cells).await
     }
 
-    /// The journal's position: what begins from now on has a later one.
+    /// Returns the journal's last position.
     pub async fn position(&self) -> Result<Position, StoreError> {
         let sql = "SELECT position FROM counter";
         sqlx::query_scalar(sql)
@@ -147,13 +155,12 @@ pub(super) async fn cell_rows(
     sqlx::query_as(CELL_ROWS).bind(named(cells)).fetch_all(from).await.doing("read cells")
 }
 
-/// Cells with the folds of their SKUs, for a statement.
 pub(super) fn named(cells: &[Cell]) -> String {
     let rows: Vec<Value> = cells.iter().map(|c| json!([c.sku, c.warehouse_id, c.sku.fold()])).collect();
     json(&rows)
 }
 
-/// The spellings of a cell `k`, of which `asked` is the service's where it has one.
+/// SQL: the spellings of the stock level `k`; `asked` is the platform's spelling where it has one.
 macro_rules! spellings {
     () => {
         "(SELECT m.asked FROM sku_meant m WHERE m.fold = k.fold AND m.sku = k.asked UNION ALL SELECT k.asked)"
@@ -239,8 +246,10 @@ ORDER BY k.place"
 );
 
 impl Write {
-    /// Marks cells as being written by an exchange that is about to be sent; false where another call writes one of them
-    /// and has not ended. Then the transaction is to be rolled back.
+    /// Marks stock levels as being written by an exchange that is about to be sent.
+    ///
+    /// Returns false if an open write of another call has one of them. The caller must then roll the
+    /// transaction back.
     pub async fn cell_claim(
         &mut self,
         exchange: ExchangeId,
@@ -257,8 +266,9 @@ impl Write {
         Ok(done.doing("claim cells")?.rows_affected() == writes.len() as u64)
     }
 
-    /// Ends the writes of an exchange; those in `applied` are facts from now on, and ours. The exchange ended before. A
-    /// write that ended before is left alone: concluded twice, it would be ours twice.
+    /// Ends the open writes of a finished exchange; those in `applied` become facts.
+    ///
+    /// A write that ended before is skipped, because a second completion would add its own delta twice.
     pub async fn cell_conclude(
         &mut self,
         exchange: ExchangeId,
@@ -276,8 +286,8 @@ impl Write {
         done.map(drop).doing("end the writes of cells")
     }
 
-    /// Makes what was written the fact of its cells, and adds what it moved to our sum. The writes are open ones of this
-    /// exchange.
+    /// Sets the fact of the stock levels to the written quantity and adds the difference to the own delta.
+    /// The writes must be open writes of this exchange.
     pub(super) async fn cells_written(
         &mut self,
         exchange: ExchangeId,
@@ -307,15 +317,17 @@ impl Write {
         self.mismatch_end(&changed).await
     }
 
-    /// Fixes the base of counts that had none young enough: the first read after their insertion, if it came
-    /// within `max_base_age_ms` of it (rules.md 3). The last of the transaction that records the read; it commits.
+    /// Fixes the base of counts without a recent one, and commits the transaction that recorded the read.
+    ///
+    /// The base is the first read after the count's insertion, if it came within `max_base_age_ms`
+    /// (docs/rules.md 3).
     pub async fn outbox_fix_bases(
         self,
         read: ExchangeId,
         observed_at: Timestamp,
         max_base_age_ms: i64,
     ) -> Result<(), StoreError> {
-        // First the counts whose spelling is understood only now: what stood at their insertion may still be their base.
+        // First the counts whose spelling is resolved only now: an earlier fact may still be their base.
         let sql = "UPDATE outbox SET moves = moves + 1, (base_quantity, base_ours, base_ms) = \
                        (SELECT quantity, ours, known_ms FROM count_base_then c WHERE c.id = outbox.id) \
                    WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 AND base_ms IS NULL \

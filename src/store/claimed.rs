@@ -1,8 +1,8 @@
-//! The cells a call of ours writes, as the mirror itself tells, and the end of such a write where no answer told it.
+//! Stock levels written by a call, and the end of a write in doubt without its answer.
 //!
-//! What a call writes follows from its request and the facts at its claim, so a replay finds the same cells and the same
-//! `before`. What ends a write in doubt is a decision: it stands in the journal as an event, cell by cell, before the
-//! cell changes (rules.md 37).
+//! The writes of a call follow from its request and the facts at its claim. A replay therefore finds the same
+//! stock levels and the same `before`. A decision ends a write in doubt, so its event is appended for each
+//! stock level before the stock level changes (docs/rules.md 37).
 
 use super::cells::{CellSeen, CellWrite, cell_rows, json};
 use super::error::Doing;
@@ -12,12 +12,12 @@ use crate::model::{Cell, ExchangeId, Position, ProductId, Quantity, Sku, Timesta
 use serde_json::json as value;
 use std::collections::BTreeMap;
 
-/// The event of a write in doubt that turned out to be done.
+/// Event of a write in doubt that took effect.
 pub const CELL_LANDED: &str = "cell.landed";
-/// The event of a write in doubt that was not done, or that nobody waits for any more.
+/// Event of a write in doubt that had no effect, or whose outcome nothing depends on any more.
 pub const CELL_ENDED: &str = "cell.ended";
 
-/// A cell as the tables name it: product row and warehouse.
+/// Write as stored: product row, warehouse, fact, written quantity.
 type Row = (i64, i64, Option<i64>, i64);
 
 fn writes(rows: Vec<Row>) -> Vec<CellWrite> {
@@ -31,8 +31,9 @@ fn writes(rows: Vec<Row>) -> Vec<CellWrite> {
 }
 
 impl Write {
-    /// True if these cells and their wishes are what a plan was made from. People and programs may have changed either
-    /// between the look and this transaction.
+    /// Returns true if these stock levels and their changes are still as the plan saw them.
+    ///
+    /// People and programs may have changed either between the plan and this transaction.
     pub async fn cells_stand(&mut self, seen: &[&CellSeen]) -> Result<bool, StoreError> {
         let cells: Vec<Cell> = seen.iter().map(|seen| seen.cell.clone()).collect();
         let rows = cell_rows(&mut self.tx, &cells).await?;
@@ -44,7 +45,7 @@ impl Write {
         Ok(open == seen.iter().flat_map(|seen| seen.open.iter().copied()).collect())
     }
 
-    /// What a call with these entries writes, in their order; a SKU without a product is left out.
+    /// Returns the writes of a call with these entries, in their order; a SKU without a product is left out.
     pub async fn cell_writes(
         &mut self,
         entries: &[(&Sku, WarehouseId, Quantity)],
@@ -57,7 +58,7 @@ impl Write {
         Ok(writes(rows.doing("find the cells that a call writes")?))
     }
 
-    /// What an update of this product writes: each of its cells, with the quantity it has.
+    /// Returns the writes of a product update: each stock level with its present quantity.
     pub async fn cell_writes_of(&mut self, id: ProductId, sku: &Sku) -> Result<Vec<CellWrite>, StoreError> {
         let sql = "SELECT b.product, b.warehouse_id, b.quantity, b.quantity FROM product q \
                    JOIN balance b ON b.product = coalesce(q.alias_of, q.id) AND b.vanished_ms IS NULL \
@@ -68,7 +69,7 @@ impl Write {
         Ok(writes(rows.doing("find the cells that an update writes")?))
     }
 
-    /// The writes of a call that are still open.
+    /// Returns the open writes of a call.
     pub async fn cell_writes_open(&mut self, exchange: ExchangeId) -> Result<Vec<CellWrite>, StoreError> {
         let sql = "SELECT product, warehouse_id, before, written FROM cell_write \
                    WHERE exchange_id = ?1 AND ended IS NULL ORDER BY product, warehouse_id";
@@ -76,8 +77,10 @@ impl Write {
         Ok(writes(rows.doing("find the cells that a call wrote")?))
     }
 
-    /// Ends a write in doubt that landed: its quantity is ours, and the cell's fact as of the send. Nothing is done where
-    /// it ended before.
+    /// Ends a write in doubt that took effect: its quantity becomes the fact as of the send and counts in the
+    /// own delta.
+    ///
+    /// Does nothing if the write has ended.
     pub async fn cell_landed(
         &mut self,
         exchange: ExchangeId,
@@ -92,7 +95,7 @@ impl Write {
         self.cell_take(exchange, sent_at, write, ended).await
     }
 
-    /// Ends a write in doubt that did not land: the cell holds what it held. Nothing is done where it ended before.
+    /// Ends a write in doubt that had no effect; the fact stays. Does nothing if the write has ended.
     pub async fn cell_not_landed(
         &mut self,
         exchange: ExchangeId,
@@ -106,7 +109,7 @@ impl Write {
         self.cell_end(exchange, write, ended).await
     }
 
-    /// Ends the writes of cells that no undecided wish stands behind any more: a person cancelled it or sent it anew.
+    /// Ends the open writes without an undecided change: a person cancelled it or requested it again.
     pub async fn cells_free(&mut self, at: Timestamp) -> Result<(), StoreError> {
         let sql = "SELECT exchange_id, product, warehouse_id, before, written FROM cell_write \
                    WHERE ended IS NULL AND NOT EXISTS ( \
@@ -126,7 +129,7 @@ impl Write {
         Ok(())
     }
 
-    /// Folds the event of a cell in again.
+    /// Applies the event of a stock level in a replay.
     pub async fn cell_refold(
         &mut self,
         kind: &str,
@@ -154,7 +157,6 @@ impl Write {
         Ok(())
     }
 
-    /// True if the write of this exchange has not ended yet.
     async fn cell_is_claimed(&mut self, exchange: ExchangeId, write: &CellWrite) -> Result<bool, StoreError> {
         let open = self.cell_writes_open(exchange).await?;
         Ok(open.iter().any(|open| open.is_of(write)))
@@ -184,7 +186,7 @@ impl Write {
         done.map(drop).doing("end the write of a cell")
     }
 
-    /// The event names the cell as the service does; a replay has other row ids.
+    /// Appends an event with the platform's names, because a replay has other row ids.
     async fn cell_event(
         &mut self,
         kind: &str,

@@ -1,4 +1,4 @@
-//! Wishes that are no quantities: what they were sent with, and what they made.
+//! Evidence of changes other than quantities: their requests and the created objects.
 
 use super::cells::json;
 use super::error::Doing;
@@ -9,32 +9,32 @@ use serde_json::Value;
 use sqlx::FromRow;
 use std::collections::BTreeSet;
 
-/// What is kept with the claim of a wish that is no quantity: all that judging it later needs.
+/// Evidence stored with the claim of a change that is no quantity; later decisions need nothing else.
 #[derive(Clone, Debug, Serialize)]
 pub struct Kept {
-    /// The wish.
+    /// The change.
     pub id: WishId,
-    /// Its kind's name.
+    /// Name of its kind.
     pub kind: &'static str,
-    /// What only one wish at a time may be under way for.
+    /// Key for which at most one change may be in flight or in doubt.
     pub subject: String,
-    /// Lines and quantities, or the ids that were there before.
+    /// Lines and quantities, or the ids that existed before.
     pub claimed: Value,
 }
 
-/// A wish that another names by its key, as the one whose shipment it means.
+/// Change that another change names by its key, for the shipment that it creates.
 #[derive(Clone, Debug, FromRow)]
 pub struct NamedWish {
-    /// Its kind.
+    /// Kind.
     pub kind: String,
-    /// Where it stands.
+    /// State.
     pub state: String,
-    /// The service's id of what it made.
+    /// Id of the created object at the platform.
     pub made_id: Option<i64>,
 }
 
 impl Store {
-    /// The subjects of the wishes that are in flight or in doubt.
+    /// Returns the subjects of the changes in flight or in doubt.
     pub async fn delivery_under_way(&self) -> Result<BTreeSet<String>, StoreError> {
         let sql = "SELECT d.subject FROM outbox o JOIN delivery d ON d.wish_id = o.id \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state IN ('sending', 'in_doubt')";
@@ -45,7 +45,7 @@ impl Store {
         Ok(subjects.into_iter().collect())
     }
 
-    /// The wish with this key, as far as its shipment goes.
+    /// Returns kind, state and created id of the change with this key.
     pub async fn delivery_named(&self, key: &str) -> Result<Option<NamedWish>, StoreError> {
         let sql = "SELECT o.kind, o.state, d.made_id FROM outbox o LEFT JOIN delivery d ON d.wish_id = o.id \
                    WHERE o.key = ?1";
@@ -53,7 +53,7 @@ impl Store {
         named.doing("read the wish that makes a shipment")
     }
 
-    /// The wish that made this shipment, if one did.
+    /// Returns the change that created this shipment.
     pub async fn shipment_owner(&self, shipment: ShipmentId) -> Result<Option<WishId>, StoreError> {
         let sql = "SELECT wish_id FROM delivery WHERE kind = 'shipment.create' AND made_id = ?1";
         let owner: Option<i64> = sqlx::query_scalar(sql)
@@ -66,7 +66,7 @@ impl Store {
 }
 
 impl Write {
-    /// Keeps what wishes are sent with; part of the claim.
+    /// Stores the evidence of changes, as a part of the claim.
     pub async fn delivery_claim(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
         if kept.is_empty() {
             return Ok(());
@@ -79,14 +79,14 @@ impl Write {
         done.map(drop).doing("keep what wishes are sent with")
     }
 
-    /// Notes the service's id of what a wish made. One that a person resolved without a claim of ours has no row.
+    /// Stores the id of the object that a change created; a change without a stored claim has no row.
     pub async fn delivery_made(&mut self, wish: WishId, made_id: i64) -> Result<(), StoreError> {
         let sql = "UPDATE delivery SET made_id = ?2 WHERE wish_id = ?1";
         let done = sqlx::query(sql).bind(wish.0).bind(made_id).execute(&mut *self.tx).await;
         done.map(drop).doing("note what a wish made")
     }
 
-    /// Asks settle to take a shipment for the one a wish in doubt made.
+    /// Requests that `settle` adopts a shipment as the result of a change in doubt.
     pub async fn adoption_ask(&mut self, wish: WishId, shipment: ShipmentId) -> Result<(), StoreError> {
         let sql = "INSERT INTO adoption (wish_id, shipment_id) VALUES (?1, ?2) \
                    ON CONFLICT (wish_id) DO UPDATE SET shipment_id = excluded.shipment_id";
@@ -94,7 +94,7 @@ impl Write {
         done.map(drop).doing("ask for a shipment to be adopted")
     }
 
-    /// The question was answered.
+    /// Deletes the request to adopt a shipment.
     pub async fn adoption_end(&mut self, wish: WishId) -> Result<(), StoreError> {
         let done = sqlx::query("DELETE FROM adoption WHERE wish_id = ?1").bind(wish.0);
         done.execute(&mut *self.tx).await.map(drop).doing("end an adoption")

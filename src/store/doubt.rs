@@ -1,4 +1,4 @@
-//! Wishes in doubt: what was sent, what the service showed since, and the end of the doubt.
+//! Changes in doubt: the request, the checks since, and the end of the doubt.
 
 use super::cells::json;
 use super::error::Doing;
@@ -9,69 +9,70 @@ use crate::outbox::Stored;
 use serde_json::Value;
 use sqlx::FromRow;
 
-/// A wish of a call of which at least one wish is in doubt. The others of the call are its witnesses.
+/// Change of a call with at least one change in doubt.
+///
+/// The call's other changes are witnesses.
 #[derive(Clone, Debug, FromRow)]
 pub struct DoubtRow {
-    /// The wish.
+    /// The change.
     pub id: i64,
-    /// The caller's name for it.
+    /// Key, chosen by the caller.
     #[sqlx(try_from = "Text")]
     pub key: String,
-    /// What kind of wish.
+    /// Kind.
     #[sqlx(try_from = "Text")]
     pub kind: String,
-    /// Its body.
+    /// Body.
     #[sqlx(try_from = "BodyText")]
     pub body: Stored,
-    /// Where it stands.
+    /// State.
     pub state: String,
-    /// Why.
+    /// Reason, as a code.
     pub reason: Option<String>,
-    /// Why, as a sentence.
+    /// Reason, as a sentence.
     pub detail: Option<String>,
-    /// The exchange that carried it.
+    /// Exchange that carried the change.
     pub exchange_id: i64,
-    /// When that was sent.
+    /// Time at which the exchange was sent.
     pub sent_ms: i64,
-    /// The moment from which it is known to have been sent, since the boot of the newest session's machine.
+    /// Moment at or before which it was sent, since the boot of the newest session.
     pub sent_moment: Option<i64>,
-    /// What was kept with the claim, as JSON.
+    /// Evidence stored with the claim, as JSON.
     pub claimed: Option<String>,
-    /// The looks since, oldest first, as JSON `[[milliseconds, since boot likewise, what it showed], …]`.
+    /// Later checks, oldest first, as JSON `[[milliseconds, moment as above, result], …]`.
     pub looks: String,
-    /// The product of the cell it wrote.
+    /// Product of the written stock level.
     pub product: Option<i64>,
-    /// Its SKU in the service's spelling.
+    /// SKU of the written stock level, in the platform's spelling.
     pub cell_sku: Option<String>,
-    /// The warehouse of the cell it wrote.
+    /// Warehouse of the written stock level.
     pub warehouse_id: Option<i64>,
-    /// The fact it was decided on.
+    /// Fact on which the write was decided.
     pub before: Option<i64>,
-    /// What was written.
+    /// Written quantity.
     pub written: Option<i64>,
 }
 
-/// A shipment that a person says a wish in doubt made.
+/// Shipment that a person names as the result of a change in doubt.
 #[derive(Clone, Debug, FromRow)]
 pub struct AdoptionRow {
-    /// The wish.
+    /// The change.
     pub wish_id: i64,
-    /// Its key.
+    /// Key of the change.
     #[sqlx(try_from = "Text")]
     pub key: String,
-    /// Where it stands.
+    /// State of the change.
     pub state: String,
-    /// What it was sent with, as JSON.
+    /// Evidence stored with the claim, as JSON.
     pub claimed: Option<String>,
-    /// The shipment.
+    /// Shipment.
     pub shipment_id: i64,
 }
 
-/// Wishes that were sent, with what is known of it. A call's fold and warehouse name one cell, since twins never share
-/// a call.
-///
-/// Moments are those of the boot of the newest session. What another boot sent counts from the start of the first session
-/// of this boot behind it: how long before that it was sent, only another machine's calendar says.
+/// SQL: changes that were sent, with their evidence and checks. A call's case key and warehouse name one
+/// stock level, because two products of one case key never share a call. Moments are relative to the boot of
+/// the newest session. An exchange of another boot gets the start of this boot's first session after it,
+/// because only the other boot's calendar dates it more exactly.
 pub(super) const DOUBTS: &str = concat!(
     "
 WITH newest AS (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1),
@@ -102,7 +103,7 @@ LEFT JOIN (SELECT w.exchange_id, w.product, p.sku, p.sku_fold, w.warehouse_id, w
 );
 
 impl Store {
-    /// The wishes of every call of which at least one is in doubt.
+    /// Returns all changes of every call with at least one change in doubt.
     pub async fn doubt_list(&self) -> Result<Vec<DoubtRow>, StoreError> {
         let sql = format!(
             "{DOUBTS} WHERE o.exchange_id IN (SELECT exchange_id FROM outbox \
@@ -112,7 +113,7 @@ impl Store {
         rows.doing("read the wishes in doubt")
     }
 
-    /// Number of stock levels that a call was sent with, also of those that were decided since.
+    /// Returns the number of stock levels in a call, including those that were decided since.
     pub async fn call_entries(&self, exchange: ExchangeId) -> Result<i64, StoreError> {
         let sql = "SELECT count(*) FROM (SELECT DISTINCT w.sku, w.warehouse_id FROM wish_move m \
                        JOIN wish_cell w ON w.wish_id = m.wish_id WHERE m.exchange_id = ?1)";
@@ -120,7 +121,7 @@ impl Store {
         query.fetch_one(&mut *self.read().await?).await.doing("count the stock levels of a call")
     }
 
-    /// The shipments to be adopted.
+    /// Returns the shipments to be adopted.
     pub async fn adoption_list(&self) -> Result<Vec<AdoptionRow>, StoreError> {
         let sql = "SELECT a.wish_id, o.key, o.state, d.claimed, a.shipment_id FROM adoption a \
                    JOIN outbox o ON o.id = a.wish_id LEFT JOIN delivery d ON d.wish_id = a.wish_id ORDER BY 1";
@@ -130,7 +131,7 @@ impl Store {
             .doing("read the shipments to be adopted")
     }
 
-    /// What a wish was sent with and the looks since, as one JSON object; for people.
+    /// Returns the evidence of a change and its later checks as one JSON object.
     pub async fn evidence(&self, wish: WishId) -> Result<Value, StoreError> {
         let sql = "SELECT json_object('claimed', (SELECT json(claimed) FROM delivery WHERE wish_id = ?1), \
                        'made_id', (SELECT made_id FROM delivery WHERE wish_id = ?1), \
@@ -148,7 +149,7 @@ impl Store {
 }
 
 impl Write {
-    /// Keeps what a look showed of some wishes.
+    /// Stores the result of a check for some changes.
     pub async fn look_keep(
         &mut self,
         exchange: ExchangeId,

@@ -1,9 +1,10 @@
-//! Tracked orders: which are to be read next, and what is known of each. The service lists none.
+//! Tracked orders: their known state and the choice of those to read next.
 //!
-//! Open orders are read at each run, quiet ones daily. One whose last answer did not show a line it has is read with the
-//! next run: a second look decides on the line. A closed one may come back to life: a person cancels its shipment
-//! at the service, and all of it is left again. So it is looked at again with growing delays, and once where the work
-//! queue's counts of unshipped orders rose since it was read. Orders that somebody names go before all others.
+//! The platform lists no orders. Open orders are read at each run, quiet ones daily. An order whose last
+//! answer lacked one of its lines is read at the next run, because a second answer decides on the line. A
+//! closed order may reopen: if a person cancels its shipment at the platform, all of it is left to ship
+//! again. A closed order is therefore read again with growing delays, and once if the work queue's counts of
+//! unshipped orders rose since its last read. Orders that a person names come first.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
@@ -11,64 +12,65 @@ use crate::model::{OrderId, Timestamp, time};
 use sqlx::FromRow;
 use std::time::Duration;
 
-/// Time without news after which something is read less often: an order that never closes, a shipment nobody confirms.
-/// Long enough for a weekend, so that Monday's work finds Friday's orders fresh.
+/// Time without news after which an order or a shipment is read less often.
+///
+/// Three days cover a weekend, so Friday's orders are still read at each run on Monday.
 pub const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
-/// Interval at which what is quiet is still read.
+/// Interval at which quiet orders and shipments are read.
 pub const QUIET_LOOK: Duration = Duration::from_secs(24 * 60 * 60);
-/// A closed order is first looked at again after this time, then after twice as long each time until it is daily: a
-/// shipment that was made by mistake is mostly cancelled soon.
+/// First delay before a closed order is read again; each further delay doubles, up to daily. A shipment
+/// created by mistake is mostly cancelled soon.
 const CLOSED_LOOK: Duration = Duration::from_secs(5 * 60);
-/// Time after its closing for which an order is looked at again. After that somebody names it (`tallyd order track`).
+/// Time since the closing for which an order is read again; later a person must name it
+/// (`tallyd order track`).
 const CLOSED_LOOKS: Duration = Duration::from_secs(28 * 24 * 60 * 60);
-/// Number of the newest changes of the work queue that are looked through for a rise.
+/// Number of the work queue's newest rows that are searched for a rise.
 const CHANGES_MAX: u32 = 2000;
 
-/// A tracked order and what is known of it.
+/// Tracked order with its known state.
 #[derive(Clone, Debug, FromRow)]
 pub struct OrderRow {
-    /// The order.
+    /// Order.
     pub order_id: i64,
-    /// Time at which the service last described its line that was described longest ago, or the order where it has no
-    /// line.
+    /// Time at which its least recently described line was described, or the order where it has no line.
     pub observed_ms: Option<i64>,
-    /// Time at which a line last said something new.
+    /// Time at which an answer last changed a line.
     pub changed_ms: Option<i64>,
-    /// Time at which nothing was left to ship and all known shipments were on their way, or the last line was gone.
+    /// Time at which the order closed: nothing left to ship and all shipments shipped, or the last line gone.
     pub closed_ms: Option<i64>,
-    /// Its lines.
+    /// Number of lines.
     pub lines: i64,
-    /// Those of them that the last whole answer lacked.
+    /// Number of lines that the last whole answer lacked.
     pub absent: i64,
-    /// Lines it had and has no more.
+    /// Number of lines that are gone.
     pub missing: i64,
     /// Units sold.
     pub sold: Option<i64>,
-    /// Units not in a shipment yet, where the service says so.
+    /// Units not in a shipment yet, where the platform reports them.
     pub left: Option<i64>,
 }
 
 /// State of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderState {
-    /// It was never read.
+    /// Never read.
     Unread,
-    /// The service shows no line for it and never did: perhaps it is no order.
+    /// The platform shows no line and never did: the id may be that of no order.
     NoLines,
-    /// The last answer held none of its lines; that is not believed yet.
+    /// The last answer held none of its lines; a second answer must confirm that.
     Empty,
-    /// It has no line any more: cancelled or emptied.
+    /// All its lines are gone: the order was cancelled or emptied.
     Emptied,
     /// Nothing is left to ship.
     Closed,
-    /// It is open and said nothing new for long: it is read daily only.
+    /// Open without news for [`QUIET_AFTER`]: read daily.
     Stale,
-    /// There is something to ship.
+    /// Neither closed nor stale.
     Open,
 }
 
 impl OrderState {
-    /// Its word in lists and `--json`.
+    /// Returns the name in lists and `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unread => "unread",
@@ -83,7 +85,7 @@ impl OrderState {
 }
 
 impl OrderRow {
-    /// State at `now`.
+    /// Returns the state at `now`.
     pub fn state(&self, now: Timestamp) -> OrderState {
         let is_quiet = self.changed_ms.is_some_and(|at| now.since(Timestamp(at)) >= QUIET_AFTER);
         match (self.observed_ms, self.closed_ms) {
@@ -98,28 +100,28 @@ impl OrderRow {
     }
 }
 
-/// The tracked orders that are to be read, stalest first.
+/// Tracked orders to be read, least recently read first.
 #[derive(Clone, Debug, Default)]
 pub struct OrdersDue {
-    /// Those that somebody named.
+    /// Orders that a person named.
     pub named: Vec<OrderId>,
-    /// Open ones.
+    /// Open orders.
     pub open: Vec<OrderId>,
-    /// Closed ones that are looked at again.
+    /// Closed orders that are read again.
     pub closed: Vec<OrderId>,
 }
 
-/// An order that somebody named.
+/// Order that a person named.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub struct AskedOrder {
-    /// Its turn: later ones are larger.
+    /// Id of the request; later requests have larger ids.
     pub id: i64,
-    /// The order.
+    /// Order.
     pub order_id: i64,
 }
 
 impl Store {
-    /// The tracked orders to be read at `now`, stalest first.
+    /// Returns the tracked orders to be read at `now`, least recently read first.
     pub async fn tracked_order_due(&self, now: Timestamp) -> Result<OrdersDue, StoreError> {
         let sql = "WITH counts AS (SELECT exchange_id, paid_ready_to_ship_sales_orders AS ready, \
                        unshipped_sales_orders AS unshipped, unshipped_drop_ship_orders AS dropship \
@@ -160,8 +162,10 @@ impl Store {
         Ok(due)
     }
 
-    /// An order to ask that is not among `without`, where one was answered without lines and no other has been answered
-    /// since: its answer tells a cancelled order from a sick platform.
+    /// Returns a control order to read after an answer without lines, if no other order was read since.
+    ///
+    /// Its answer distinguishes a cancelled order from a failing platform. It is the most recently read
+    /// tracked order that shows a line and is not among `without`.
     pub async fn order_to_vouch(&self, without: &[OrderId]) -> Result<Option<OrderId>, StoreError> {
         let sql = "SELECT id FROM (SELECT o.id, o.exchange_id FROM sales_order o \
                        JOIN tracked_order t ON t.order_id = o.id \
@@ -180,7 +184,7 @@ impl Store {
         Ok(id.map(OrderId))
     }
 
-    /// The order somebody named last that is not among `without`.
+    /// Returns the order that was named last and is not among `without`.
     pub async fn order_asked(&self, without: &[OrderId]) -> Result<Option<AskedOrder>, StoreError> {
         let sql = "SELECT a.id, a.order_id FROM order_ask a \
                    WHERE a.order_id NOT IN (SELECT value FROM json_each(?1)) ORDER BY a.id DESC LIMIT 1";
@@ -188,13 +192,13 @@ impl Store {
         query.fetch_optional(&mut *self.read().await?).await.doing("find the order that was named last")
     }
 
-    /// The tracked orders with what is known of each.
+    /// Lists the tracked orders with their known state.
     pub async fn tracked_order_list(&self) -> Result<Vec<OrderRow>, StoreError> {
         let rows = sqlx::query_as(ORDER_ROWS).bind(None::<i64>).fetch_all(&mut *self.read().await?).await;
         rows.doing("list the tracked orders")
     }
 
-    /// The same of one, tracked or not; none where it was never read.
+    /// Returns the known state of an order, tracked or not; `None`: it was never read.
     pub async fn order_row(&self, order: OrderId) -> Result<Option<OrderRow>, StoreError> {
         let sql = ORDER_ROWS.replace("tracked_order t", "(SELECT id AS order_id FROM sales_order) t");
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(order.0);
@@ -212,7 +216,7 @@ const ORDER_ROWS: &str = "SELECT t.order_id, min(coalesce(l.observed_ms, o.obser
      WHERE ?1 IS NULL OR t.order_id = ?1 GROUP BY t.order_id ORDER BY t.order_id";
 
 impl Write {
-    /// Tracks orders, which are read at the next free call; the number that were not tracked before is returned.
+    /// Tracks orders, which are read at the next free call, and returns the number of new ones.
     pub async fn tracked_order_add(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
         let json = super::cells::json(orders);
         let sql = "INSERT INTO tracked_order (order_id) SELECT value FROM json_each(?1)";
@@ -220,7 +224,7 @@ impl Write {
         Ok(done.rows_affected())
     }
 
-    /// Has tracked orders read at the next free call, also closed ones.
+    /// Requests that tracked orders, also closed ones, are read at the next free call.
     pub async fn order_ask(&mut self, orders: &[OrderId]) -> Result<(), StoreError> {
         let sql = "INSERT OR REPLACE INTO order_ask (order_id) \
                    SELECT t.order_id FROM tracked_order t \
@@ -229,14 +233,14 @@ impl Write {
         done.map(drop).doing("ask for orders")
     }
 
-    /// Notes that an order was read that somebody named; one who named it again since waits for another read.
+    /// Removes the request for an order that was read; a request that came later stays.
     pub async fn order_asked_done(&mut self, asked: AskedOrder) -> Result<(), StoreError> {
         let sql = "DELETE FROM order_ask WHERE order_id = ?1 AND id <= ?2";
         let done = sqlx::query(sql).bind(asked.order_id).bind(asked.id).execute(&mut *self.tx).await;
         done.map(drop).doing("note that an order was read")
     }
 
-    /// Forgets orders.
+    /// Stops tracking orders and returns their number.
     pub async fn tracked_order_remove(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
         let json = super::cells::json(orders);
         let sql = "DELETE FROM tracked_order WHERE order_id IN (SELECT value FROM json_each(?1))";

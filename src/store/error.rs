@@ -1,72 +1,72 @@
-//! What went wrong with the database, and what an operator does about it.
+//! Errors of the database, with advice for the operator.
 
 use sqlx::migrate::MigrateError;
 use std::path::PathBuf;
 
-/// A failure of the database.
+/// Error of the database.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A statement or a commit failed.
     #[error("cannot {doing}: {}{}", told(source), advice(source))]
     Sql {
-        /// What was being done, as in "cannot …".
+        /// Failed action, to follow "cannot".
         doing: &'static str,
-        /// Why it failed.
+        /// Cause.
         #[source]
         source: sqlx::Error,
     },
-    /// The database file cannot be opened or made ready.
+    /// The database file cannot be opened or prepared.
     #[error("cannot open the database {path}: {source}{}", advice(source))]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: sqlx::Error,
     },
-    /// The schema cannot be brought up to date, or is newer than this program.
+    /// The schema cannot be migrated, or is newer than this program.
     #[error(
         "cannot bring the database {path} up to date: {source}; \
          if it was written by a newer tallyd, install that version again"
     )]
     Migrate {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: MigrateError,
     },
-    /// There is no database yet.
+    /// The database does not exist.
     #[error(
         "there is no database at {path}: check `database.path`, or start `tallyd run` once, which creates it"
     )]
     Missing {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The open database is not the file at its path any more.
+    /// The file at the path is no longer the open database.
     #[error(
         "the database {path} was {how} while tallyd worked on it: what it would write now is lost, so it ends; \
          started again it works on what is at that path then"
     )]
     Elsewhere {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
-        /// The change of the file, as in "was …".
+        /// Change of the file, to follow "was".
         how: &'static str,
     },
     /// The lock is held or cannot be taken.
     #[error(transparent)]
     Lock(#[from] super::LockError),
-    /// A stored value is outside what this program ever writes.
+    /// A stored value is not one that this program writes.
     #[error("the database holds {what} which this version does not know: {value}")]
     Foreign {
-        /// What kind of value.
+        /// Kind of value.
         what: &'static str,
         /// The value.
         value: String,
     },
-    /// A wish is inserted with the key of another one.
+    /// The key of an inserted change belongs to another change.
     #[error(
         "the key `{key}` already names another wish, and a key is for ever: nothing was inserted. See \
          `tallyd outbox show {key}`, and insert this wish with a key of its own"
@@ -75,69 +75,71 @@ pub enum StoreError {
         /// The key.
         key: String,
     },
-    /// The journal before a position is gone.
+    /// The journal before a position was pruned.
     #[error(
         "the journal before position {first} was pruned, so there is nothing to fold up to position {asked}: \
          name a later time, or restore a backup of that time"
     )]
     Pruned {
-        /// Up to where it was asked for.
+        /// Requested last position.
         asked: crate::model::Position,
-        /// The first position that can be had.
+        /// First available position.
         first: crate::model::Position,
     },
-    /// The journal before a position was recorded by another version of the fold.
+    /// The journal before a position was recorded with another projection version.
     #[error(
         "at position {first} another version of tallyd began to fold the journal, and this one reads what stands \
          before it otherwise, so there is nothing to fold up to position {asked}: name a later time, or take the \
          tallyd and a backup of that time"
     )]
     OtherFold {
-        /// Up to where it was asked for.
+        /// Requested last position.
         asked: crate::model::Position,
-        /// The first position that can be had.
+        /// First available position.
         first: crate::model::Position,
     },
     /// A stored body cannot be read.
     #[error(transparent)]
     Body(#[from] crate::journal::BodyError),
-    /// The disk has less room than a claim is made with (rules.md 35).
+    /// The disk has less free space than a claim requires (docs/rules.md 35).
     #[error(
         "only {free_mib} MiB are free on the disk of {path}, and no wish is sent below {floor_mib} MiB, so that its \
          answer can be written down; free space, work goes on by itself"
     )]
     NoRoom {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
-        /// What is free.
+        /// Free space in MiB.
         free_mib: u64,
-        /// What must be.
+        /// Required space in MiB.
         floor_mib: u64,
     },
     /// A copy of the database was not made.
     #[error("cannot copy the database to {path}: {why}")]
     Copy {
-        /// The copy.
+        /// Path of the copy.
         path: PathBuf,
-        /// Why, and what to do.
+        /// Cause and advice.
         why: String,
     },
     /// A file operation beside the database failed.
     #[error("cannot {doing} {path}: {source}")]
     File {
-        /// What was being done.
+        /// Failed action, to follow "cannot".
         doing: &'static str,
-        /// On what.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl StoreError {
-    /// Whether the same may succeed later without anybody touching the database: a foreign lock, a full disk, a disk
-    /// that stumbled or was mounted read-only. Damage and what a constraint refuses stay as they are.
+    /// Returns true if the operation may succeed later without a repair of the database.
+    ///
+    /// That holds for another program's lock, a full or read-only disk, an I/O error, missing memory and a
+    /// file that cannot be opened. It does not hold for damage and for constraint violations.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Sql { source, .. } => matches!(primary_code(source), Some(5..=8 | 10 | 13 | 14)),
@@ -159,8 +161,9 @@ impl StoreError {
 }
 
 impl StoreError {
-    /// True where somebody else has to finish or to make room first: a foreign lock, a full disk. The same error at the
-    /// opening of the database counts too.
+    /// Returns true if another program must finish or free space must be made first.
+    ///
+    /// That holds for a lock and a full disk, also while the database is opened or migrated.
     pub fn waits_for_others(&self) -> bool {
         let source = match self {
             Self::Sql { source, .. } | Self::Open { source, .. } => source,
@@ -172,13 +175,12 @@ impl StoreError {
     }
 }
 
-/// SQLite's primary result code.
 fn primary_code(error: &sqlx::Error) -> Option<u32> {
     let code = error.as_database_error().and_then(|e| e.code());
     code.as_deref().and_then(|c| c.parse::<u32>().ok()).map(|c| c & 0xff)
 }
 
-/// The failure in words. What a trigger of the schema says is a sentence already, without the library's words for it.
+/// Returns the message of an error; a trigger's message stands alone, without the library's prefix.
 fn told(error: &sqlx::Error) -> String {
     const TRIGGER: &str = "1811";
     match error.as_database_error() {
@@ -187,7 +189,7 @@ fn told(error: &sqlx::Error) -> String {
     }
 }
 
-/// SQLite's result codes that a person can do something about.
+/// Returns advice for the result codes that an operator can act on.
 fn advice(error: &sqlx::Error) -> &'static str {
     const FOLDER: &str = "; check that the folder exists and that the user tallyd may write to it";
     match primary_code(error) {
@@ -202,9 +204,8 @@ fn advice(error: &sqlx::Error) -> &'static str {
     }
 }
 
-/// Says what was being done when a statement failed.
+/// Adds the failed action to an error of a statement.
 pub(super) trait Doing<T> {
-    /// Completes "cannot …".
     fn doing(self, doing: &'static str) -> Result<T, StoreError>;
 }
 

@@ -1,23 +1,24 @@
-//! Events of the journal: decisions, written down before what they change (rules.md 37).
+//! Events of the journal: decisions, appended before their effects (docs/rules.md 37).
 //!
-//! There is one appender, whoever decides: settle, a person, a brake's release, a list that was read whole. What a
-//! replay needs of a decision stands in its detail, for it reads neither wishes nor the clock.
+//! All decisions are appended by one function: those of `settle`, of a person, of a brake's release and of a
+//! completely read list. The detail holds everything that a replay needs, because a replay reads neither
+//! changes nor the clock.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
 use crate::model::{Position, Timestamp};
 
-/// The kind of event that a person's word on a wish is; the daemon looks at the outbox when one comes.
+/// Event of a person's decision on a change; it notifies the daemon.
 pub const RESOLVED: &str = "outbox.resolved";
-/// The kind of event that the release of a brake is; the daemon hears it too.
+/// Event of a brake's release; it notifies the daemon.
 pub(super) const RELEASED: &str = "brake.released";
-/// The kind of event with which a person has an entry tried that is set aside.
+/// Event of a person's request to retry a quarantined entry.
 pub(super) const RETRIED: &str = "entry.retried";
-/// The kind of event with which a person ends a wait that the service ordered.
+/// Event of a person's decision to end a wait that the platform ordered.
 pub const LIFTED: &str = "quota.lifted";
 
 impl Store {
-    /// True if an event of this kind stands behind a position.
+    /// Returns true if the journal has an event of this kind after a position.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -30,7 +31,7 @@ impl Store {
 }
 
 impl Write {
-    /// Writes a decision down before what it changes; `detail`, if any, is JSON. Its position is returned.
+    /// Appends an event and returns its position; `detail` is JSON.
     pub async fn event_append(
         &mut self,
         at: Timestamp,

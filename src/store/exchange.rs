@@ -1,5 +1,6 @@
-//! Exchanges: begun before they are sent, ended with what came of them. They are also the account of calls: a
-//! call's place in the quota is read from here after a restart.
+//! Exchanges: stored before they are sent and completed with their outcome.
+//!
+//! They also hold the quota's reservations, which are read from here after a restart.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
@@ -10,11 +11,11 @@ use sqlx::sqlite::SqliteArguments;
 use sqlx::{Arguments as _, Row as _, Sqlite};
 use std::time::Duration;
 
-/// Larger answers are not packed before it is known whether they are kept already: that takes longer than to ask once
-/// more, and most pages of a quiet shop are.
+/// Size in bytes above which an answer is packed only if its body is not stored yet. Packing takes longer
+/// than the lookup, and most pages of a quiet account are unchanged.
 const LARGE: usize = 16 * 1024;
 
-/// A body, kept once: ?1 its digest, ?2 its size, ?3 itself or NULL where it may be known.
+/// SQL: stores a body once. ?1 is its digest, ?2 its size, ?3 its packed bytes, or NULL if it may be stored.
 macro_rules! body {
     () => {
         "INSERT INTO body (digest, size, packed) SELECT ?1, ?2, ?3 WHERE ?3 IS NOT NULL \
@@ -22,14 +23,14 @@ macro_rules! body {
     };
 }
 
-/// The next position, and the same.
+/// SQL: takes the next position and stores a body.
 macro_rules! position_and_body {
     () => {
         concat!("UPDATE counter SET position = position + 1; ", body!())
     };
 }
 
-/// An exchange that begins, behind them.
+/// SQL: inserts a beginning exchange, after `position_and_body!`.
 macro_rules! begin {
     () => {
         "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
@@ -51,7 +52,7 @@ fn beginning(
     Ok(query.bind(begun.sent_at.0).bind(begun.sent_moment.0))
 }
 
-/// A body as it is bound to these statements; nothing where there is none.
+/// Body as bound to these statements; all empty where there is none.
 #[derive(Default)]
 struct Kept {
     digest: Option<Vec<u8>>,
@@ -82,23 +83,23 @@ impl Kept {
     }
 }
 
-/// A call whose place in the quota may still be held.
+/// Call whose reservation in the quota may still count.
 #[derive(Clone, Copy, Debug)]
 pub struct UsedPlace {
-    /// What was called.
+    /// Operation.
     pub operation: Operation,
-    /// When it was answered or given up, since boot; `None`: nobody knows.
+    /// Time since boot at which it was answered or given up; `None`: unknown.
     pub answered: Option<Moment>,
-    /// Whether it was given up, by a time-out or a crash: the service may have been at work on it for longer.
+    /// True if a time-out or a crash ended it: the platform may have worked on it for longer.
     pub is_given_up: bool,
-    /// Whether it was made since this machine's boot.
+    /// True if it was made since this machine's boot.
     pub same_boot: bool,
 }
 
 impl Store {
-    /// The newest calls that may still hold a place: at most `limit`, answered or not.
+    /// Returns the newest `limit` calls, answered or not.
     pub async fn exchange_places(&self, boot_id: &str, limit: u32) -> Result<Vec<UsedPlace>, StoreError> {
-        // The newest are taken before they are joined: joined first, the whole journal may be sorted for them.
+        // The newest are selected before the join; otherwise SQLite may sort the whole journal.
         let sql = "SELECT e.operation, e.answered_moment, s.boot_id = ?1, \
                           e.status IS NULL AND e.verdict IN ('transient', 'in_doubt', 'interrupted') \
                    FROM (SELECT id, operation, answered_moment, session_id, status, verdict FROM exchange \
@@ -118,8 +119,10 @@ impl Store {
         Ok(rows.into_iter().filter_map(place).collect())
     }
 
-    /// The bad-request ledger: how long ago each answer of 400 came that is no older than `within`, oldest first. Of this
-    /// boot that is told by its moment, because the calendar may have been set since; of another nothing else is left.
+    /// Returns age and operation of each 400 in the bad-request budget younger than `within`, oldest first.
+    ///
+    /// Ages of this boot come from moments, because the calendar may have been set since. Ages of other boots
+    /// come from the calendar.
     pub async fn exchange_bad_requests(
         &self,
         boot_id: &str,
@@ -144,14 +147,14 @@ impl Store {
         Ok(rows.into_iter().filter_map(known).collect())
     }
 
-    /// How many exchanges the journal holds.
+    /// Returns the number of exchanges in the journal.
     pub async fn exchange_count(&self) -> Result<i64, StoreError> {
         let count =
             sqlx::query_scalar("SELECT count(*) FROM exchange").fetch_one(&mut *self.read().await?).await;
         count.doing("count the exchanges")
     }
 
-    /// What the limiter wrote down, if anything.
+    /// Returns the limiter's persisted state.
     pub async fn limiter_memory(&self) -> Result<Option<String>, StoreError> {
         let memory = sqlx::query_scalar("SELECT memory FROM limiter_memory")
             .fetch_optional(&mut *self.read().await?)
@@ -161,20 +164,20 @@ impl Store {
 }
 
 impl Write {
-    /// The next position. Inside a transaction, so that positions are in the order of commits.
+    /// Takes the next position; inside a transaction, so positions are in the order of commits.
     pub async fn position_next(&mut self) -> Result<Position, StoreError> {
         let sql = "UPDATE counter SET position = position + 1 RETURNING position";
         let next = sqlx::query_scalar(sql).fetch_one(&mut *self.tx).await;
         next.map(Position).doing("take the next position")
     }
 
-    /// Takes over a position of the journal that is folded again.
+    /// Sets the position during a replay of the journal.
     pub async fn position_set(&mut self, position: Position) -> Result<(), StoreError> {
         let done = sqlx::query("UPDATE counter SET position = ?1").bind(position.0);
         done.execute(&mut *self.tx).await.map(drop).doing("take over a position")
     }
 
-    /// Writes an exchange down before it is sent. Its place in the quota is held from this commit on.
+    /// Stores an exchange before it is sent; its reservation in the quota counts from this commit on.
     pub async fn exchange_begin(
         &mut self,
         session_id: i64,
@@ -185,7 +188,7 @@ impl Write {
         id.map(ExchangeId).doing(BEGINNING)
     }
 
-    /// The same, and commits. For reads: nothing is claimed with them.
+    /// Stores an exchange before it is sent, and commits; for reads, which claim nothing.
     pub async fn exchange_begin_alone(
         self,
         session_id: i64,
@@ -197,14 +200,14 @@ impl Write {
         id.map(ExchangeId).doing(BEGINNING)
     }
 
-    /// True if it was written down what came of an exchange.
+    /// Returns true if the outcome of an exchange is stored.
     pub async fn exchange_is_over(&mut self, id: ExchangeId) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE id = ?1 AND ended IS NOT NULL)";
         let query = sqlx::query_scalar(sql).bind(id.0).fetch_one(&mut *self.tx);
         query.await.doing("look whether an answer was written down")
     }
 
-    /// Writes down what came of an exchange; the position at which it ended is returned.
+    /// Stores the outcome of an exchange and returns the position at which it ended.
     pub async fn exchange_end(&mut self, id: ExchangeId, ended: &Ended<'_>) -> Result<Position, StoreError> {
         let kept = ended.body.map(Kept::unless_large).transpose()?.unwrap_or_default();
         let sql = concat!(
@@ -231,7 +234,6 @@ impl Write {
         Ok(Position(position))
     }
 
-    /// Keeps the body of an answer that proved not to be known.
     async fn exchange_body(&mut self, id: ExchangeId, kept: Kept) -> Result<(), StoreError> {
         let sql = concat!(
             body!(),
@@ -241,13 +243,13 @@ impl Write {
         query.execute(&mut *self.tx).await.map(drop).doing("keep a body")
     }
 
-    /// Notes that an accepted answer was not taken for fact, so that a replay does not take it either.
+    /// Marks an accepted answer as not applied, so that a replay does not apply it either.
     pub async fn exchange_set_aside(&mut self, id: ExchangeId) -> Result<(), StoreError> {
         let done = sqlx::query("UPDATE exchange SET set_aside = 1 WHERE id = ?1").bind(id.0);
         done.execute(&mut *self.tx).await.map(drop).doing("set an answer aside")
     }
 
-    /// Ends the exchanges that a crash left open: their answers will never be known.
+    /// Ends open exchanges as interrupted and returns their number.
     pub(super) async fn exchange_interrupt_all(
         &mut self,
         at: Timestamp,
@@ -271,7 +273,7 @@ impl Write {
         Ok(open.len() as u64)
     }
 
-    /// Keeps a record that made no sense, alone, with its exchange.
+    /// Parks a record that could not be read, with its exchange.
     pub async fn exchange_park(
         &mut self,
         id: ExchangeId,
@@ -292,7 +294,7 @@ impl Write {
         count.execute(&mut *self.tx).await.map(drop).doing("count a parked record")
     }
 
-    /// Keeps the name of a parked record, for an operator who looks for it at the service.
+    /// Stores the name of a parked record, with which an operator finds it at the platform.
     ///
     /// # Errors
     /// Fails where the database cannot be written.
@@ -308,7 +310,7 @@ impl Write {
         query.execute(&mut *self.tx).await.map(drop).doing("name a parked record")
     }
 
-    /// Keeps what the limiter must not forget.
+    /// Stores the limiter's state.
     pub async fn limiter_remember(&mut self, memory: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO limiter_memory (id, memory) VALUES (1, ?1) \
                    ON CONFLICT (id) DO UPDATE SET memory = excluded.memory WHERE memory IS NOT excluded.memory";

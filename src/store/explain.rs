@@ -1,6 +1,6 @@
-//! What is stored of one cell's story: the facts it had, the wishes for it, what carried them, looks, trips and events.
+//! Stored history of one stock level: its facts, changes, exchanges, checks, trips and events.
 //!
-//! Read only, in a few queries a cell; the sentences are made where they are printed.
+//! Read-only; a few queries for each stock level. The command line makes the sentences.
 
 use super::cells::json;
 use super::error::Doing;
@@ -9,134 +9,135 @@ use super::{Store, StoreError};
 use crate::outbox::Stored;
 use sqlx::FromRow;
 
-/// A SKU the mirror knows, out of those that differ from another only in case or blanks.
+/// SKU of the mirror, among those with one case key.
 #[derive(Clone, Debug, FromRow)]
 pub struct KnownSku {
-    /// The product's row.
+    /// Row of the product.
     pub id: i64,
-    /// Its spelling.
+    /// Spelling.
     pub sku: String,
-    /// The row of the product that wishes of this spelling mean; its own, where the spelling means itself.
+    /// Row of the product that changes under this spelling refer to; its own row where the spelling stands
+    /// for itself.
     pub meant: i64,
-    /// The service's id; `None`: the service never returned it.
+    /// Product id at the platform; `None`: the platform never returned it.
     pub product_id: Option<i64>,
-    /// The product's type, where the service said it.
+    /// Type of the product, where the platform named it.
     pub kind: Option<String>,
-    /// Since when the service does not return it.
+    /// Time since which the platform does not return it.
     pub missing_ms: Option<i64>,
 }
 
-/// A cell as it is now.
+/// Current stock level.
 #[derive(Clone, Debug, FromRow)]
 pub struct CellNow {
-    /// The warehouse.
+    /// Warehouse.
     pub warehouse_id: i64,
-    /// Its name, where the service lists it.
+    /// Name of the warehouse, where the platform lists it.
     pub warehouse_name: Option<String>,
-    /// R, the fact; `None`: nothing is known.
+    /// R, the fact; `None`: unknown.
     pub quantity: Option<i64>,
-    /// O, the sum over our settled writes of (written − fact used).
+    /// O, the own delta: the sum over finished writes of (written − fact used).
     pub ours: Option<i64>,
-    /// When the fact's request was sent.
+    /// Time at which the fact's request was sent.
     pub fact_ms: Option<i64>,
-    /// The exchange the fact is from.
+    /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
-    /// When the service stopped linking the product to the warehouse.
+    /// Time at which the platform stopped linking the product to the warehouse.
     pub vanished_ms: Option<i64>,
-    /// What it becomes once the pending wishes apply.
+    /// Quantity after the pending changes.
     pub pending_quantity: Option<i64>,
-    /// The value of a write in flight or in doubt.
+    /// Quantity of a write in flight or in doubt.
     pub writing: Option<i64>,
 }
 
-/// A pair (R, O) the cell had or has, and the exchange or decision with which it came.
+/// Pair (R, O) of the stock level, with the exchange or decision that set it.
 #[derive(Clone, Debug, FromRow)]
 pub struct PairRow {
     /// R.
     pub quantity: i64,
     /// O.
     pub ours: i64,
-    /// The position with which it came; `None`: it is the first, from before that was kept.
+    /// Position at which it was set; `None`: unknown for the first pair.
     pub position: Option<i64>,
-    /// When it was first seen.
+    /// Time at which it was first seen.
     pub since_ms: Option<i64>,
-    /// The exchange that brought it; `None`: a decision did, or nobody knows.
+    /// Exchange that set it; `None`: a decision did, or it is unknown.
     pub exchange_id: Option<i64>,
-    /// That exchange's operation.
+    /// Operation of that exchange.
     pub operation: Option<String>,
 }
 
-/// A wish for the cell, with the exchange that last carried it.
+/// Change of the stock level, with the exchange that last carried it.
 #[derive(Clone, Debug, FromRow)]
 pub struct StoryWish {
-    /// Its id.
+    /// Id.
     pub id: i64,
-    /// Its key.
+    /// Key.
     #[sqlx(try_from = "Text")]
     pub key: String,
-    /// Its kind.
+    /// Kind.
     #[sqlx(try_from = "Text")]
     pub kind: String,
-    /// Its body.
+    /// Body.
     #[sqlx(try_from = "BodyText")]
     pub body: Stored,
-    /// Where it stands.
+    /// State.
     pub state: String,
-    /// Why, as a short word.
+    /// Reason, as a code.
     pub reason: Option<String>,
-    /// Why, as a sentence.
+    /// Reason, as a sentence.
     pub detail: Option<String>,
-    /// When it was inserted, RFC 3339.
+    /// Time of the insertion, RFC 3339.
     pub created_at: String,
-    /// The journal's position when it was inserted.
+    /// Position of the journal at the insertion.
     pub position: Option<i64>,
-    /// The fact a count stands on.
+    /// Base of a count.
     pub base_quantity: Option<i64>,
-    /// Our sum at that fact.
+    /// Own delta at the base.
     pub base_ours: Option<i64>,
-    /// What was written for it.
+    /// Quantity written for the change.
     pub written: Option<i64>,
-    /// When its state last changed.
+    /// Time of the last state transition.
     pub moved_ms: Option<i64>,
-    /// When a person let it go past a brake.
+    /// Time at which a person released the change past a brake.
     pub released_ms: Option<i64>,
-    /// The exchange that carried it, or showed that there was nothing to do.
+    /// Exchange that carried the change, or that showed that no call was needed.
     pub exchange_id: Option<i64>,
-    /// That exchange's operation.
+    /// Operation of that exchange.
     pub operation: Option<String>,
-    /// When that was sent.
+    /// Time at which that exchange was sent.
     pub sent_ms: Option<i64>,
-    /// The position at which that ended.
+    /// Position at which that exchange ended.
     pub ended: Option<i64>,
-    /// What came of it.
+    /// Verdict of that exchange.
     pub verdict: Option<String>,
 }
 
-/// Something that happened to a wish beside being carried: a look, a brake's trip, a decision.
+/// Event of a change other than a call: a check, a brake's trip, or a decision.
 #[derive(Clone, Debug, FromRow)]
 pub struct StoryEvent {
-    /// Its position in the journal, where it has one.
+    /// Position in the journal, where it has one.
     pub position: Option<i64>,
-    /// When.
+    /// Time.
     pub at_ms: i64,
-    /// `look`, `trip`, or an event's kind.
+    /// `look`, `trip`, or the kind of the event.
     pub kind: String,
-    /// The wish's key, or what the event is about.
+    /// Key of the change, or the subject of the event.
     #[sqlx(try_from = "Text")]
     pub subject: String,
-    /// What was seen, the trip's numbers, or the event's detail as JSON.
+    /// Result of the check, numbers of the trip, or detail of the event as JSON.
     pub detail: Option<String>,
 }
 
 impl Store {
-    /// The SKUs of a fold.
+    /// Returns the SKUs with this case key.
     pub async fn explain_skus(&self, fold: &str) -> Result<Vec<KnownSku>, StoreError> {
         let sql = "SELECT p.id, p.sku, m.product AS meant, p.product_id, p.type AS kind, p.missing_since_ms AS missing_ms \
                    FROM product p JOIN sku_meant m ON m.asked = p.sku WHERE p.sku_fold = ?1 ORDER BY p.id";
         sqlx::query_as(sql).bind(fold).fetch_all(&mut *self.read().await?).await.doing("read a SKU")
     }
 
-    /// The cells of a product, and those that wishes under these spellings name.
+    /// Returns the stock levels of a product and those that changes under these spellings name.
     pub async fn explain_cells(
         &self,
         product: Option<i64>,
@@ -159,7 +160,7 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("read the cells of a SKU")
     }
 
-    /// The pairs a cell had and has, oldest first.
+    /// Returns all pairs of a stock level, oldest first.
     pub async fn explain_pairs(&self, product: i64, warehouse: i64) -> Result<Vec<PairRow>, StoreError> {
         let sql = "WITH pair AS ( \
                        SELECT position AS until, quantity, ours, since_ms FROM balance_past \
@@ -175,7 +176,7 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("read the facts a cell had")
     }
 
-    /// The wishes for a cell under these spellings, in order.
+    /// Returns the changes of a stock level under these spellings, by id.
     pub async fn explain_wishes(
         &self,
         spellings: &[String],
@@ -193,8 +194,7 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("read the wishes of a cell")
     }
 
-    /// What happened to these wishes beside being carried: looks, trips, and the events that name them or
-    /// their release.
+    /// Returns checks, trips and events of these changes, and the events of their release.
     pub async fn explain_events(&self, wishes: &[i64]) -> Result<Vec<StoryEvent>, StoreError> {
         let sql = "WITH wish AS (SELECT o.id, o.key, o.released_ms FROM outbox o \
                                  WHERE o.id IN (SELECT value FROM json_each(?1))) \

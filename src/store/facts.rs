@@ -1,8 +1,9 @@
-//! Which tables are facts: the table of tables that replay, snapshots and the journal's diff go by.
+//! List of all tables and their role in replay, snapshots and the journal's diff.
 //!
-//! All columns of a fact's table are compared, also those a later migration adds, but for what rules.md 39 leaves out:
-//! row ids are replaced by the names the service uses. Every other table stands in [`REST`] with the reason, and a test
-//! holds both lists against the schema.
+//! All columns of a fact table are compared, also those of later migrations, except those that
+//! docs/rules.md 39 leaves out. Row ids are replaced by the platform's names. Every other table stands in
+//! [`REST`] with its reason. The test `every_table_is_a_fact_or_has_a_reason_not_to_be` compares both lists
+//! with the schema.
 
 use super::error::Doing;
 use super::{Journal, StoreError};
@@ -12,14 +13,14 @@ use sha2::{Digest as _, Sha256};
 use sqlx::AssertSqlSafe;
 use std::cmp::Ordering;
 
-/// A table of facts.
+/// Table of facts.
 #[derive(Clone, Copy, Debug)]
 pub struct FactTable {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// What names a row of it.
+    /// Columns that identify a row.
     key: &'static [&'static str],
-    /// Columns that are no facts, as row ids are none, and what is compared instead; empty: nothing.
+    /// Columns that are no facts, each with the SQL compared in its place; empty: the column is left out.
     instead: &'static [(&'static str, &'static str)],
 }
 
@@ -33,7 +34,7 @@ const CELL_EXCHANGE: &str = "coalesce(fact_exchange_id, (SELECT r.exchange_id FR
 const CELL_MS: &str = "coalesce(fact_ms, (SELECT r.observed_ms FROM product p \
     JOIN reading r ON r.id = p.reading_id WHERE p.id = balance.product))";
 
-/// The facts. A reading is compared with the products that point to it.
+/// Tables of facts. A reading is compared with the products that point to it.
 pub const FACTS: &[FactTable] = &[
     FactTable {
         name: "product",
@@ -82,7 +83,7 @@ pub const FACTS: &[FactTable] = &[
     table("parked", &["exchange_id", "record", "why"]),
 ];
 
-/// Tables that hold no facts, and what they are.
+/// Tables without facts, each with its content.
 pub const REST: &[(&str, &str)] = &[
     ("reading", "facts, compared with the products that point to it"),
     ("counter", "the journal"),
@@ -120,46 +121,46 @@ pub const REST: &[(&str, &str)] = &[
     ("brake_trip_wish", "wishes"),
 ];
 
-/// A row of facts.
+/// Row of facts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FactRow {
-    /// What names it, as a JSON list.
+    /// Key columns, as a JSON list.
     pub key: String,
-    /// Its columns, as a JSON object.
+    /// Compared columns, as a JSON object.
     pub row: String,
 }
 
-/// A row that differs.
+/// Row that differs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
-    /// What names the row.
+    /// Key of the row.
     pub key: Value,
-    /// One side's columns that differ; null where it has no such row.
+    /// Differing columns before; null where there was no such row.
     pub before: Value,
-    /// The other side's.
+    /// Differing columns after; null where there is no such row.
     pub after: Value,
 }
 
-/// A table on two sides.
+/// Comparison of a table's two states.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// The table.
+    /// Table.
     pub table: &'static str,
-    /// Rows on each side.
+    /// Number of rows, before and after.
     pub rows: (usize, usize),
-    /// A hash of all rows on each side.
+    /// Hash of all rows, before and after.
     pub hashes: (String, String),
-    /// The rows that differ.
+    /// Rows that differ.
     pub differences: Vec<Difference>,
 }
 
 impl Compared {
-    /// Whether both sides hold the same.
+    /// Returns true if both states are equal.
     pub fn is_equal(&self) -> bool {
         self.differences.is_empty()
     }
 
-    /// Compares the rows of a table, both in the order of their keys.
+    /// Compares two lists of rows, both in the order of their keys.
     pub fn of(table: &'static str, before: &[FactRow], after: &[FactRow]) -> Self {
         Self {
             table,
@@ -197,7 +198,7 @@ fn differences(before: &[FactRow], after: &[FactRow]) -> Vec<Difference> {
     }
 }
 
-/// A row on both sides shows only the columns that differ.
+/// Returns the difference of two rows; of a row in both only the differing columns.
 fn difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<Difference> {
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|_| json!(text));
     let key = read(&old.or(new)?.key);
@@ -214,7 +215,7 @@ fn difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<Difference
 }
 
 impl Journal {
-    /// The rows of a table of facts, in the order of their keys, without the columns in `without`.
+    /// Returns the rows of a fact table in the order of their keys, without the columns in `without`.
     pub async fn facts(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>, StoreError> {
         let columns = self.columns(table.name).await?;
         let pairs = columns.iter().filter(|column| !without.contains(&column.as_str()));

@@ -1,9 +1,9 @@
-//! The files beside each other in the state directory, and who may open them.
+//! Files in the state directory and their permissions.
 //!
-//! Programs beside the daemon belong to its group, and SQLite gives the log and the index the mode of the database. So
-//! what counts is the mode at the birth of the file, whatever the umask of whoever made it: a `sudo tallyd sku add`
-//! before the first start must not leave a database that the daemon cannot write. The mode of a file that is there is
-//! its owner's decision and stays.
+//! Programs beside the daemon belong to its group, and SQLite gives the log and the index the database's
+//! mode. The mode at the file's creation is therefore decisive, and it must not depend on the creator's
+//! umask. After a `sudo tallyd sku add` before the first start the daemon must still be able to write. The
+//! mode of an existing file is its owner's decision and stays.
 
 use std::fmt;
 use std::fs::{OpenOptions, Permissions};
@@ -11,14 +11,15 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Read and written by owner and group, by nobody else.
+/// File mode: owner and group read and write.
 const MODE: u32 = 0o660;
 
-/// The file behind symbolic links, whether it is there yet or not. SQLite follows them too, and keeps its log beside the
-/// file it comes to: lock, position and watch go by the same name, so that two paths to one database are one database.
+/// Resolves symbolic links of a path, also if the file does not exist yet. SQLite follows links too and keeps
+/// its log beside the target. Lock, position file and watch use this path, so two paths to one database mean
+/// one database.
 pub(super) fn real(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
-    // As many links as Linux follows; a longer chain is opened by nobody.
+    // Linux follows at most 40 links; a longer chain cannot be opened.
     for _ in 0..40 {
         if let Ok(real) = path.canonicalize() {
             return real;
@@ -35,15 +36,15 @@ pub(super) fn real(path: &Path) -> PathBuf {
     }
 }
 
-/// Options with which a file of ours beside the database is opened. A symbolic link in its place is not followed: what
-/// it names would be written over.
+/// Returns options for opening a file beside the database without following a symbolic link. A followed link
+/// would overwrite the file that it names.
 pub(super) fn not_following() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
     options
 }
 
-/// Makes an empty file for the group, unless it is there.
+/// Creates an empty file with the group's permissions, unless it exists.
 pub(super) fn create_for_group(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
         Ok(file) => file.set_permissions(Permissions::from_mode(MODE)),
@@ -52,7 +53,7 @@ pub(super) fn create_for_group(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A file itself, whatever its name: its device and its inode there.
+/// Identity of a file, independent of its name: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     device: u64,
@@ -60,10 +61,10 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// The file that has this name now; none where no file has it.
+    /// Returns the identity of the file with this name; `None`: there is none.
     ///
     /// # Errors
-    /// Fails where the folder cannot be looked at.
+    /// Fails where the folder cannot be read.
     pub fn of(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::metadata(path) {
             Ok(found) => Ok(Some(Self { device: found.dev(), inode: found.ino() })),
@@ -73,7 +74,7 @@ impl FileId {
     }
 }
 
-/// As it is noted in the lock file.
+/// Format of the lock file.
 impl fmt::Display for FileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.device, self.inode)

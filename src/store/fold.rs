@@ -1,7 +1,8 @@
-//! Which version of the fold recorded the mirror, and which of its exchanges another version may read better.
+//! Projection versions, and the exchanges that another version may read better.
 //!
-//! The version stands with the session that worked by it. Where a session has another one than the last, the journal
-//! holds the event [`FOLD_CHANGED`], which names the exchanges that were folded again: a replay does the same there.
+//! Each session stores its projection version. If a session's version differs from the last one, the journal
+//! holds the event [`FOLD_CHANGED`]. The event names the exchanges that were applied again, and a replay
+//! applies them there too.
 
 use super::error::Doing;
 use super::journal::EXCHANGES;
@@ -9,36 +10,38 @@ use super::{Asking, Ending, Journal, StoreError, Write};
 use crate::model::{Effect, ExchangeId, Operation, Position};
 use sqlx::{AssertSqlSafe, FromRow};
 
-/// The event of a mirror that another version of the fold goes on with.
+/// Event of a mirror that continues with another projection version.
 pub const FOLD_CHANGED: &str = "fold.changed";
 
-/// A record that made no sense.
+/// Record that could not be read.
 #[derive(Clone, Debug, FromRow)]
 pub struct ParkedRow {
-    /// Its place in the answer, from 0.
+    /// Index in the answer, from 0.
     pub record: i64,
-    /// What made no sense about it.
+    /// Part that could not be read.
     pub why: String,
-    /// The record as it came, cut.
+    /// Record as received, truncated.
     pub raw: String,
 }
 
-/// Answers that are not folded again. What a write answered was decided on with its wish. A page of SKUs shares them with
-/// other pages, which may have been read since; the next poll brings them within minutes.
+/// Returns true for operations whose answers are not applied again. The answer of a write was used when its
+/// change was decided. A page of SKUs shares them with other, possibly newer pages, and the next poll reads
+/// them within minutes.
 fn is_left(operation: Operation) -> bool {
     operation.effect() == Effect::Write
         || matches!(operation, Operation::GetProductBalances | Operation::GetProducts)
 }
 
 impl Journal {
-    /// The version of the fold that recorded the mirror last; `None`: no session has begun yet.
+    /// Returns the projection version that recorded the mirror last; `None`: there was no session.
     pub async fn fold_version(&mut self) -> Result<Option<i64>, StoreError> {
         let sql = "SELECT fold FROM session ORDER BY id DESC LIMIT 1";
         let version = sqlx::query_scalar(sql).fetch_optional(&mut self.reader).await;
         version.doing("read which version of the fold recorded the mirror")
     }
 
-    /// Refuses a position before the last change of the fold: this version reads the journal before it otherwise.
+    /// Refuses a position before the last change of the projection version. This version reads the journal
+    /// before that change differently.
     pub(super) async fn fold_reaches(&mut self, to: Position) -> Result<(), StoreError> {
         let sql = "SELECT max(position) FROM event WHERE kind = ?1";
         let query = sqlx::query_scalar(sql).bind(FOLD_CHANGED);
@@ -50,8 +53,9 @@ impl Journal {
         }
     }
 
-    /// The exchanges with parked records that may be folded again, in order: whose bodies are there, and whose question
-    /// was not answered anew since.
+    /// Returns the exchanges with parked records that may be applied again, in order.
+    ///
+    /// Their bodies must exist, and no later exchange may have an equal request.
     pub async fn exchanges_parked(&mut self) -> Result<Vec<ExchangeId>, StoreError> {
         let left = Operation::ALL.iter().filter(|operation| is_left(**operation));
         let left: Vec<&str> = left.map(|operation| operation.as_str()).collect();
@@ -67,7 +71,7 @@ impl Journal {
         Ok(ids.into_iter().map(ExchangeId).collect())
     }
 
-    /// Exchanges by their ids, a JSON list, in order.
+    /// Returns the exchanges with these ids, a JSON list, in order.
     pub async fn exchanges_named(&mut self, ids: &str) -> Result<Vec<(Asking, Ending)>, StoreError> {
         let sql = format!("{EXCHANGES} WHERE e.id IN (SELECT value FROM json_each(?1)) ORDER BY e.id");
         let query = sqlx::query_as(AssertSqlSafe(sql)).bind(ids);
@@ -78,14 +82,14 @@ impl Journal {
 }
 
 impl Write {
-    /// Notes by which version of the fold a session works.
+    /// Stores the projection version of a session.
     pub async fn session_fold(&mut self, session_id: i64, version: i64) -> Result<(), StoreError> {
         let query = sqlx::query("UPDATE session SET fold = ?2 WHERE id = ?1").bind(session_id).bind(version);
         let done = query.execute(&mut *self.tx).await;
         done.map(drop).doing("note which version of the fold works")
     }
 
-    /// Takes the parked records of an exchange away: it is folded again.
+    /// Deletes and returns the parked records of an exchange that is applied again.
     pub async fn parked_take(&mut self, id: ExchangeId) -> Result<Vec<ParkedRow>, StoreError> {
         let sql = "DELETE FROM parked WHERE exchange_id = ?1 RETURNING record, why, raw";
         let taken = sqlx::query_as(sql).bind(id.0).fetch_all(&mut *self.tx).await;

@@ -1,7 +1,7 @@
-//! The rows that tell whether anything is wrong, read for the judgement in `job::health`.
+//! Rows for the health judgement of `job::health`.
 //!
-//! The daemon reads them each minute, also in a database of years: every statement goes by an index and looks at what is
-//! open, or at the last hours of the journal.
+//! The daemon reads them each minute, also in a database that is years old. Every statement therefore uses an
+//! index and reads only open rows or the last hours of the journal.
 
 use super::error::Doing;
 use super::{HealthRow, MismatchRow, QuarantineRow, Store, StoreError};
@@ -9,195 +9,198 @@ use crate::model::{Operation, Timestamp};
 use sqlx::FromRow;
 use std::time::Duration;
 
-/// The journal is looked at so far back for calls that fail.
+/// Age up to which calls are considered.
 const CALLS_WITHIN: Duration = Duration::from_secs(60 * 60);
-/// Calls looked at, the newest first.
+/// Largest number of calls considered, newest first.
 const CALLS: u32 = 60;
-/// Runs of the push looked at, the newest first.
+/// Number of runs of `push` considered, newest first.
 const PUSHES: u32 = 20;
-/// Parked records are looked at so far back: a daily poll shows them twice.
+/// Age up to which parked records are considered: a daily poll shows them twice in this time.
 const PARKED_WITHIN: Duration = Duration::from_secs(50 * 60 * 60);
 
-/// Everything the judgement reads from the database.
+/// Everything that the health judgement reads from the database.
 #[derive(Clone, Debug, Default)]
 pub struct HealthRows {
-    /// The session that worked last; none where no daemon ever did.
+    /// Session that worked last; `None`: no daemon ever did.
     pub worked: Option<WorkedRow>,
-    /// The state of each enabled job.
+    /// State of each enabled job.
     pub jobs: Vec<HealthRow>,
-    /// The copies of the job `backup`, if it is enabled.
+    /// State of the job `backup`, if it is enabled.
     pub backup: Option<BackupRow>,
-    /// The last pruning, if the clock's jump kept it from pruning by age and nobody has pruned since.
+    /// Last run of `prune`, if it could not prune by age and no snapshot was taken since.
+    ///
+    /// A jump of the clock prevents pruning by age.
     pub unpruned: Option<EndedRunRow>,
-    /// The number of wishes in each state.
+    /// Number of changes in each state.
     pub wishes: Vec<(String, i64)>,
-    /// The pending wishes by kind and reason.
+    /// Pending changes by kind and reason.
     pub waiting: Vec<WaitingRow>,
-    /// The pending tracking numbers whose shipment no wish makes.
+    /// Pending tracking numbers whose shipment no change creates.
     pub orphans: Vec<OrphanRow>,
-    /// The rejected wishes that nobody has acknowledged.
+    /// Rejected changes that are not acknowledged.
     pub rejected: Option<RejectedRow>,
-    /// The last calls of any kind, the newest first.
+    /// Last calls of any operation, newest first.
     pub calls: Vec<CallRow>,
-    /// The last calls that write, the newest first.
+    /// Last calls that write, newest first.
     pub writes: Vec<CallRow>,
-    /// The last runs of the push that ended, the newest first.
+    /// Last finished runs of `push`, newest first.
     pub pushes: Vec<EndedRunRow>,
-    /// The records that no poll could read.
+    /// Records that no poll could read.
     pub unreadable: Vec<UnreadableRow>,
-    /// The entries that fail alone.
+    /// Quarantined entries.
     pub quarantined: Vec<QuarantineRow>,
-    /// The written quantities that do not show.
+    /// Written quantities that the platform does not show.
     pub mismatches: Vec<MismatchRow>,
-    /// The service refused the key at the last call that was answered.
+    /// True if the platform refused the key at the last call that was answered.
     pub is_refused: bool,
-    /// The tracked SKUs that the service does not return.
+    /// Number of SKUs that the platform does not return.
     pub missing_skus: i64,
-    /// The limiter's memory, in its own words.
+    /// Persisted state of the limiter, in the limiter's own format.
     pub limiter_memory: Option<String>,
 }
 
-/// The session that worked last.
+/// Session that worked last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
 pub struct WorkedRow {
-    /// The start of it, in milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub started_ms: i64,
-    /// The end of it; none where it works still or ended in the middle.
+    /// End, in milliseconds since 1970; `None`: the session is open or was interrupted.
     pub ended_ms: Option<i64>,
-    /// It was a `run --once`.
+    /// True if the session was a `run --once`.
     pub is_once: bool,
-    /// Every run of it did all it set out to do.
+    /// True if each of its latest runs ended `ok`.
     pub is_good: bool,
 }
 
-/// The copies of the job `backup`.
+/// State of the job `backup`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
 pub struct BackupRow {
-    /// The start of the last run that made a good one, in milliseconds since 1970.
+    /// Start of the last successful run, in milliseconds since 1970.
     pub last_good_ms: Option<i64>,
-    /// The time at which the job was enabled, in milliseconds since 1970.
+    /// Time at which the job was enabled, in milliseconds since 1970.
     pub since_ms: i64,
-    /// The longest gap that its schedule leaves, in milliseconds.
+    /// Longest gap in the schedule, in milliseconds.
     pub interval_ms: i64,
 }
 
-/// The pending wishes of one kind and reason.
+/// Pending changes of one kind and reason.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct WaitingRow {
-    /// The kind, as it was inserted.
+    /// Kind, as inserted.
     #[sqlx(try_from = "super::text::Text")]
     pub kind: String,
-    /// The word for why they wait: a reason of the outbox, or `quarantined`, `awaits_nobody`,
-    /// `behind_held`, `behind_in_doubt`.
+    /// Code of the reason: a reason of the outbox, or `quarantined`, `awaits_nobody`, `behind_held`,
+    /// `behind_in_doubt`.
     pub why: Option<String>,
-    /// The number of them.
+    /// Number of changes.
     pub wishes: i64,
-    /// The time since which the oldest of them waits, in milliseconds since 1970.
+    /// Start of the oldest one's wait, in milliseconds since 1970.
     pub since_ms: i64,
-    /// The start of the first session that found the oldest of them waiting.
+    /// Start of the first session since then, in milliseconds since 1970.
     pub found_ms: Option<i64>,
-    /// The key of the oldest.
+    /// Key of the oldest.
     #[sqlx(try_from = "super::text::Text")]
     pub key: String,
-    /// The sentence that stands with the oldest.
+    /// Reason of the oldest, as a sentence.
     pub detail: Option<String>,
 }
 
-/// A tracking number whose shipment no wish makes.
+/// Tracking number whose shipment no change creates.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct OrphanRow {
-    /// The wish's key.
+    /// Key of the change.
     #[sqlx(try_from = "super::text::Text")]
     pub key: String,
-    /// The key that it names and that no wish has.
+    /// Key that the change names and that no change has.
     #[sqlx(try_from = "super::text::Text")]
     pub names: String,
-    /// The time of its insertion, in milliseconds since 1970.
+    /// Time of the insertion, in milliseconds since 1970.
     pub since_ms: i64,
 }
 
-/// The rejected wishes that nobody has acknowledged.
+/// Rejected changes that are not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct RejectedRow {
-    /// The number of them.
+    /// Number of changes.
     pub wishes: i64,
-    /// The key of the newest.
+    /// Key of the newest.
     #[sqlx(try_from = "super::text::Text")]
     pub key: String,
-    /// The reason that stands with it.
+    /// Reason of the newest, as a code.
     pub reason: Option<String>,
-    /// The sentence that stands with it.
+    /// Reason of the newest, as a sentence.
     pub detail: Option<String>,
-    /// The time since which the oldest is rejected, in milliseconds since 1970.
+    /// Time at which the oldest was rejected, in milliseconds since 1970.
     pub since_ms: i64,
 }
 
-/// A call that ended.
+/// Finished call.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct CallRow {
-    /// The operation, as the interface lists it.
+    /// Operation, as the interface lists it.
     pub operation: String,
-    /// The judgement.
+    /// Verdict.
     pub verdict: String,
-    /// The HTTP status, if an answer came.
+    /// HTTP status, if an answer came.
     pub status: Option<i64>,
-    /// The platform's words, or why no answer came.
+    /// Message of the platform, or the reason for the missing answer.
     pub message: Option<String>,
-    /// The time it was sent, in milliseconds since 1970.
+    /// Time of sending, in milliseconds since 1970.
     pub sent_ms: i64,
 }
 
-/// A run that ended.
+/// Finished run.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct EndedRunRow {
-    /// Its outcome.
+    /// Outcome.
     pub outcome: String,
-    /// Its summary.
+    /// Summary.
     pub summary: Option<String>,
-    /// The time of its start, in milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub started_ms: i64,
 }
 
-/// A record that no poll could read.
+/// Record that no poll could read.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct UnreadableRow {
-    /// The job whose polls met it.
+    /// Job whose polls met the record.
     pub job: String,
-    /// The name of it.
+    /// Name of the record.
     pub subject: String,
-    /// The part of it that makes no sense.
+    /// Part of the record that could not be read.
     pub why: String,
-    /// The number of polls that met it.
+    /// Number of polls that met it.
     pub polls: i64,
-    /// The time of the first of them, in milliseconds since 1970.
+    /// Time of the first of these polls, in milliseconds since 1970.
     pub since_ms: i64,
 }
 
-/// A wish waits since it was inserted; one that was held or in doubt, since it became pending after that. `moves` is 1 or 2
-/// for a wish that was only inserted, which spares a look at the moves of each wish of a large backlog.
+/// SQL: start of the wait of the change `o`, in milliseconds since 1970. A change waits from its insertion. A
+/// change that was held or in doubt waits from its next return to `pending`. `moves` is at most 2 for a
+/// change that was only inserted, which saves a lookup in `wish_move` for each change of a large backlog.
 const WAITING_SINCE: &str = "coalesce(CASE WHEN o.moves > 2 THEN ( \
         SELECT min(m.at_ms) FROM wish_move m WHERE m.wish_id = o.id AND m.state = 'pending' AND m.move > ( \
             SELECT max(h.move) FROM wish_move h WHERE h.wish_id = o.id AND h.state IN ('held', 'in_doubt'))) END, \
     unixepoch(o.created_at) * 1000)";
 
-/// Another wish of the same cell that is held or in doubt.
+/// SQL: `behind_` and the state of a held or in-doubt change for the stock level of `o`.
 const BEHIND: &str = "(SELECT 'behind_' || b.state FROM outbox b \
     WHERE b.state IN ('pending', 'sending', 'held', 'in_doubt') AND b.sku IS NOT NULL \
       AND b.sku = o.sku AND b.warehouse_id = o.warehouse_id AND b.state IN ('held', 'in_doubt') LIMIT 1)";
 
-/// The name by which the quarantine may hold a wish's entry.
+/// SQL: subject under which the quarantine may hold the entry of the change `o`.
 const SUBJECT: &str = "CASE o.kind \
     WHEN 'shipment.create' THEN CAST(CAST(json_extract(o.body, '$.order_id') AS INTEGER) AS TEXT) \
     WHEN 'tracking.submit' THEN CAST(CAST(json_extract(o.body, '$.shipment_id') AS INTEGER) AS TEXT) \
     WHEN 'product.update' THEN json_extract(o.body, '$.Sku') ELSE o.sku END";
 
-/// A tracking number that names the shipment of a wish, and no wish has that key.
+/// SQL: true if `o` is a tracking number that names a shipment by a key that no change has.
 const IS_ORPHAN: &str = "o.kind = 'tracking.submit' AND o.reason = 'awaits_shipment' \
     AND json_type(o.body, '$.shipment_key') = 'text' \
     AND NOT EXISTS (SELECT 1 FROM outbox n WHERE n.key = json_extract(o.body, '$.shipment_key'))";
 
 impl Store {
-    /// Reads what the judgement needs.
+    /// Returns all rows for the health judgement.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -223,8 +226,8 @@ impl Store {
         })
     }
 
-    /// The session of the newest run that no person asked for: a command beside the schedule, such as `verify`, says
-    /// nothing about who keeps the shop.
+    /// Returns the session of the newest run with a trigger other than `operator`. A command beside the
+    /// schedule, such as `verify`, does not show that a daemon works.
     async fn health_worked(&self) -> Result<Option<WorkedRow>, StoreError> {
         let sql = "SELECT s.started_ms, s.ended_ms, \
                           EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
@@ -238,7 +241,7 @@ impl Store {
         worked.doing("read who worked last")
     }
 
-    /// The rows of `job_health` at this time: the view reads the host's own clock.
+    /// Returns the rows of the view `job_health` as of `now`, because the view reads the host's clock.
     async fn health_jobs(&self, now: Timestamp) -> Result<Vec<HealthRow>, StoreError> {
         let sql = "SELECT job, strftime('%Y-%m-%dT%H:%M:%fZ', last_good_ms / 1000.0, 'unixepoch') AS last_good_at, \
                           (?1 - last_good_ms) / 1000 AS age_seconds, \
@@ -256,7 +259,8 @@ impl Store {
         backup.doing("read when the last copy was made")
     }
 
-    /// A pruning is partial only where the clock's jump kept it from its work. `journal prune` leaves a snapshot and no
+    /// Returns the last run of `prune` if it was partial and no snapshot was taken since. A run of `prune` is
+    /// partial only where a jump of the clock kept it from its work. `journal prune` leaves a snapshot and no
     /// run.
     async fn health_unpruned(&self) -> Result<Option<EndedRunRow>, StoreError> {
         let sql = "SELECT outcome, summary, started_ms \
@@ -301,7 +305,8 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("look for tracking numbers without a shipment")
     }
 
-    /// A rejection that a person or the configured policy decided needs nobody to learn of it.
+    /// Returns the rejected changes to report. Rejections by a person or by the configured policy need no
+    /// acknowledgement and are left out.
     async fn health_rejected(&self) -> Result<Option<RejectedRow>, StoreError> {
         let sql = "SELECT n.wishes, n.since_ms, o.key, o.reason, o.detail \
                    FROM (SELECT count(*) AS wishes, min(coalesce(moved_ms, 0)) AS since_ms, max(id) AS newest \
@@ -314,8 +319,7 @@ impl Store {
             .doing("read the rejected wishes that nobody has acknowledged")
     }
 
-    /// The last calls that ended, of all operations or of those that `which` lets through; one that a stop broke off
-    /// says nothing.
+    /// Returns the last finished calls that match the SQL condition `which`. Interrupted calls are left out.
     async fn health_calls(&self, now: Timestamp, which: &str) -> Result<Vec<CallRow>, StoreError> {
         let sql = format!(
             "SELECT operation, verdict, status, message, sent_ms FROM exchange \
@@ -339,8 +343,9 @@ impl Store {
             .doing("read how the last pushes went")
     }
 
-    /// Records that two polls or more could not read, and that no poll has read since: neither did an answer bring the
-    /// SKU, nor did a whole run of the job pass without it.
+    /// Returns the records that at least two polls could not read and no poll has read since. A record is
+    /// left out once an answer brought its SKU, or a later run of the job, `ok` or `partial`, passed without
+    /// it. Runs triggered by the outbox or an operator do not count.
     async fn health_unreadable(&self, now: Timestamp) -> Result<Vec<UnreadableRow>, StoreError> {
         let sql = "WITH odd AS (SELECT r.job, coalesce(n.subject, 'record ' || p.record) AS subject, p.why, \
                                        max(p.exchange_id) AS newest, max(r.id) AS newest_run, \

@@ -1,7 +1,7 @@
-//! The journal as a replay reads it: read-only, without the lock, and all of it as of one moment.
+//! The journal for a replay: read-only, without the lock, and as of one moment.
 //!
-//! One read transaction spans the whole reading, so that journal and mirror are of the same position, also beside a
-//! working daemon. While it lasts the write-ahead log is not folded in: it grows, and shrinks again afterwards.
+//! One read transaction spans all statements, so journal and mirror have the same position, also beside a
+//! working daemon. Meanwhile no checkpoint can empty the write-ahead log: it grows, and is cut afterwards.
 
 use super::StoreError;
 use super::error::Doing;
@@ -12,67 +12,67 @@ use sqlx::FromRow;
 use sqlx::sqlite::SqliteConnection;
 use std::path::Path;
 
-/// A database that is only read.
+/// Read-only database.
 #[derive(Debug)]
 pub struct Journal {
     pub(super) reader: SqliteConnection,
 }
 
-/// Something that may have changed facts, at its position.
+/// Journal entry that may have changed facts.
 #[derive(Clone, Debug)]
 pub enum Entry {
-    /// A call that writes cells was claimed.
+    /// Claim of a call that writes stock levels.
     Begun(Asking),
-    /// An exchange was answered, or never will be.
+    /// End of an exchange, with or without an answer.
     Ended(Asking, Ending),
-    /// A decision.
+    /// Decision.
     Decided(Decided),
-    /// An exchange that another version of the fold read again, at the position of that decision.
+    /// Exchange that another projection version applied again, at the position of that decision.
     Again(Asking, Ending, Position),
 }
 
-/// What was asked for.
+/// Request of an exchange.
 #[derive(Clone, Debug)]
 pub struct Asking {
-    /// The exchange; its id is the position at which it began.
+    /// Exchange; its id is the position at which it began.
     pub id: ExchangeId,
-    /// What was called.
+    /// Operation.
     pub operation: Operation,
     /// Path and query.
     pub target: String,
-    /// The request's body; empty where it had none.
+    /// Body of the request; empty where it had none.
     pub body: Vec<u8>,
-    /// When it was sent.
+    /// Time of sending.
     pub sent_at: Timestamp,
-    /// The same since boot.
+    /// Time of sending since boot.
     pub sent_moment: Moment,
 }
 
-/// What came of it.
+/// End of an exchange.
 #[derive(Clone, Debug)]
 pub struct Ending {
-    /// The position at which it ended.
+    /// Position at which it ended.
     pub position: Position,
-    /// The judgement, as the journal words it.
+    /// Verdict, in the journal's spelling.
     pub verdict: String,
-    /// The HTTP status, if an answer came.
+    /// HTTP status, if an answer came.
     pub status: Option<i64>,
-    /// The answer's body; empty where none came.
+    /// Body of the answer; empty where none came.
     pub body: Vec<u8>,
 }
 
-/// A decision that changed facts, or spent trust.
+/// Event in the journal, such as a decision.
 #[derive(Clone, Debug, FromRow)]
 pub struct Decided {
-    /// Its place in the journal.
+    /// Position.
     pub position: i64,
-    /// When it was made.
+    /// Time.
     pub at_ms: i64,
-    /// Which kind of decision.
+    /// Kind.
     pub kind: String,
-    /// On what.
+    /// Subject.
     pub subject: String,
-    /// More of it, as JSON.
+    /// Detail, as JSON.
     pub detail: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub(super) const EXCHANGES: &str = "SELECT e.id, e.operation, e.target, e.sent_m
     LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id";
 
 impl Entry {
-    /// Its place in the journal.
+    /// Returns the position.
     pub fn position(&self) -> Position {
         match self {
             Entry::Begun(asking) => Position(asking.id.0),
@@ -109,21 +109,23 @@ impl Entry {
 }
 
 impl Journal {
-    /// Opens a database for reading, as it is now.
+    /// Opens a database for reading, as of now.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         let mut reader = reader(path).await?;
         sqlx::query("BEGIN").execute(&mut reader).await.doing("begin to read the journal")?;
         Ok(Self { reader })
     }
 
-    /// The journal's last position.
+    /// Returns the journal's last position.
     pub async fn last(&mut self) -> Result<Position, StoreError> {
         let last = sqlx::query_scalar("SELECT position FROM counter").fetch_one(&mut self.reader).await;
         last.map(Position).doing("read the journal's position")
     }
 
-    /// The position the journal had at `at`: the last one before anything later. Positions order things, so what a
-    /// clock that was set back wrote behind it does not count.
+    /// Returns the journal's position at `at`: the last one before any later entry.
+    ///
+    /// Positions define the order, so an entry that a clock set back dated earlier than its predecessors does
+    /// not count.
     pub async fn position_at(&mut self, at: Timestamp) -> Result<Position, StoreError> {
         let sql = "SELECT min(position) FROM ( \
                        SELECT min(ended) AS position FROM exchange WHERE answered_ms > ?1 \
@@ -136,7 +138,9 @@ impl Journal {
         }
     }
 
-    /// What stands between two positions, the first one excluded, in order. Answers that were set aside are left out.
+    /// Returns the entries between two positions in order, the first position excluded.
+    ///
+    /// Answers that were not applied (`set_aside`) are left out.
     pub async fn entries(&mut self, after: Position, to: Position) -> Result<Vec<Entry>, StoreError> {
         let mut entries = Vec::new();
         let [stock, product] =
@@ -183,7 +187,7 @@ impl Journal {
 }
 
 impl Decided {
-    /// The exchanges that this decision folded again, as a JSON list of their ids.
+    /// Returns the exchanges that this decision applied again, as a JSON list of ids.
     fn folded_again(&self) -> Result<Option<String>, StoreError> {
         let detail = self.detail.as_deref().filter(|_| self.kind == super::FOLD_CHANGED);
         let Some(detail) = detail else { return Ok(None) };

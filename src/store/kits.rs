@@ -1,9 +1,10 @@
-//! Kits and their components, and products met on the way.
+//! Kits and their components, and products that other answers mention.
 //!
-//! Balances do not say what kind of product a SKU is. That it is a kit is learnt from its components and from product
-//! answers, and stands in `product.type` with the exchange that said so. An allocation in which others are taken for a
-//! product only suggests it (`product.kit_guess_id`): the platform may have sent a substitute, or a person may have
-//! changed the line since. What was said once may also change, so a product is asked for before a wish is refused for it.
+//! Balances do not name a product's type. A kit is recognised by its components and by product answers;
+//! `product.type` holds the type with the exchange that named it. An allocation that takes other products for
+//! a product only suggests a kit (`product.kit_guess_id`). The platform may have sent a substitute, or a
+//! person may have changed the line. A type may change, so the platform is asked again before a change is
+//! refused because of it.
 
 use super::cells::json;
 use super::error::Doing;
@@ -14,12 +15,12 @@ use serde::Serialize;
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
 
-/// The type of a product that is made of others.
+/// Type of a product that consists of other products.
 pub const KIT: &str = "Kit";
-/// The event of a product whose components the service refuses with a key that works: it is no kit.
+/// Event of a product that is no kit, because the platform refused its components with a working key.
 pub const KIT_DENIED: &str = "kit.denied";
 
-/// The service's word on one product, as far as an answer other than balances says it (*Product*).
+/// Product of an answer other than balances (*Product*).
 #[derive(Clone, Debug)]
 pub struct ProductFact {
     /// `Sku`.
@@ -30,11 +31,11 @@ pub struct ProductFact {
     pub name: Option<String>,
     /// `Identifiers.UPC`.
     pub upc: Option<String>,
-    /// `Type`, also one this version does not know.
+    /// `Type`, possibly one that this version does not know.
     pub kind: Option<String>,
 }
 
-/// The service's word on one component (*Get kit components*).
+/// Component of an answer (*Get kit components*).
 #[derive(Clone, Debug, Serialize)]
 pub struct ComponentFact {
     /// `Id`.
@@ -43,44 +44,44 @@ pub struct ComponentFact {
     pub product_id: Option<ProductId>,
     /// `Product.Sku`.
     pub sku: Option<Sku>,
-    /// `QuantityForKit`: units of it that one kit takes.
+    /// `QuantityForKit`: units of the component in one kit.
     pub quantity: f64,
 }
 
-/// One answer to *Get kit components*.
+/// An answer to *Get kit components*.
 #[derive(Clone, Copy, Debug)]
 pub struct KitPage<'a> {
-    /// The exchange that brought it.
+    /// Exchange that brought the answer.
     pub exchange_id: ExchangeId,
-    /// When its request was sent.
+    /// Time at which its request was sent.
     pub observed_at: Timestamp,
-    /// The kit asked for.
+    /// Requested kit.
     pub kit: ProductId,
-    /// Its components.
+    /// Components of the kit.
     pub components: &'a [ComponentFact],
-    /// False where a component made no sense: then none counts as missing.
+    /// False where a component could not be read; no component then counts as missing.
     pub is_complete: bool,
 }
 
-/// A component, as `product components` prints it.
+/// Component, as `product components` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct ComponentRow {
-    /// The component.
+    /// Component.
     pub component_id: i64,
-    /// Its SKU.
+    /// SKU of the component.
     pub sku: Option<String>,
-    /// The product's name, where it is known.
+    /// Name of the product, where it is known.
     pub name: Option<String>,
-    /// The product's id.
+    /// Product id at the platform.
     pub product_id: Option<i64>,
-    /// Units of it that one kit takes.
+    /// Units of the component in one kit.
     pub quantity: f64,
-    /// When the service last described the kit, RFC 3339.
+    /// Time at which the platform last described the kit, RFC 3339.
     pub observed_at: String,
 }
 
 impl Store {
-    /// The known kits and what may be one, those whose components were read longest ago first.
+    /// Returns the known and suggested kits, those whose components were read longest ago first.
     pub async fn kit_ids(&self) -> Result<Vec<ProductId>, StoreError> {
         let sql = "SELECT DISTINCT p.product_id FROM product p LEFT JOIN kit k ON k.product_id = p.product_id \
                    WHERE (p.type = 'Kit' OR p.kit_guess_id IS NOT NULL) AND p.product_id IS NOT NULL \
@@ -90,7 +91,7 @@ impl Store {
         Ok(ids.into_iter().map(ProductId).collect())
     }
 
-    /// The service's id of a product, by its exact SKU or by another spelling it was once asked for by.
+    /// Returns the platform's id of a product, by its SKU or by a spelling under which it was requested.
     pub async fn product_id_of(&self, sku: &str) -> Result<Option<ProductId>, StoreError> {
         let sql = "SELECT coalesce(p.product_id, a.product_id) FROM product p \
                    LEFT JOIN product a ON a.id = p.alias_of WHERE p.sku = ?1";
@@ -102,7 +103,7 @@ impl Store {
         Ok(id.flatten().map(ProductId))
     }
 
-    /// The exchange in which a run was last refused the components of a product.
+    /// Returns a run's last exchange about the components of a product.
     pub async fn kit_refused_by(
         &self,
         run: RunId,
@@ -119,7 +120,7 @@ impl Store {
         Ok(id.map(ExchangeId))
     }
 
-    /// The components of a kit; none where its components were never read.
+    /// Returns the components of a kit; empty if they were never read.
     pub async fn kit_components(&self, kit: ProductId) -> Result<Vec<ComponentRow>, StoreError> {
         let sql = "SELECT c.component_id, c.sku, p.name, c.product_id, c.quantity, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', k.observed_ms / 1000.0, 'unixepoch') AS observed_at \
@@ -135,8 +136,10 @@ impl Store {
 }
 
 impl Write {
-    /// Records products met on the way; how many are new or changed is returned. What is not said stays as it was,
-    /// and a spelling that balances showed to be another product's is left to them.
+    /// Records products that answers mention and returns the number of new or changed ones.
+    ///
+    /// Absent fields leave the stored values unchanged. A spelling that balances resolved to another product
+    /// is not changed.
     pub async fn mirror_products(
         &mut self,
         exchange: ExchangeId,
@@ -160,7 +163,7 @@ impl Write {
         Ok(done.doing("record products met on the way")?.rows_affected())
     }
 
-    /// Notes that a product may be a kit: an allocation takes others for it.
+    /// Marks a product as a possible kit.
     pub async fn kit_guess(&mut self, exchange: ExchangeId, sku: &Sku) -> Result<(), StoreError> {
         let sql =
             "UPDATE product SET kit_guess_id = ?2 WHERE sku = ?1 AND alias_of IS NULL AND type IS NOT 'Kit'";
@@ -168,8 +171,10 @@ impl Write {
         done.map(drop).doing("note that a product may be a kit")
     }
 
-    /// The service refused to name components, with a key that works: the product is no kit. That is a decision, so it
-    /// stands in the journal first.
+    /// Records that a product is no kit, because the platform refused its components with a working key.
+    ///
+    /// Returns true if the product was a kit or a possible one. That is a decision, so its event is appended
+    /// before the fact.
     pub async fn kit_deny(
         &mut self,
         exchange: ExchangeId,
@@ -191,7 +196,7 @@ impl Write {
         Ok(was_kit)
     }
 
-    /// Folds that event in again.
+    /// Applies the event [`KIT_DENIED`] in a replay.
     pub async fn kit_refold(&mut self, subject: &str, detail: &str, at: Timestamp) -> Result<(), StoreError> {
         let foreign = || StoreError::Foreign { what: "an event of a kit", value: subject.to_owned() };
         let product = subject.parse().map(ProductId).map_err(|_| foreign())?;
@@ -216,7 +221,7 @@ impl Write {
         done.map(drop).doing("mark the components of a product that is no kit")
     }
 
-    /// Records a kit's components; how many are new, changed or gone is returned.
+    /// Records a kit's components and returns the number of new, changed or removed ones.
     pub async fn mirror_kit(&mut self, page: &KitPage<'_>) -> Result<u64, StoreError> {
         let rows = json(page.components);
         let written = self.components_write(page, &rows).await?;
@@ -238,7 +243,7 @@ impl Write {
             let query = sqlx::query(sql).bind(page.kit.0).bind(page.exchange_id.0);
             query.execute(&mut *self.tx).await.doing("note that a product is a kit")?;
         } else if proof::is_absent(empty_ms.map(Timestamp), page.observed_at, is_empty) {
-            // A product taken for no kit in error costs one write, which is looked for and does not show.
+            // If this is wrong, it costs one write, which the readback then finds missing.
             self.kit_denied(page.exchange_id.0, page.kit, page.observed_at).await?;
         }
         Ok(written + gone)

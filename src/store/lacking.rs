@@ -1,5 +1,6 @@
-//! Things that answers lacked, until a second answer proves them absent or shows them. They are no facts: a replay
-//! comes to the same mirror without them.
+//! Records that answers lacked, until a second answer proves them absent or shows them.
+//!
+//! They are no facts: a replay builds the same mirror without them.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
@@ -8,30 +9,30 @@ use crate::model::{LineItemId, OrderId, ShipmentId, ShipmentItemId, WishId};
 use crate::outbox::Reason;
 use sqlx::FromRow;
 
-/// A row is forgotten this long after the last look, in milliseconds: nobody asks for it any more.
+/// Time after the last check at which a row is deleted, in milliseconds.
 const FORGOTTEN_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
-/// Something that answers lacked.
+/// Record that answers lacked.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub struct LackingRow {
-    /// Whose it is: `wish 17`, `warehouse 9`.
+    /// Subject that needs the record: `wish 17`, `warehouse 9`.
     pub subject: String,
-    /// The missing record, as a sentence.
+    /// Missing record, as a sentence.
     pub what: String,
-    /// The time of the first answer that lacked it with the platform well, in milliseconds since 1970.
+    /// Time of the first answer that lacked it while the platform was healthy, in milliseconds since 1970.
     pub first_ms: Option<i64>,
-    /// The same since boot.
+    /// Time of that answer since boot.
     pub first_moment: Option<i64>,
-    /// The time of the last answer that lacked it, in milliseconds since 1970.
+    /// Time of the last answer that lacked it, in milliseconds since 1970.
     pub last_ms: i64,
-    /// The same since boot.
+    /// Time of that answer since boot.
     pub last_moment: i64,
-    /// The number of answers that lacked it.
+    /// Number of answers that lacked it.
     pub looks: i64,
 }
 
 impl Store {
-    /// All that answers lacked lately.
+    /// Returns all rows.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -41,7 +42,7 @@ impl Store {
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read what answers lacked")
     }
 
-    /// The changes that are held because answers lacked what they name, each with its row.
+    /// Returns the changes held because answers lacked a record that they name, each with its row.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -70,7 +71,7 @@ impl Store {
         Ok(held.into_iter().map(|Held { id, row }| (WishId(id), row)).collect())
     }
 
-    /// A known line of the order that is not among `shown` and not known to be gone.
+    /// Returns a known line of the order that is not among `shown`; lines known to be gone are left out.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -86,7 +87,9 @@ impl Store {
         line.doing("find a line that an answer lacks")
     }
 
-    /// An item of the shipment that was ever shown and is not among `shown`: one list that lacks it proves nothing.
+    /// Returns an item of the shipment that was shown once and is not among `shown`.
+    ///
+    /// One list that lacks an item does not prove it absent.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -102,9 +105,10 @@ impl Store {
         item.doing("find an item that an answer lacks")
     }
 
-    /// True if what is known speaks against a change: it names a line that answers showed in another order alone, an item
-    /// of another shipment alone, or a storefront that no list ever held (the service documents its refusal of one as
-    /// that).
+    /// Returns true if the mirror contradicts a change.
+    ///
+    /// The change names a line known only in another order, an item known only in another shipment, or a
+    /// storefront that no list held. The platform documents its refusal of such a storefront.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -130,7 +134,7 @@ impl Store {
 }
 
 impl Write {
-    /// Notes a look that lacked something, in the place of the one before.
+    /// Stores the result of a check that lacked a record and replaces the previous one.
     ///
     /// # Errors
     /// Fails where the database cannot be written.
@@ -153,7 +157,7 @@ impl Write {
         query.execute(&mut *self.tx).await.map(drop).doing(doing)
     }
 
-    /// Forgets what was lacking: it is there, or its change is settled.
+    /// Deletes the row of a subject, because the record is present or its change is final.
     ///
     /// # Errors
     /// Fails where the database cannot be written.

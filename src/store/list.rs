@@ -1,7 +1,7 @@
-//! What all lists have in common: how many of their records are known, and which a complete list no longer has.
+//! Common parts of all lists: the known records, and those that a complete list no longer holds.
 //!
-//! A record that a complete list lacks is marked missing, never deleted. That is a decision, so it stands in the
-//! journal before the facts change; what a list says of the records it has needs none.
+//! A record that a complete list lacks is marked missing, never deleted. That is a decision, so its event is
+//! appended before the facts change. The facts of listed records need no event.
 
 use super::cells::json;
 use super::error::Doing;
@@ -9,12 +9,12 @@ use super::{Store, StoreError, Write};
 use crate::model::{ShipmentId, StorefrontId, Timestamp};
 use sqlx::AssertSqlSafe;
 
-/// The event of records that a complete list no longer has.
+/// Event of records that a complete list no longer holds.
 pub const LIST_MISSING: &str = "missing";
-/// The event of a shipment whose items are all known.
+/// Event of a shipment whose items are all known.
 pub const LIST_COMPLETE: &str = "complete";
 
-/// A list the service gives page by page.
+/// List that the platform returns in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListOf {
     /// *List warehouses*.
@@ -27,27 +27,25 @@ pub enum ListOf {
     Templates(StorefrontId),
     /// *Get shipment line items* of one shipment.
     ShipmentItems(ShipmentId),
-    /// *Business health*, all months. A month is never missing: it was what it was.
+    /// *Business health*, all months. A month never becomes missing.
     HealthMonths,
 }
 
-/// Where a list's records stand.
 struct Shelf {
     table: &'static str,
     id: &'static str,
-    /// The condition that picks the records the list has; `?1` is the id of what they belong to, if to something.
+    /// SQL condition that selects the list's records; `?1` is the id of their owner, NULL without one.
     scope: &'static str,
     owner: Option<i64>,
 }
 
 impl ListOf {
-    /// Its name in the journal.
     fn subject(self) -> String {
         let shelf = self.shelf();
         shelf.owner.map_or_else(|| shelf.table.to_owned(), |owner| format!("{}/{owner}", shelf.table))
     }
 
-    /// The list with this name in the journal; of business health nothing is ever missing.
+    /// Parses a list's name in the journal; business health is none, because its months never become missing.
     fn named(subject: &str) -> Option<Self> {
         let (table, owner) = match subject.split_once('/') {
             Some((table, owner)) => (table, owner.parse().ok()),
@@ -89,7 +87,7 @@ impl ListOf {
 }
 
 impl Store {
-    /// How many records of the list are known and not missing.
+    /// Returns the number of the list's known records that are not missing.
     pub async fn list_known(&self, list: ListOf) -> Result<i64, StoreError> {
         let Shelf { table, scope, owner, .. } = list.shelf();
         let sql = format!("SELECT count(*) FROM {table} WHERE {scope}");
@@ -100,8 +98,9 @@ impl Store {
 }
 
 impl Write {
-    /// Takes a list that was read whole for complete: what it no longer has is missing since `at`. Returns how many
-    /// that are. Never called for a list that was cut, or is empty where something was known.
+    /// Marks the records missing that a completely read list no longer holds, and returns their number.
+    ///
+    /// Must not be called for a truncated list, nor for an empty one where records are known.
     pub async fn list_complete(
         &mut self,
         list: ListOf,
@@ -129,7 +128,7 @@ impl Write {
         Ok(gone.len() as u64)
     }
 
-    /// Folds the event of a list in again.
+    /// Applies an event of a list in a replay.
     pub async fn list_refold(
         &mut self,
         kind: &str,
@@ -154,7 +153,7 @@ impl Write {
         query.execute(&mut *self.tx).await.map(drop).doing("mark what a complete list no longer has")
     }
 
-    /// All items of the shipment are known from now on.
+    /// Records that all items of the shipment are known, with an event if that is new.
     async fn shipment_complete(&mut self, shipment: ShipmentId, at: Timestamp) -> Result<(), StoreError> {
         let sql = "SELECT is_complete FROM shipment WHERE id = ?1";
         let known: Option<bool> = sqlx::query_scalar(sql)

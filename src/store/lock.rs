@@ -1,7 +1,8 @@
-//! The lock beside the database: only its holder calls the service, migrates or checkpoints.
+//! Lock beside the database: only its holder calls the platform, migrates or runs checkpoints.
 //!
-//! A kernel lock on a file of its own, not a pid file: it ends with the process, however that ends. It is not taken
-//! on the database file, because closing another descriptor of that file would drop SQLite's own locks.
+//! It is a kernel lock on a file of its own, not a pid file, so it ends with the process in every case. It is
+//! not taken on the database file, because closing another descriptor of that file would drop SQLite's own
+//! locks.
 
 use super::FileId;
 use super::files::not_following;
@@ -10,52 +11,52 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Held as long as it lives.
+/// Lock of a database, released on drop.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
 }
 
-/// The answer to a look at the lock.
+/// State of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// It is free: no daemon runs.
+    /// The lock is free: no daemon runs.
     Nobody,
-    /// It is held.
+    /// The lock is held.
     Somebody {
-        /// The database file that the holder opened, as it noted it.
+        /// Database file of the holder, as noted in the lock file.
         opened: Option<String>,
     },
 }
 
-/// Why the lock was not taken.
+/// Failure to take a lock.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// It is held.
+    /// The lock is held.
     #[error(
         "another tallyd already works on this database (lock {path}): \
          stop it first, or use a command that works beside it"
     )]
     Held {
-        /// The lock file.
+        /// Path of the lock file.
         path: PathBuf,
     },
-    /// The file cannot be made or opened.
+    /// The lock file cannot be created or opened.
     #[error(
         "cannot take the lock {path}: {source}; check that the folder exists and may be written (the first start of the \
          service makes it)"
     )]
     File {
-        /// The lock file.
+        /// Path of the lock file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl Lock {
-    /// Takes the lock of a database, or says at once that somebody else has it.
+    /// Takes the lock of a database, or fails at once if it is held.
     pub fn take(database: &Path) -> Result<Self, LockError> {
         let path = beside(database);
         let file = super::files::create_for_group(&path)
@@ -64,7 +65,7 @@ impl Lock {
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { file }),
-                // A look shares the lock for an instant, and must not keep a start from it.
+                // [`Lock::look`] shares the lock for an instant, and that must not fail a start.
                 Err(TryLockError::WouldBlock) if is_looked_at(&file) => std::thread::yield_now(),
                 Err(TryLockError::WouldBlock) => return Err(LockError::Held { path }),
                 Err(TryLockError::Error(source)) => return Err(LockError::File { path, source }),
@@ -72,7 +73,7 @@ impl Lock {
         }
     }
 
-    /// Looks whether somebody holds the lock of a database, and takes it from nobody.
+    /// Returns the state of a database's lock without taking it.
     ///
     /// # Errors
     /// Fails where the lock file cannot be opened.
@@ -93,7 +94,7 @@ impl Lock {
         }
     }
 
-    /// Notes in the lock file which database file is open, for those who look.
+    /// Writes the identity of the open database file into the lock file.
     pub(super) fn note(&self, opened: FileId) -> io::Result<()> {
         let line = format!("{opened}\n");
         self.file.set_len(0)?;
@@ -107,7 +108,6 @@ fn beside(database: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// True if nobody holds the lock for itself alone.
 fn is_looked_at(file: &File) -> bool {
     file.try_lock_shared().is_ok() && file.unlock().is_ok()
 }

@@ -1,16 +1,19 @@
-//! The only room that knows SQLite. One file per concept; noun first in the names, so that typing `outbox_` lists
-//! all that can be done to the outbox.
+//! SQLite storage: the only module with SQL beside the sandbox.
 //!
-//! One process holds the lock beside the database ([`Lock`]) and migrates, writes facts and checkpoints; others read
-//! and insert wishes. Inside the process one writer works at a time: [`Store::begin`] waits its turn, then takes
-//! `BEGIN IMMEDIATE`. A deferred transaction that reads first would fail at once when a program beside us wrote
-//! meanwhile, and no busy timeout helps against that.
+//! Each file holds one concept. Method names begin with their noun, so completion after `outbox_` lists the
+//! operations on the outbox.
 //!
-//! Two durabilities. [`Durability::Full`] syncs the WAL at commit: claims and conclusions of writes, which must
-//! outlive a power cut. [`Durability::Normal`] does not: pages of facts can be read again; a killed process loses
-//! nothing either way.
+//! One process holds the lock beside the database ([`Lock`]). It migrates, writes facts and runs checkpoints;
+//! other programs read and insert changes. Inside the process one writer works at a time: [`Store::begin`]
+//! waits for the connection, then runs `BEGIN IMMEDIATE`. A deferred transaction that reads first would fail
+//! at once after a write by another program, and SQLite applies no busy timeout to that failure.
 //!
-//! No transaction may be held over a call to the service: `Write` is not handed to anything that awaits the network.
+//! [`Durability::Full`] syncs the write-ahead log at commit. It serves claims and outcomes of writes, which
+//! must survive a power cut. [`Durability::Normal`] does not sync: pages of facts can be read again. A killed
+//! process loses nothing with either.
+//!
+//! No transaction may stay open during a call to the platform, so [`Write`] is not passed to code that awaits
+//! the network.
 
 mod acknowledge;
 mod allocations;

@@ -1,4 +1,4 @@
-//! Opening the database, and the one writer at a time.
+//! Opening of the database, and write transactions.
 
 use super::error::Doing;
 use super::position_file::PositionFile;
@@ -12,56 +12,57 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Page cache of a writer, in KiB: beyond SQLite's 2 MiB a backlog's working set would be freed and faulted in anew
-/// in every transaction.
+/// Page cache of each connection, in KiB. SQLite's 2 MiB do not hold a backlog's working set, which would
+/// then be freed and read again in every transaction.
 const CACHE_KIB: i64 = 16 * 1024;
 
-/// The write-ahead log is folded in each time it has grown by so many pages of 4 KiB: SQLite's 1000 would copy a page of
-/// an index several times in a load, and sync four times as often.
+/// Growth of the write-ahead log after which a checkpoint runs, in pages of 4 KiB. SQLite's 1000 pages would
+/// copy a page of an index several times in a load and sync four times as often.
 const FOLD_IN_PAGES: &str = "4000";
 
-/// The log is cut to so many bytes when it is begun anew: a reader that held a snapshot for long lets it grow to any size,
-/// and without this it would keep that size. Twice what it grows to between two foldings.
+/// Size in bytes to which the write-ahead log is cut when it restarts. A reader with an old snapshot lets the
+/// log grow without limit, and SQLite would keep that size. 32 MiB are twice the growth between two
+/// checkpoints.
 const LOG_MAX_BYTES: &str = "33554432";
 
-/// What a commit promises.
+/// Promise of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Outlives a power cut (`synchronous=FULL`).
+    /// Survives a power cut (`synchronous=FULL`).
     Full,
-    /// Outlives the process (`synchronous=NORMAL`); a power cut may take the last commits, never the file.
+    /// Survives the process (`synchronous=NORMAL`). A power cut may take the last commits, never the file.
     Normal,
 }
 
-/// The database.
+/// Handle of the database.
 #[derive(Clone, Debug)]
 pub struct Store {
     writer: Seat,
-    /// Connections that read. Each holds the schema, its statements and a thread, some 400 KiB, also while nobody reads; a
-    /// read takes a millisecond or few, so that a third would rarely find work.
+    /// Connections for reads. Each holds the schema, its statements and a thread, about 400 KiB, also while
+    /// idle. A read takes a few milliseconds, so a third connection would rarely be used.
     readers: [Seat; 2],
     path: PathBuf,
-    /// The holder's alone.
+    /// Position file; `None` unless this process holds the lock.
     pub(super) position_file: Option<Arc<PositionFile>>,
-    /// The path by which the holder opened the database, and the file that this was.
+    /// Path by which the lock's holder opened the database, and the identity of the file then.
     opened: Option<(PathBuf, FileId)>,
 }
 
-/// A write transaction. Dropped without [`Write::commit`], it never happened.
+/// Write transaction; dropping it without [`Write::commit`] rolls it back.
 #[derive(Debug)]
 pub struct Write {
     pub(super) tx: Transaction,
-    /// Where the position is noted once a commit stands that outlives a power cut.
+    /// File for the position of a [`Durability::Full`] commit.
     position_file: Option<Arc<PositionFile>>,
 }
 
 impl Store {
-    /// Opens as the holder of the lock: creates the file if need be and brings the schema up to date.
+    /// Opens the database as the holder of the lock: creates a missing file and migrates the schema.
     pub async fn open(path: &Path, lock: &Lock) -> Result<Self, StoreError> {
         Self::open_as(path, lock, Opening::default()).await
     }
 
-    /// The same, opened otherwise.
+    /// Opens the database as [`Store::open`] does, with options.
     pub async fn open_as(path: &Path, lock: &Lock, opening: Opening) -> Result<Self, StoreError> {
         let (named, path) = (path.to_owned(), &super::files::real(path));
         let failed = |error: std::io::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
@@ -76,11 +77,12 @@ impl Store {
         Ok(store)
     }
 
-    /// Fails where the file that the holder opened is not the one at its path any more: it was removed, or another was
-    /// put in its place. What is written from then on nobody reads.
+    /// Fails if the file at the path is no longer the file that was opened.
+    ///
+    /// The file was removed or replaced, and later writes would be lost.
     ///
     /// # Errors
-    /// [`StoreError::Elsewhere`]. A path that cannot be looked at proves nothing.
+    /// [`StoreError::Elsewhere`]. A path that cannot be read is not an error.
     pub fn in_place(&self) -> Result<(), StoreError> {
         let Some((path, opened)) = &self.opened else { return Ok(()) };
         let Ok(now) = FileId::of(path) else { return Ok(()) };
@@ -92,7 +94,8 @@ impl Store {
         Err(StoreError::Elsewhere { path: path.clone(), how })
     }
 
-    /// Opens beside a holder: reads and inserts wishes, never migrates, never checkpoints.
+    /// Opens the database beside a lock holder, to read and to insert changes, without migrations and
+    /// checkpoints.
     pub async fn open_beside(path: &Path) -> Result<Self, StoreError> {
         if !path.exists() {
             return Err(StoreError::Missing { path: path.to_owned() });
@@ -110,8 +113,10 @@ impl Store {
         Ok(store)
     }
 
-    /// Makes a mirror in a file that is not there yet, to fold the journal into. Nobody else knows the file, so it needs
-    /// no lock; it holds no exchanges, so what points to them is not checked.
+    /// Creates an empty mirror in a new file, as the target of a replay.
+    ///
+    /// It needs no lock, because no other program knows the file. It holds no exchanges, so foreign keys are
+    /// not checked.
     pub async fn create(path: &Path) -> Result<Self, StoreError> {
         let made = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
         let doing = "make the new file";
@@ -121,7 +126,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens such a mirror again, to fold on.
+    /// Opens a mirror of [`Store::create`] again, to continue the replay.
     pub async fn folded(path: &Path) -> Result<Self, StoreError> {
         Self::over(path, options(path, true).foreign_keys(false), &Opening::default()).await
     }
@@ -129,7 +134,8 @@ impl Store {
     async fn migrate(&self) -> Result<(), StoreError> {
         let failed = |source| StoreError::Migrate { path: self.path.clone(), source };
         let mut writer = self.writer.take().await.map_err(|error| failed(error.into()))?;
-        // `run` takes a connection as well as a pool, by a trait over which the compiler loses sight of what is `Send`.
+        // `run` takes a connection or a pool by a trait with which the compiler cannot prove the future
+        // `Send`.
         sqlx::migrate!("migrations/mirror").run_direct(None, &mut *writer, false).await.map_err(failed)
     }
 
@@ -153,21 +159,24 @@ impl Store {
         })
     }
 
-    /// The database file.
+    /// Returns the path of the database file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether no statement is under way and no transaction is open: every connection is back in its place. A clock
-    /// that is moved by hand may only be moved then.
+    /// Returns true if no connection is in use, so no statement runs and no transaction is open.
+    ///
+    /// A manually driven clock may move only then.
     pub fn is_at_rest(&self) -> bool {
         self.readers.iter().chain([&self.writer]).all(Seat::is_free)
     }
 
-    /// Waits for its turn and begins a write transaction. Never hold one over a call to the service.
+    /// Waits for the writer connection and begins a write transaction.
+    ///
+    /// The transaction must not stay open during a call to the platform.
     pub async fn begin(&self, durability: Durability) -> Result<Write, StoreError> {
         let writer = self.writer.take().await.doing("begin a write transaction")?;
-        // Not kept prepared: a pragma does its work when it is prepared.
+        // Not kept prepared, because SQLite applies a pragma when it is prepared.
         let (begin, position_file) = match durability {
             Durability::Full => ("PRAGMA synchronous = FULL; BEGIN IMMEDIATE", self.position_file.clone()),
             Durability::Normal => ("PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE", None),
@@ -176,7 +185,7 @@ impl Store {
         Ok(Write { tx, position_file })
     }
 
-    /// True while another program holds a write transaction open for longer than any of ours takes.
+    /// Returns true if another program's write transaction stays open for more than 2 s.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -193,7 +202,7 @@ impl Store {
         }
     }
 
-    /// A connection to read with, for one statement.
+    /// Acquires a connection for one read statement.
     pub(super) async fn read(&self) -> Result<Taken, StoreError> {
         let [one, other] = &self.readers;
         let taken = tokio::select! {
@@ -204,7 +213,7 @@ impl Store {
         taken.doing("open the database to read")
     }
 
-    /// Fails where the disk has less than `floor_bytes` left.
+    /// Fails if the disk has less than `floor_bytes` free.
     pub fn room(&self, floor_bytes: u64) -> Result<(), StoreError> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let disk =
@@ -225,13 +234,13 @@ impl Store {
         })
     }
 
-    /// Folds the WAL into the file and closes; the holder's last act.
+    /// Runs a checkpoint and closes the database; the holder's last operation.
     pub async fn close(self) -> Result<(), StoreError> {
         for reader in &self.readers {
             reader.close().await;
         }
         let Ok(mut writer) = self.writer.take().await else {
-            // It was the one connection of a simulation: with the last one SQLite folds the log in itself.
+            // A simulation has one connection, which is closed already; SQLite ran the checkpoint then.
             return Ok(());
         };
         let checkpoint = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut *writer).await;
@@ -242,8 +251,8 @@ impl Store {
 }
 
 impl Write {
-    /// Makes it happen by a query that does its last and ends with `COMMIT`: a way to the connection's thread less. For
-    /// [`Durability::Normal`], whose commits nobody notes beside the database.
+    /// Commits with a query that ends with `COMMIT`, which saves one round trip to the connection's thread.
+    /// Only for [`Durability::Normal`], whose commits are not noted in the position file.
     pub(super) async fn commit_by(
         self,
         query: Query<'static, Sqlite, SqliteArguments>,
@@ -253,7 +262,7 @@ impl Write {
         self.tx.end(query).await.doing(doing)
     }
 
-    /// Makes it happen.
+    /// Commits the transaction.
     pub async fn commit(self) -> Result<(), StoreError> {
         let Some(file) = self.position_file else {
             return self.tx.end(sqlx::query("COMMIT")).await.map(drop).doing("commit");
@@ -266,7 +275,8 @@ impl Write {
     }
 }
 
-/// How every connection works; the holder of the lock makes the file and checkpoints.
+/// Returns the options of every connection; only the holder of the lock creates the file and runs
+/// checkpoints.
 fn options(path: &Path, holder: bool) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
@@ -281,7 +291,7 @@ fn options(path: &Path, holder: bool) -> SqliteConnectOptions {
         .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(1))
 }
 
-/// A connection that only reads, beside whoever holds the lock.
+/// Opens a read-only connection beside the holder of the lock.
 pub(super) async fn reader(path: &Path) -> Result<SqliteConnection, StoreError> {
     if !path.exists() {
         return Err(StoreError::Missing { path: path.to_owned() });
@@ -325,7 +335,7 @@ mod tests {
         sqlx::query_scalar(name).fetch_one(connection).await.unwrap()
     }
 
-    /// A statement that needs more pages than there are.
+    /// Writes more pages than the test's limit allows.
     async fn fill(store: &Store) -> Result<(), StoreError> {
         let mut write = store.begin(Durability::Full).await?;
         let big = "INSERT INTO parked VALUES (1, 1, 'x', hex(zeroblob(100000)))";
@@ -428,7 +438,7 @@ mod tests {
             fill().await;
         }
         reader.execute("COMMIT").await.unwrap();
-        // One commit folds the log in, the next begins it anew.
+        // The first commit runs the checkpoint, the second restarts the log.
         fill().await;
         fill().await;
         assert!(size() <= most, "the log has {} bytes", size());

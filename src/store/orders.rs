@@ -1,4 +1,4 @@
-//! The lines of tracked orders.
+//! Lines of tracked orders.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
@@ -6,23 +6,23 @@ use crate::model::{ExchangeId, OrderId, OrderLine, Timestamp};
 use crate::reconcile::proof;
 use serde_json::{Value, json};
 
-/// One answer to *Get line items of a sales order*.
+/// An answer to *Get line items of a sales order*.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderPage<'a> {
-    /// The exchange that brought it.
+    /// Exchange that brought the answer.
     pub exchange_id: ExchangeId,
-    /// When its request was sent.
+    /// Time at which its request was sent.
     pub observed_at: Timestamp,
-    /// The order asked for.
+    /// Requested order.
     pub order_id: OrderId,
-    /// Its lines.
+    /// Lines of the order.
     pub lines: &'a [OrderLine],
-    /// False where the answer has more pages than can be asked for: no shipment is decided on it.
+    /// False where the answer has more pages than can be requested; no shipment is decided on it.
     pub is_complete: bool,
 }
 
 impl Store {
-    /// The lines of one order, as the `order_line` view shows them.
+    /// Returns the lines of an order, as the view `order_line` shows them.
     pub async fn order_lines(&self, order: OrderId) -> Result<Vec<Value>, StoreError> {
         let sql = "SELECT json_object('order_id', order_id, 'line_item_id', line_item_id, 'sku', sku, \
                        'product_id', product_id, 'quantity_sold', quantity_sold, 'quantity_left', quantity_left, \
@@ -42,9 +42,11 @@ impl Store {
 }
 
 impl Write {
-    /// Records an order's lines; how many are new, changed or gone is returned. A line that the answer lacks keeps its age
-    /// and is missing once that is proved. The order is closed once nothing is left to ship and its known shipments are on
-    /// their way, or once all its lines are missing.
+    /// Records an order's lines and returns the number of new, changed or removed ones.
+    ///
+    /// A line that the answer lacks keeps its age and becomes missing on proof. The order closes when nothing
+    /// is left to ship and its known shipments are shipped or cancelled. It also closes when all its lines
+    /// are missing.
     pub async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64, StoreError> {
         let rows: Vec<Value> = page.lines.iter().map(line_row).collect();
         let rows = super::cells::json(&rows);
@@ -93,8 +95,8 @@ impl Write {
         Ok(query.execute(&mut *self.tx).await.doing("record the lines of an order")?.rows_affected())
     }
 
-    /// Whether a known shipment of the order is not wholly on its way yet. One that was read before the order was
-    /// known is seen to be the order's from its items.
+    /// Returns true if a known shipment of the order is neither shipped in full nor cancelled. A shipment
+    /// that was read before its order is assigned to the order here, by its items.
     async fn order_has_open_shipment(&mut self, order: OrderId) -> Result<bool, StoreError> {
         let sql = "UPDATE shipment SET order_id = ?1 WHERE order_id IS NULL AND EXISTS ( \
                        SELECT 1 FROM shipment_line i JOIN order_line_item l ON l.line_item_id = i.line_item_id \
@@ -107,7 +109,7 @@ impl Write {
         open.doing("look for open shipments of an order")
     }
 
-    /// Lines that the answer holds are as old as the order's last answer again.
+    /// Gives the lines of this answer the age of the order's last answer again.
     async fn order_lines_came(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<(), StoreError> {
         let sql = "UPDATE order_line_item SET observed_ms = NULL, absent_ms = NULL, absent_exchange_id = NULL \
                    WHERE order_id = ?2 AND (observed_ms IS NOT NULL OR absent_ms IS NOT NULL) \
@@ -116,8 +118,9 @@ impl Write {
         done.map(drop).doing("note that lines of an order came again")
     }
 
-    /// Lines that the answer lacks keep the age they have, and those of them that are proved absent are missing from now
-    /// on; how many that are is returned. An unreadable record may be any of them, so that such an answer proves nothing.
+    /// Fixes the age of the lines that the answer lacks, and marks those proved absent as missing. Returns
+    /// the number of missing lines. An incomplete answer proves nothing, because an unreadable record may be
+    /// any of them.
     async fn order_lines_absent(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64, StoreError> {
         let sql = "SELECT line_item_id, absent_ms, absent_exchange_id FROM order_line_item \
                    WHERE order_id = ?2 AND missing_since_ms IS NULL \
@@ -146,8 +149,8 @@ impl Write {
         if page.is_complete { self.order_lines_missing(page, &lacking).await } else { Ok(0) }
     }
 
-    /// Marks those of the lacking lines that are proved absent: the rest of the order came, or another order's lines did
-    /// since the first answer that lacked them.
+    /// Marks the lines proved absent: the rest of the order came, or another order's lines did since the
+    /// first absence.
     async fn order_lines_missing(
         &mut self,
         page: &OrderPage<'_>,
@@ -169,7 +172,8 @@ impl Write {
         Ok(done.doing("mark the lines an order no longer has")?.rows_affected())
     }
 
-    /// True if the last answer to another order, asked for after `first`, held lines: the service is well.
+    /// Returns true if another order's last answer, requested after `first`, held lines, so the platform
+    /// works.
     async fn orders_came_since(&mut self, first: i64, order: OrderId) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM sales_order o WHERE o.exchange_id > ?1 AND o.id <> ?2 AND EXISTS ( \
                        SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.observed_ms IS NULL \
@@ -178,7 +182,7 @@ impl Write {
         came.doing("look whether other orders were answered")
     }
 
-    /// True if the order has lines, and none of those that are not missing has units left.
+    /// Returns true if the order has lines and none of those not missing has units left.
     async fn order_has_nothing_left(&mut self, order: OrderId) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) > 0 AND total(missing_since_ms IS NULL AND quantity_left IS NOT 0) = 0 \
                    FROM order_line_item WHERE order_id = ?1";

@@ -1,4 +1,6 @@
-//! The outbox: wishes and their moves. Every move names the state it expects, so that nothing is moved twice.
+//! The outbox: changes and their state transitions.
+//!
+//! Every transition names the state it expects, so no change is moved twice.
 
 use super::error::Doing;
 use super::text::{BodyText, Text, body_column};
@@ -10,92 +12,94 @@ use sqlx::FromRow;
 use sqlx::sqlite::SqliteConnection;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A wish as it stands in the table.
+/// Change, as stored.
 #[derive(Clone, Debug, FromRow)]
 pub struct WishRow {
-    /// Its id; the order of ids is the order of commits.
+    /// Id; the order of ids is the order of commits.
     pub id: i64,
-    /// The caller's own name for it.
+    /// Key, chosen by the caller.
     #[sqlx(try_from = "Text")]
     pub key: String,
-    /// What kind of wish.
+    /// Kind.
     #[sqlx(try_from = "Text")]
     pub kind: String,
-    /// Its body as inserted.
+    /// Body, as inserted.
     #[sqlx(try_from = "BodyText")]
     pub body: Stored,
-    /// 1: an operator's; 0: bulk.
+    /// Priority: 1 for an operator's change, 0 for bulk.
     pub priority: i64,
-    /// Where it stands.
+    /// State.
     pub state: String,
-    /// Why, as a short word.
+    /// Reason, as a code.
     pub reason: Option<String>,
-    /// Why, as a sentence.
+    /// Reason, as a sentence.
     pub detail: Option<String>,
-    /// Time at which it was inserted, RFC 3339, by the clock of the program that did.
+    /// Time of the insertion, RFC 3339, by the clock of the program that inserted it.
     pub created_at: String,
-    /// Time at which the daemon first saw it, RFC 3339, where that clock was ahead.
+    /// Time at which the daemon first saw the change, RFC 3339, where the inserting program's clock was
+    /// ahead.
     pub dated_at: Option<String>,
-    /// When it was applied, rejected or cancelled.
+    /// Time at which the change became applied, rejected or cancelled, RFC 3339.
     pub settled_at: Option<String>,
-    /// What the count was made against.
+    /// Base of a count: the quantity it was made against.
     pub base_quantity: Option<i64>,
-    /// Our sum at that time.
+    /// Own delta at the base.
     pub base_ours: Option<i64>,
-    /// When that fact was observed.
+    /// Time at which the base was observed.
     pub base_ms: Option<i64>,
-    /// The journal's position when it was inserted.
+    /// Position of the journal at the insertion.
     pub position: Option<i64>,
-    /// Number of times it was changed.
+    /// Number of updates of the row, its revision.
     pub moves: i64,
-    /// The exchange that carried it.
+    /// Exchange that carried the change.
     pub exchange_id: Option<i64>,
-    /// The quantity that was written for it.
+    /// Quantity written for the change.
     pub written: Option<i64>,
     /// Our side of a conflict.
     pub mine: Option<String>,
-    /// The service's side of a conflict.
+    /// The platform's side of a conflict.
     pub theirs: Option<String>,
-    /// When a person let it go past a brake.
+    /// Time at which a person released the change past a brake.
     pub released_ms: Option<i64>,
-    /// A person's word on a count in conflict, as JSON: `[number, quantity, ours]`, the latter two being the fact of
-    /// that moment; all null: the count as it is.
+    /// Decision of a person on a count in conflict, as JSON `[number, quantity, ours]`.
+    ///
+    /// `quantity` and `ours` are the fact at the time of the decision. All three null: the count as it is.
     pub word: Option<String>,
-    /// The host's calendar was set back between the moment that a count names and its insertion.
+    /// True if the host's calendar was set back between the moment that a count names and its insertion.
     pub is_dated_twice: bool,
 }
 
-/// An open wish for a cell.
+/// Open change of a stock level.
 #[derive(Clone, Debug, FromRow)]
 pub struct OpenWish {
-    /// The wish.
+    /// The change.
     #[sqlx(flatten)]
     pub wish: WishRow,
-    /// The SKU of its cell, in the service's spelling where that is known.
+    /// SKU of the stock level, in the platform's spelling where that is known.
     pub cell_sku: String,
-    /// The warehouse of its cell.
+    /// Warehouse of the stock level.
     pub warehouse: i64,
 }
 
-/// One move of one wish.
+/// Transition of one change.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// The wish.
+    /// The change.
     pub id: WishId,
-    /// Where it goes.
+    /// Target state.
     pub to: &'static str,
-    /// Why, as a short word.
+    /// Reason, as a code.
     pub reason: Option<&'static str>,
-    /// Why, as a sentence.
+    /// Reason, as a sentence.
     pub detail: Option<String>,
     /// Our side of a conflict.
     pub mine: Option<String>,
-    /// The service's side of a conflict.
+    /// The platform's side of a conflict.
     pub theirs: Option<String>,
 }
 
 impl Verdict {
-    /// A move with a sentence, which is cut where it is too long, and a reason where the state needs one.
+    /// Makes a transition; `detail` is cut to [`crate::model::REASON_MAX_CHARS`].
     pub fn new(id: WishId, to: State, reason: Option<&'static str>, detail: impl Into<String>) -> Self {
         Self {
             id,
@@ -108,29 +112,31 @@ impl Verdict {
     }
 }
 
-/// A wish taken into an exchange, with the quantity its cell is set to.
+/// Change claimed by an exchange.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Claim {
-    /// The wish.
+    /// The change.
     pub id: WishId,
-    /// What is written for its cell, where it is a quantity wish.
+    /// Quantity written for its stock level; `None` for other kinds.
     pub written: Option<i64>,
 }
 
-/// Which wishes to list.
+/// Filter for a list of changes.
 #[derive(Clone, Debug, Default)]
 pub struct OutboxFilter {
-    /// Only these states; empty: all.
+    /// States to include; empty: all.
     pub states: Vec<String>,
-    /// Only this kind.
+    /// Kind to include; `None`: all.
     pub kind: Option<String>,
-    /// At most so many, newest first.
+    /// Largest number of changes, newest first.
     pub limit: u32,
 }
 
-/// True of a count that names its moment, where a call after that moment was sent earlier by the calendar than the call
-/// before it, or where the count was inserted earlier than that call. Steps of less than a minute are the daily business of
-/// a clock that is kept right.
+/// SQL: true for a count that names its moment, if the calendar was set back since that moment.
+///
+/// The calendar was set back where a call is dated more than a minute before its predecessor. The insertion
+/// is compared with the last call in this way, too. Smaller steps are normal corrections of a synchronised
+/// clock.
 macro_rules! calendar_goes_back {
     () => {
         "(kind = 'quantity.set' AND octet_length(body) <= 262144 AND json_type(body, '$.counted_at') = 'text' \
@@ -160,7 +166,7 @@ macro_rules! columns {
 
 pub(super) const COLUMNS: &str = concat!(columns!(), " FROM outbox");
 
-/// True if the outbox's door says that the key is known with another body.
+/// Returns true if the insert guard refused the key because another body has it.
 fn is_key_of_another(error: &sqlx::Error) -> bool {
     let said = error.as_database_error().map(|error| error.message());
     said.is_some_and(|said| said.contains("this key already names another wish"))
@@ -172,14 +178,14 @@ const MOVE: &str = "UPDATE outbox SET moves = moves + 1, state = m.value->>'to',
     FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2";
 
 impl Store {
-    /// The pending wishes, operators' first, then in order.
+    /// Returns the pending changes, operators' first, then by id.
     pub async fn outbox_pending(&self) -> Result<Vec<WishRow>, StoreError> {
         self.outbox_pending_after(WishId(0)).await
     }
 
-    /// The pending wishes that came after `after`, operators' first, then in order.
+    /// Returns the pending changes with an id above `after`, operators' first, then by id.
     pub async fn outbox_pending_after(&self, after: WishId) -> Result<Vec<WishRow>, StoreError> {
-        // With the priorities named, what came lately is found in the index and the others are not walked past.
+        // Naming the priorities lets SQLite find the newest changes by the index instead of a scan.
         let sql = format!(
             "{COLUMNS} WHERE state = 'pending' AND priority IN (1, 0) AND id > ?1 ORDER BY priority DESC, id"
         );
@@ -187,7 +193,7 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("read the pending wishes")
     }
 
-    /// The pending wishes that ship or track, operators' first, then in order.
+    /// Returns the pending shipments and tracking numbers, operators' first, then by id.
     pub async fn outbox_parcels(&self) -> Result<Vec<WishRow>, StoreError> {
         let sql = format!(
             "{COLUMNS} WHERE state = 'pending' AND kind IN ('shipment.create', 'tracking.submit') \
@@ -197,13 +203,15 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("read the pending parcels")
     }
 
-    /// The pending and held wishes of these cells however they spell them, in order. The cells are named as
-    /// [`Self::cells_meant`] names them.
+    /// Returns the pending and held changes of these stock levels under all their spellings, by id.
+    ///
+    /// The stock levels are named as [`Self::cells_meant`] returns them.
     pub async fn outbox_open_of(&self, cells: &[Cell]) -> Result<Vec<OpenWish>, StoreError> {
         outbox_open_of(&mut *self.read().await?, cells).await
     }
 
-    /// The cells of held wishes that a count applied since may include, as the wishes name them.
+    /// Returns the stock levels of held changes for which a later count was applied, as the changes name
+    /// them.
     pub async fn outbox_overtaken(&self) -> Result<Vec<Cell>, StoreError> {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
@@ -223,7 +231,7 @@ impl Store {
         Ok(rows.into_iter().filter_map(cell).collect())
     }
 
-    /// The wishes that are about to make a product: pending, in flight or in doubt.
+    /// Returns the changes that may create a product: pending, sending or in doubt.
     pub async fn outbox_products_to_come(&self) -> Result<Vec<WishRow>, StoreError> {
         let sql = format!(
             "{COLUMNS} WHERE kind = 'product.create' AND state IN ('pending', 'sending', 'in_doubt') ORDER BY id"
@@ -232,7 +240,7 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("read the products to come")
     }
 
-    /// Wishes for people to read.
+    /// Lists changes, newest first.
     pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<WishRow>, StoreError> {
         let sql = format!(
             "{COLUMNS} WHERE (json_array_length(?1) = 0 OR state IN (SELECT value FROM json_each(?1))) \
@@ -243,14 +251,14 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("list the wishes")
     }
 
-    /// One wish by its key.
+    /// Returns the change with this key.
     pub async fn outbox_show(&self, key: &str) -> Result<Option<WishRow>, StoreError> {
         let sql = format!("{COLUMNS} WHERE key = ?1");
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(key);
         query.fetch_optional(&mut *self.read().await?).await.doing("read a wish")
     }
 
-    /// The keys of these wishes.
+    /// Returns the keys of these changes.
     pub async fn outbox_keys(&self, wishes: &[WishId]) -> Result<BTreeMap<WishId, String>, StoreError> {
         let sql = "SELECT id, key FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
         let query = sqlx::query_as(sql).bind(super::cells::json(wishes));
@@ -259,8 +267,7 @@ impl Store {
         Ok(rows.into_iter().map(|(id, key)| (WishId(id), key.into())).collect())
     }
 
-    /// The movements whose keys begin with `name` and a colon, newest first: key and body. Those of very large files are
-    /// not all wanted.
+    /// Returns key and body of up to 100,000 adjusts whose keys begin with `name` and a colon, newest first.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -275,7 +282,7 @@ impl Store {
         Ok(rows.into_iter().map(|(key, body)| (key.into(), body.into())).collect())
     }
 
-    /// How many wishes stand in each state.
+    /// Returns the number of changes in each state.
     pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>, StoreError> {
         let sql = "SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state";
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("count the wishes")
@@ -302,7 +309,10 @@ pub(super) async fn outbox_open_of(
 }
 
 impl Write {
-    /// Inserts a wish; `false`: the key is known, and nothing changed.
+    /// Inserts a change; returns false if its key is known already, and then nothing happens.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyTaken`] if the key belongs to another change.
     pub async fn outbox_insert(
         &mut self,
         key: &str,
@@ -319,7 +329,7 @@ impl Write {
         }
     }
 
-    /// Moves wishes that stand in `from`; the number moved is returned, the others were moved by somebody else.
+    /// Moves changes that are in `from` and returns their number. Changes in other states are skipped.
     pub async fn outbox_move(
         &mut self,
         from: State,
@@ -331,7 +341,7 @@ impl Write {
         Ok(done.doing("move wishes")?.rows_affected())
     }
 
-    /// The same; those that were moved are returned.
+    /// Moves changes that are in `from` and returns the ids of those that were moved.
     pub async fn outbox_move_each(
         &mut self,
         from: State,
@@ -345,7 +355,7 @@ impl Write {
         Ok(moved.into_iter().map(WishId).collect())
     }
 
-    /// Dates wishes that are said to be inserted in the future: `at` stands for their insertion from now on.
+    /// Dates changes whose insertion lies in the future: `at` replaces the time of their insertion.
     pub async fn outbox_date(&mut self, wishes: &[WishId], at: Timestamp) -> Result<(), StoreError> {
         let sql = "UPDATE outbox SET moves = moves + 1, dated_at = ?2 \
                    WHERE id IN (SELECT value FROM json_each(?1)) AND dated_at IS NULL AND created_at > ?2";
@@ -353,7 +363,7 @@ impl Write {
         query.execute(&mut *self.tx).await.map(drop).doing("date wishes that came from the future")
     }
 
-    /// Takes pending wishes into an exchange; the number taken is returned.
+    /// Claims pending changes for an exchange and returns their number.
     pub async fn outbox_claim(
         &mut self,
         exchange: ExchangeId,
@@ -367,7 +377,7 @@ impl Write {
         Ok(query.execute(&mut *self.tx).await.doing("claim wishes")?.rows_affected())
     }
 
-    /// Says anew why wishes stand where they stand; one that says so already is left alone.
+    /// Updates reason and detail of changes in `state`; rows that hold them already are not written.
     pub async fn outbox_note(
         &mut self,
         state: State,
@@ -382,7 +392,7 @@ impl Write {
         Ok(query.execute(&mut *self.tx).await.doing("note why wishes wait")?.rows_affected())
     }
 
-    /// Writes down the policies in force, for the `stock` view; warehouse 0 stands for all others.
+    /// Replaces the stored policies for the view `stock`; warehouse 0 stands for all without a row.
     pub async fn quantity_policies(&mut self, policies: &[(i64, &str)]) -> Result<(), StoreError> {
         let json = super::cells::json(policies);
         sqlx::query("DELETE FROM quantity_policy")

@@ -1,34 +1,34 @@
-//! A page of balances beside what the mirror holds of it: who is in it, how the answer spells them, and which records
-//! must be written. No statement stands here; `balances.rs` makes them from this.
+//! A page of balances compared with the mirror, without SQL; `balances.rs` runs the statements.
 //!
-//! A record is written unless its digest is the one its product carries. The digest is taken of what was understood, not
-//! of the bytes, so that a program that understands more writes it again. It is no promise between releases: where the
-//! hash of the standard library changes, each product is compared column by column once more.
+//! A record is written unless its digest equals the digest of its product. The digest covers the parsed
+//! values, not the bytes, so a program that parses more fields writes the record again. The digest depends on
+//! the hash function of the standard library; if that function changes, each product is compared column by
+//! column once.
 
 use crate::model::{ExchangeId, Moment, Quantity, Sku, Timestamp, WarehouseId};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// The service's word on one product (`ProductBalance`).
+/// Balance of one product (`ProductBalance`).
 #[derive(Clone, Debug, Hash)]
 pub struct BalanceFact<'a> {
-    /// In the service's spelling.
+    /// SKU in the platform's spelling.
     pub sku: Sku,
     /// `Id`.
     pub product_id: Option<i64>,
     /// `UPC`.
     pub upc: Option<Cow<'a, str>>,
-    /// `QuantityOnHand` of the product: kept and shown, never a cell's fact.
+    /// `QuantityOnHand` of the product: stored and shown, never the fact of a stock level.
     pub total: Option<i64>,
     /// `Warehouses[]`.
     pub cells: Vec<CellBalance<'a>>,
-    /// False where an entry of `Warehouses[]` could not be read: then none counts as vanished, and a cell that the
-    /// record does not show keeps its age.
+    /// False where an entry of `Warehouses[]` could not be read. No stock level then counts as vanished, and
+    /// those that the record does not show keep their age.
     pub is_whole: bool,
 }
 
-/// The service's word on one cell (`ProductBalance.Warehouses[]`).
+/// Balance of one stock level (`ProductBalance.Warehouses[]`).
 #[derive(Clone, Debug, Hash)]
 pub struct CellBalance<'a> {
     /// `WarehouseId`.
@@ -43,40 +43,40 @@ pub struct CellBalance<'a> {
     pub include_in_sync: Option<bool>,
 }
 
-/// One answer to *Get product balances*.
+/// An answer to *Get product balances*.
 #[derive(Clone, Copy, Debug)]
 pub struct BalancePage<'a> {
-    /// The exchange that brought it; its id is the position at which it began.
+    /// Exchange that brought the answer; its id is the position at which it began.
     pub exchange_id: ExchangeId,
-    /// When its request was sent.
+    /// Time at which the request was sent.
     pub observed_at: Timestamp,
-    /// The same since boot; none where what did not come is not counted.
+    /// Time at which the request was sent, since boot; `None`: the page proves no SKU missing.
     pub moment: Option<Moment>,
-    /// What was asked for.
+    /// Requested SKUs.
     pub asked: &'a [Sku],
-    /// What came.
+    /// Returned records.
     pub products: &'a [BalanceFact<'a>],
-    /// The SKUs of records that came and could not be read.
+    /// SKUs of returned records that could not be read.
     pub unreadable: &'a [Sku],
-    /// A record came whose SKU could not be read either: it may be of any SKU that seems absent.
+    /// True if a record came whose SKU could not be read: it may be that of any SKU that seems absent.
     pub hides: bool,
-    /// All of it made sense.
+    /// True if all of the answer could be read.
     pub is_whole: bool,
 }
 
-/// The products a page is about: what was asked for, and what came.
+/// Products of a page: the requested SKUs and the returned ones.
 pub(super) struct Members<'a> {
-    /// Each once; what was asked for stands first.
+    /// SKUs without duplicates, requested ones first.
     pub(super) skus: Vec<&'a Sku>,
-    /// Where each record's product stands among them.
+    /// Index into `skus` for each record.
     places: Vec<usize>,
-    /// What was asked for, and the spelling it came under (rules.md 12).
+    /// Requested SKU and the spelling under which it came (docs/rules.md 12).
     pub(super) aliases: Vec<(&'a Sku, &'a Sku)>,
-    /// What was asked for and did not come under any spelling.
+    /// Requested SKUs that came under no spelling.
     pub(super) absent: Vec<Sku>,
-    /// SKUs that were asked for and came as a record that could not be read.
+    /// Requested SKUs that came as a record that could not be read.
     pub(super) unreadable: Vec<Sku>,
-    /// A record that can be read came for something that was asked for.
+    /// True if a readable record came for a requested SKU.
     pub(super) any_came: bool,
 }
 
@@ -105,20 +105,21 @@ impl<'a> Members<'a> {
         members
     }
 
-    /// Whether each SKU that was asked for came, once and as it was spelled, and nothing else did.
+    /// Returns true if each requested SKU came once, under the requested spelling, and no other came.
     pub(super) fn are_as_asked(&self, page: &BalancePage<'_>) -> bool {
         let is_one_each = self.skus.len() == page.asked.len() && self.skus.len() == self.places.len();
         is_one_each && self.aliases.is_empty() && self.absent.is_empty() && self.unreadable.is_empty()
     }
 
-    /// Which of the members a record came for.
+    /// Returns for each member whether a record came for it.
     fn came(&self) -> Vec<bool> {
         let mut came = vec![false; self.skus.len()];
         self.places.iter().for_each(|place| came[*place] = true);
         came
     }
 
-    /// How the answer spells what did not come as it was asked for: otherwise, if one spelling alone folds to it.
+    /// Matches the requested SKUs of `others`, which did not come under their own spelling. A SKU came under
+    /// another spelling if exactly one returned spelling has its case key.
     fn spell(&mut self, page: &BalancePage<'a>, others: &[&'a Sku]) {
         let mut folds: HashMap<String, Vec<&Sku>> = HashMap::new();
         for product in page.products.iter().filter(|_| !others.is_empty()) {
@@ -137,51 +138,49 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Whether each record is of the SKU at its place among those that were asked for, each of them once: as pages come where
-/// nothing is odd, and then nobody has to be looked for.
+/// Returns true if the records match the requested SKUs in order, each SKU once. That is the normal page, and
+/// its SKUs need no lookup.
 fn is_in_step(page: &BalancePage<'_>) -> bool {
     page.asked.len() == page.products.len()
         && page.asked.iter().zip(page.products).all(|(asked, product)| *asked == product.sku)
         && page.asked.is_sorted_by(|one, next| one.as_str() < next.as_str())
 }
 
-/// What the mirror holds of a page's members, each at its place.
+/// Rows of the mirror for a page's members, by the members' index.
 pub(super) struct Known {
     products: Vec<Option<Product>>,
     newest: i64,
-    /// The reading that all members are of, if they are of one.
+    /// Reading of all members; `None` where they differ.
     pub(super) reading: Option<i64>,
-    /// All their readings.
+    /// All readings of the members.
     pub(super) readings: BTreeSet<i64>,
-    /// A write of ours is about, or a conflict is open: what the page shows of cells is to be looked at.
+    /// True if a write overlaps or is unconfirmed, or a conflict is open: the page must be judged against
+    /// them.
     pub(super) is_evidence: bool,
 }
 
-/// The same as SQLite finds it: the members, as a list of place, id, digest, reading and 1 where the last answer lacked a
-/// known product; the newest id of all; whether the page is evidence.
+/// Result row of SQLite for [`Known`]. First the found members, as a JSON list of index, id, digest, reading
+/// and 1 where the last answer lacked a known product. Then the largest product id, and `is_evidence`.
 pub(super) type Found = (String, i64, bool);
 
 struct Product {
     id: i64,
     digest: Option<i64>,
-    /// The service is known to have it, and the last answer lacked it.
+    /// True if the platform is known to have the product and the last answer lacked it.
     was_lacked: bool,
 }
 
-/// A record to be written.
+/// Record to be written.
 pub(super) struct Row<'a> {
-    /// The product's row.
     pub(super) id: i64,
-    /// The mirror did not hold it.
     pub(super) is_new: bool,
-    /// What the service said.
     pub(super) fact: &'a BalanceFact<'a>,
-    /// By which the same record is known again; none where the product will not hold exactly what it says.
+    /// Digest of the record; `None`: the product will not hold exactly these facts.
     pub(super) digest: Option<i64>,
 }
 
 impl Row<'_> {
-    /// Whether none of its cells stands already, and none comes twice.
+    /// Returns true if the product is new and no warehouse comes twice.
     pub(super) fn has_new_cells(&self) -> bool {
         let cells = &self.fact.cells;
         let comes_twice = |(at, cell): (usize, &CellBalance<'_>)| {
@@ -191,11 +190,10 @@ impl Row<'_> {
     }
 }
 
-/// A product that was found: its place in the page, its row, its digest and reading, and 1 if the last answer lacked it.
+/// Found product: index in the page, row id, digest, reading, and 1 if the last answer lacked it.
 type FoundProduct = (usize, i64, Option<i64>, Option<i64>, i64);
 
 impl Known {
-    /// Takes what was found.
     pub(super) fn read((found, newest, is_evidence): Found, members: &Members<'_>) -> Self {
         let found: Vec<FoundProduct> = serde_json::from_str(&found)
             .expect("SQLite wrote the list, from columns it holds to be integers");
@@ -212,18 +210,18 @@ impl Known {
         Self { products, newest, reading, readings, is_evidence }
     }
 
-    /// Whether the mirror holds none of them.
+    /// Returns true if the mirror holds none of the members.
     pub(super) fn is_nothing(&self) -> bool {
         self.products.iter().all(Option::is_none)
     }
 
-    /// How many members the page has.
     pub(super) fn members(&self) -> u64 {
         self.products.len() as u64
     }
 
-    /// The records that must be written; of several for one product the last speaks. `digests`: those of the page's records;
-    /// `no_fact`: cells (product, warehouse) that keep an older fact.
+    /// Returns the records that must be written; the last of several records for one product wins. `digests`
+    /// holds one digest per record of the page, `no_fact` the stock levels (product, warehouse) that keep an
+    /// older fact.
     pub(super) fn to_write<'a>(
         &self,
         page: &BalancePage<'a>,
@@ -258,19 +256,19 @@ impl Known {
         rows
     }
 
-    /// True if a record came of a product that the last answer lacked.
+    /// Returns true if a record came for a product that the last answer lacked.
     pub(super) fn any_came_again(&self, members: &Members<'_>) -> bool {
         let mut places = self.products.iter().zip(members.came());
         places.any(|(known, came)| came && known.as_ref().is_some_and(|product| product.was_lacked))
     }
 
-    /// The products that no record came for, as far as the mirror holds them.
     pub(super) fn not_come(&self, members: &Members<'_>) -> Vec<i64> {
         let places = self.products.iter().zip(members.came()).filter(|(_, came)| !came);
         places.filter_map(|(known, _)| Some(known.as_ref()?.id)).collect()
     }
 
-    /// The members that do not come with the page's new reading and must be pointed to it.
+    /// Returns the members that must be pointed to the page's new reading. New products are left out, because
+    /// their insertion sets the reading.
     pub(super) fn elsewhere<'a>(&self, members: &Members<'a>) -> Vec<&'a Sku> {
         let places = self.products.iter().zip(members.came());
         let elsewhere = places.zip(&members.skus).filter(|((known, came), _)| known.is_some() || !came);
@@ -278,7 +276,7 @@ impl Known {
     }
 }
 
-/// By which each record of a page is known again; none where part of it could not be read.
+/// Returns the digest of each record of a page; `None` where part of the record could not be read.
 pub(super) fn digests(page: &BalancePage<'_>) -> Vec<Option<i64>> {
     let digest = |fact: &BalanceFact<'_>| {
         let mut hasher = DefaultHasher::new();

@@ -1,22 +1,23 @@
-//! Earlier facts of cells (`balance_past`), and which of them are forgotten when the journal is pruned.
+//! History of stock levels (`balance_past`), and its pruning with the journal.
 //!
-//! They are needed where a count says what was seen or when it was made, and by `explain`. Without a bound they would grow
-//! with every sale for ever. So they go with the bodies of the exchanges that brought them, but for the newest of each
-//! cell, and for cells with an unsettled count. That is a decision about facts, so it is an event, which says all that a
-//! replay needs to forget the same.
+//! A count that names its base or its moment needs the history, and so does `explain`. Without a bound it
+//! would grow with every sale. Entries are deleted with the bodies of their exchanges. The newest of each
+//! stock level stay, and so do those of stock levels with an open count. That is a decision about facts, so
+//! an event holds all that a replay needs to delete these entries.
 
 use super::error::Doing;
 use super::{StoreError, Write};
 use crate::model::{Position, Timestamp};
 use serde_json::{Value, json};
 
-/// The event of earlier facts of cells that nobody needs any more.
+/// Event of deleted history entries.
 pub const PAST_FORGOTTEN: &str = "past.forgotten";
 
-/// So many of each cell stay however old they are: a count of a quiet cell may have seen one of them.
+/// Number of newest entries of each stock level that stay at any age. A count of a quiet stock level may
+/// refer to one of them.
 const NEWEST: i64 = 5;
 
-/// The rows an event with the detail `?1` forgets.
+/// SQL: the rows that an event with the detail `?1` deletes.
 const FORGOTTEN: &str = "FROM balance_past WHERE (product, warehouse_id, position) IN ( \
     SELECT product, warehouse_id, position FROM ( \
         SELECT product, warehouse_id, position, \
@@ -26,7 +27,7 @@ const FORGOTTEN: &str = "FROM balance_past WHERE (product, warehouse_id, positio
           SELECT p.id, spared.value->>1 FROM json_each(?1, '$.spared') spared JOIN product p ON p.sku = spared.value->>0))";
 
 impl Write {
-    /// Forgets the earlier facts of cells up to a position, as an event; how many those were.
+    /// Appends the event, deletes history entries up to a position, and returns their number.
     pub async fn past_forget(&mut self, to: Position, at: Timestamp) -> Result<u64, StoreError> {
         let sql = "SELECT DISTINCT p.sku, o.warehouse_id FROM outbox o JOIN product p ON p.sku_fold IN ( \
                        lower(trim(o.sku)), (SELECT q.sku_fold FROM product q WHERE q.sku = o.sku)) \
@@ -46,7 +47,7 @@ impl Write {
         Ok(count.unsigned_abs())
     }
 
-    /// Does what such an event says; folds it in again.
+    /// Applies the event [`PAST_FORGOTTEN`], live and in a replay.
     pub async fn past_refold(&mut self, detail: &str) -> Result<(), StoreError> {
         let sql = format!("DELETE {FORGOTTEN}");
         let done = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(detail).execute(&mut *self.tx).await;

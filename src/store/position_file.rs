@@ -1,13 +1,14 @@
-//! The position beside the database: a file of one line that notices when the database goes back in time (rules.md 20).
+//! Position file beside the database: one line that reveals a rolled-back database (docs/rules.md 20).
 //!
-//! It is written after a commit that outlives a power cut, and not synced. So it may lag behind the database, after a
-//! crash for instance, and never runs ahead of it: a database *behind* the file was put back, by a restore or by
-//! somebody's `cp`. Written before the commit it would raise a false alarm after every kill in between.
+//! It is written after a [`Durability::Full`](super::Durability::Full) commit and not synced. It may
+//! therefore lag behind the database, for instance after a crash, but is never ahead of it. A database behind
+//! the file was rolled back, by a restore or by `cp`. If the file were written before the commit, every kill
+//! in between would raise a false alarm.
 //!
-//! A database in use without the file came here without it: another tool copied or restored it. So the file is there, and
-//! its name on the disk, before the first session is.
+//! A database in use without the file was copied or restored by another tool. The file and its directory
+//! entry must therefore be on the disk before the first session.
 //!
-//! What it is not for: a host that was put back as a whole, file and all, is not noticed.
+//! A host that was restored as a whole, with this file, is not detected.
 
 use super::files::not_following;
 use crate::model::Position;
@@ -33,8 +34,8 @@ impl PositionFile {
         Self { path: PathBuf::from(name), file: OnceLock::new(), complained: AtomicBool::new(false) }
     }
 
-    /// The last position that was noted. A file that is not there or makes no sense says nothing: a power cut may
-    /// leave half a line, and that must not look like lost time.
+    /// Returns the last noted position; `None` where the file is missing or damaged. A power cut may leave
+    /// half a line, and that must not look like a rolled-back database.
     pub(super) fn read(&self) -> Option<Position> {
         let mut text = String::new();
         not_following().read(true).open(&self.path).ok()?.read_to_string(&mut text).ok()?;
@@ -43,27 +44,27 @@ impl PositionFile {
         (first == second).then_some(Position(position))
     }
 
-    /// True if there is no such file; one that cannot be read is there.
+    /// Returns true if the file does not exist; an unreadable file exists.
     pub(super) fn is_missing(&self) -> bool {
         matches!(self.path.try_exists(), Ok(false))
     }
 
-    /// Its path, for people.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the file before the first session, and has its name synced: a power cut right after must not look like a copy.
+    /// Creates the file before the first session and syncs its directory entry. Without that sync a power cut
+    /// right after would make the database look like a copy.
     pub(super) fn begin(&self, position: Position) {
         self.note(position);
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        // Without the sync the alarm may be raised once too often; nothing is lost by it.
+        // A failed sync may raise a false alarm later; no data is lost.
         if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
             drop(folder.sync_all());
         }
     }
 
-    /// Notes a position that was committed. A failure leaves the file behind, which is allowed; it is said once.
+    /// Writes a committed position. A failure leaves an older position, which is allowed; it is logged once.
     pub(super) fn note(&self, position: Position) {
         let line = format!("{0:020} {0:020}\n", position.0);
         let written = self.open().and_then(|file| file.write_all_at(line.as_bytes(), 0));

@@ -1,4 +1,4 @@
-//! A product with its cells, as a create looks for it and an update fills itself in from it.
+//! A product with its stock levels, for the preflight of creates and for product updates.
 
 use super::cells::CellWrite;
 use super::error::Doing;
@@ -7,20 +7,20 @@ use crate::model::{ProductId, Quantity, Sku, Timestamp};
 use crate::reconcile::Lack;
 use sqlx::FromRow;
 
-/// A product with its cells.
+/// Product with its stock levels.
 #[derive(Clone, Debug, Default)]
 pub struct ProductCells {
-    /// The service's id; `None`: the service does not return the SKU.
+    /// Product id at the platform; `None`: the platform does not return the SKU.
     pub product_id: Option<i64>,
-    /// The product's own quantity, where the service said it.
+    /// Quantity of the product itself, where the platform reported it.
     pub total: Option<i64>,
-    /// The exchange that last asked for it.
+    /// Exchange that last requested it.
     pub read_by: Option<i64>,
-    /// Manner in which that exchange's answer lacked it; none: it showed all of it.
+    /// Way in which that exchange's answer lacked it; `None`: it showed all of it.
     pub lack: Option<Lack>,
-    /// It is proved that the service does not have it.
+    /// True if the platform is proved not to have it.
     pub is_missing: bool,
-    /// Its cells that have not vanished.
+    /// Stock levels that have not vanished.
     pub cells: Vec<ProductCell>,
 }
 
@@ -34,28 +34,30 @@ struct Head {
     is_missing: bool,
 }
 
-/// One of its cells.
+/// Stock level of a product.
 #[derive(Clone, Debug, FromRow)]
 pub struct ProductCell {
-    /// The product's row.
+    /// Row of the product.
     pub product: i64,
-    /// The warehouse.
+    /// Warehouse.
     pub warehouse_id: i64,
-    /// The fact.
+    /// Quantity, the fact.
     pub quantity: i64,
-    /// The exchange the fact is from.
+    /// Exchange of the fact.
     pub fact_exchange_id: Option<i64>,
-    /// A write of ours is in flight or in doubt, or a late replica may have answered the last read.
+    /// True if a write is in flight or in doubt.
+    ///
+    /// Also true if a stale replica may have answered the last read.
     pub is_busy: bool,
 }
 
 impl ProductCells {
-    /// Whether a write of one of the cells is in flight or in doubt.
+    /// Returns true if one of the stock levels is busy.
     pub fn is_busy(&self) -> bool {
         self.cells.iter().any(|cell| cell.is_busy)
     }
 
-    /// The writes that leave every cell as it is: what an update with these quantities does.
+    /// Returns writes that leave every stock level as it is, as an update with these quantities does.
     pub fn writes(&self) -> Vec<CellWrite> {
         let write = |cell: &ProductCell| CellWrite {
             product: cell.product,
@@ -68,7 +70,7 @@ impl ProductCells {
 }
 
 impl Store {
-    /// The SKU of a product by the service's id.
+    /// Returns the SKU of a product by the platform's id.
     pub async fn product_sku(&self, product: ProductId) -> Result<Option<String>, StoreError> {
         let sql =
             "SELECT sku FROM product WHERE product_id = ?1 AND missing_since_ms IS NULL ORDER BY id LIMIT 1";
@@ -79,7 +81,7 @@ impl Store {
             .doing("look for a product by its id")
     }
 
-    /// The products the service returned under a SKU of this fold: their ids and spellings.
+    /// Returns id and spelling of each product that the platform returned under this case key.
     pub async fn product_twins(&self, fold: &str) -> Result<Vec<(i64, String)>, StoreError> {
         let sql = "SELECT product_id, sku FROM product \
                    WHERE sku_fold = ?1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
@@ -90,7 +92,7 @@ impl Store {
             .doing("look for products by SKU")
     }
 
-    /// A product with its cells.
+    /// Returns a product with its stock levels; empty if it is unknown.
     pub async fn product_cells(&self, sku: &Sku) -> Result<ProductCells, StoreError> {
         let sql = "SELECT p.id, p.product_id, p.total, r.exchange_id AS read_by, p.lack, \
                           p.missing_since_ms IS NOT NULL AS is_missing FROM product q \
@@ -119,8 +121,7 @@ impl Store {
 }
 
 impl Write {
-    /// Marks as missing what the mirror holds of a product under another SKU than the one it has by its own answer: an
-    /// update renamed it, and one product has one SKU.
+    /// Marks the other SKUs of a renamed product as missing, because one product has one SKU.
     pub async fn product_renamed(
         &mut self,
         sku: &Sku,

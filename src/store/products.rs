@@ -1,4 +1,4 @@
-//! Products as `product find` shows them: what was said of each, and its cells.
+//! Products with their stock levels, as `product find` shows them.
 
 use super::cells::json;
 use super::error::Doing;
@@ -6,34 +6,34 @@ use super::{Store, StoreError};
 use crate::model::fold;
 use serde::{Deserialize, Serialize};
 
-/// A product and its cells.
+/// Product with its stock levels.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ProductRow {
-    /// In the service's spelling.
+    /// SKU, in the platform's spelling.
     pub sku: String,
-    /// The product's id at the service.
+    /// Product id at the platform.
     pub product_id: Option<i64>,
-    /// Its name, where an answer said it; balances do not.
+    /// Name, where an answer held it; balances do not.
     pub name: Option<String>,
-    /// Its UPC.
+    /// UPC.
     pub upc: Option<String>,
-    /// `Product`, `Kit`, `Built` or a word this version does not know, where an answer said it.
+    /// `Product`, `Kit`, `Built` or a type that this version does not know, where an answer held it.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// Units over all warehouses, as the service sums them.
+    /// Units over all warehouses, as the platform sums them.
     pub quantity: Option<i64>,
-    /// Its cells.
+    /// Stock levels.
     pub warehouses: Vec<ProductCell>,
-    /// Time of the last answer that showed it, RFC 3339.
+    /// Time of the last answer that showed the product, RFC 3339.
     pub observed_at: Option<String>,
 }
 
-/// A product in one warehouse.
+/// Stock level of a product.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ProductCell {
-    /// The warehouse.
+    /// Warehouse.
     pub warehouse_id: i64,
-    /// The fact.
+    /// Quantity, the fact.
     pub quantity: i64,
 }
 
@@ -48,12 +48,12 @@ const PRODUCTS: &str = "SELECT json_object('sku', p.sku, 'product_id', p.product
         IN (SELECT value FROM json_each(?1)) ORDER BY p.sku";
 
 impl Store {
-    /// The products the service knows, out of these SKUs in its own spelling.
+    /// Returns the known products with these SKUs, in the platform's spelling.
     pub async fn product_list(&self, skus: &[String]) -> Result<Vec<ProductRow>, StoreError> {
         self.products(skus, "sku").await
     }
 
-    /// The known products with these UPCs.
+    /// Returns the known products with these UPCs.
     pub async fn product_list_by_upc(&self, upcs: &[String]) -> Result<Vec<ProductRow>, StoreError> {
         self.products(upcs, "upc").await
     }
@@ -70,7 +70,7 @@ impl Store {
 }
 
 impl ProductRow {
-    /// Whether a person may mean this product by a SKU or UPC.
+    /// Returns true if `id` has the product's case key or equals its UPC.
     pub fn answers_to(&self, id: &str) -> bool {
         fold(&self.sku) == fold(id) || self.upc.as_deref().is_some_and(|upc| upc.trim() == id.trim())
     }

@@ -1,33 +1,33 @@
-//! Pruning the journal: bodies go by age and size, identities stay.
+//! Pruning of the journal: bodies are deleted by age and size, identities stay.
 //!
-//! Kept for ever: keys of wishes, exchanges of writes, exchanges that wishes or parked records name, events. Kept while
-//! needed: the bodies that a wish nobody has settled was sent with or looked at with, and those that a new version of the
-//! fold read again, until a snapshot stands behind that. Exchanges of reads may go once they
-//! stand before the last snapshot but one, and are a day old: the ledger of 400s looks back so far.
+//! Kept for ever: keys of changes, exchanges of writes, exchanges that changes or parked records name,
+//! events. Kept while needed: bodies of requests and checks of an open change, and bodies that another
+//! projection version applied again, until a snapshot after that. Exchanges of reads are deleted once they
+//! are before the last snapshot but one and older than 25 hours. The bad-request budget counts a day.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
 use crate::model::{Effect, Operation, Position, Timestamp};
 use std::time::Duration;
 
-/// The ledger of 400s looks back a day (*Limits*).
+/// Age up to which exchanges are kept: the day of the bad-request budget (*Limits*) and one hour more.
 const LEDGER: Duration = Duration::from_secs(25 * 60 * 60);
 
-/// What went.
+/// Number of deleted rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gone {
     /// Distinct bodies.
     pub bodies: u64,
     /// Exchanges.
     pub exchanges: u64,
-    /// Runs that have no exchange any more.
+    /// Runs without exchanges.
     pub runs: u64,
-    /// Earlier facts of cells.
+    /// Rows of stock level history.
     pub past: u64,
 }
 
 impl Gone {
-    /// Both together.
+    /// Returns the sum of both.
     pub fn and(self, more: Self) -> Self {
         Self {
             bodies: self.bodies + more.bodies,
@@ -39,14 +39,14 @@ impl Gone {
 }
 
 impl Store {
-    /// The last snapshot's row: when it was taken, and what went with it.
+    /// Returns the last snapshot's row.
     pub async fn snapshot_last(&self) -> Result<Option<super::SnapshotRow>, StoreError> {
         let sql =
             "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC LIMIT 1";
         sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await.doing("look for the last snapshot")
     }
 
-    /// Whether exchanges that ended between two positions hold bodies.
+    /// Returns true if exchanges that ended between two positions hold bodies.
     pub async fn has_bodies(&self, after: Position, to: Position) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE ended > ?1 AND ended <= ?2 \
                        AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL))";
@@ -55,8 +55,10 @@ impl Store {
         found.doing("look for bodies that may go")
     }
 
-    /// By how many milliseconds the calendar jumped, at most, since the last snapshot: between two calls of one session
-    /// against the time since boot, and backwards between sessions.
+    /// Returns the largest jump of the calendar since the last snapshot, in milliseconds.
+    ///
+    /// Within a session, consecutive calls are compared with the time since boot. Between sessions, only
+    /// backward jumps count.
     pub async fn clock_jump(&self) -> Result<i64, StoreError> {
         let sql = "SELECT coalesce(max(abs(jump)), 0) FROM ( \
                        SELECT CASE WHEN session_id = lag(session_id) OVER after_each \
@@ -71,7 +73,7 @@ impl Store {
 }
 
 impl Write {
-    /// Bytes of the database file that are in use.
+    /// Returns the number of bytes in use in the database file.
     pub async fn used_bytes(&mut self) -> Result<u64, StoreError> {
         let sql = "SELECT (p.page_count - f.freelist_count) * s.page_size \
                    FROM pragma_page_count p, pragma_freelist_count f, pragma_page_size s";
@@ -80,7 +82,7 @@ impl Write {
         Ok(used.unsigned_abs())
     }
 
-    /// Lets the bodies go of what ended up to `to`, and the exchanges of reads among them that may go.
+    /// Deletes bodies of exchanges that ended up to `to`, and those exchanges of reads that may be deleted.
     pub async fn prune(&mut self, to: Position, now: Timestamp) -> Result<Gone, StoreError> {
         let sql = "UPDATE exchange SET request_body_id = NULL, response_body_id = NULL \
                    WHERE ended <= ?1 AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL) \

@@ -1,7 +1,7 @@
-//! The quarantine: entries that fail alone, kept out of the calls of all others until they succeed.
+//! Quarantine: entries that fail in isolation, kept out of shared calls until they succeed.
 //!
-//! An entry comes here when a call that holds nothing else fails, and leaves when such a call succeeds. It is no fact:
-//! a replay comes to the same mirror without it.
+//! An entry is quarantined when a call that holds only this entry fails. It is released when such a call
+//! succeeds. The quarantine is no fact: a replay builds the same mirror without it.
 
 use super::error::Doing;
 use super::event::RETRIED;
@@ -11,38 +11,38 @@ use crate::outbox::Delays;
 use serde::Serialize;
 use sqlx::FromRow;
 
-/// An entry that is set aside.
+/// Quarantined entry.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
 pub struct QuarantineRow {
-    /// The operation that fails for it, as the interface lists it.
+    /// Operation that fails for the entry, as the interface lists it.
     pub operation: String,
-    /// The SKU, order id or shipment id.
+    /// SKU, order id or shipment id.
     pub subject: String,
-    /// Time at which it first failed alone, in milliseconds since 1970.
+    /// Time of its first isolated failure, in milliseconds since 1970.
     pub since_ms: i64,
-    /// Time at which it last failed alone, in milliseconds since 1970.
+    /// Time of its last isolated failure, in milliseconds since 1970.
     pub tried_ms: i64,
-    /// Number of times it failed alone.
+    /// Number of isolated failures.
     pub failures: i64,
-    /// The platform's words.
+    /// Message of the platform.
     pub why: String,
 }
 
 impl QuarantineRow {
-    /// The time of the next attempt.
+    /// Returns the time of the next attempt.
     pub fn next_try(&self) -> Timestamp {
         let attempts = usize::try_from(self.failures.saturating_sub(1)).unwrap_or(usize::MAX);
         let delay = Delays::quarantine().nth(attempts.min(LONGEST_AFTER)).unwrap_or_default();
         Timestamp(self.tried_ms).plus(delay)
     }
 
-    /// True if it is to be tried again; also where the calendar was set back behind the last attempt.
+    /// Returns true if the next attempt is due, also if the calendar was set back behind the last attempt.
     pub fn is_due(&self, now: Timestamp) -> bool {
         now >= self.next_try() || now.0 < self.tried_ms
     }
 }
 
-/// The delay has its full length after so many failures.
+/// Number of failures after which the delay no longer grows.
 const LONGEST_AFTER: usize = 16;
 
 macro_rules! rows {
@@ -52,7 +52,7 @@ macro_rules! rows {
 }
 
 impl Store {
-    /// All entries of the quarantine, in the order of operation and subject.
+    /// Returns all quarantined entries, by operation and subject.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -61,7 +61,7 @@ impl Store {
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the quarantine")
     }
 
-    /// The entries of one operation.
+    /// Returns the quarantined entries of one operation.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -73,7 +73,7 @@ impl Store {
 }
 
 impl Write {
-    /// Notes that a call which held nothing but `subject` failed; `why` is what the platform said.
+    /// Records that a call with only `subject` failed; `why` is the platform's message.
     ///
     /// # Errors
     /// Fails where the database cannot be written.
@@ -92,8 +92,9 @@ impl Write {
         query.execute(&mut *self.tx).await.map(drop).doing("set an entry aside")
     }
 
-    /// Has an entry tried now that is set aside, in a call of its own, whatever operation fails for it; false if it is not
-    /// set aside.
+    /// Makes an isolated attempt due for a quarantined entry, under every operation.
+    ///
+    /// Returns false if the entry is not quarantined.
     ///
     /// # Errors
     /// Fails where the database cannot be written.
@@ -112,7 +113,7 @@ impl Write {
         Ok(true)
     }
 
-    /// Has all entries of an operation tried now: the platform answers again for one of them.
+    /// Makes an attempt due for all quarantined entries of an operation, because one of them succeeded.
     ///
     /// # Errors
     /// Fails where the database cannot be written.
@@ -128,7 +129,7 @@ impl Write {
         self.quarantine_due(&rows, at).await
     }
 
-    /// Dates the last attempts back so far that their delays are over.
+    /// Dates the last attempts back by their delays.
     async fn quarantine_due(&mut self, rows: &[QuarantineRow], at: Timestamp) -> Result<(), StoreError> {
         for row in rows {
             let tried = at.minus(row.next_try().since(Timestamp(row.tried_ms))).0.min(row.tried_ms);
@@ -139,7 +140,7 @@ impl Write {
         Ok(())
     }
 
-    /// Lets an entry go with the others again; true if it was set aside.
+    /// Releases an entry and returns true if it was quarantined.
     ///
     /// # Errors
     /// Fails where the database cannot be written.

@@ -1,8 +1,8 @@
-//! Accepted writes and what the service shows of them since (rules.md 5, 6, 11).
+//! Accepted writes and the quantities that the platform shows afterwards (docs/rules.md 5, 6, 11).
 //!
-//! Every read of balances comes by here, whoever asked: what overlaps a write of ours or may be a late replica's answer
-//! is kept from the facts, and what two looks agree on is a mismatch. Both follow from exchanges and from what was
-//! written alone, so a replay comes to the same.
+//! Every read of balances is judged here. A value is not taken as a fact if the read overlaps a write or a
+//! stale replica may have answered. A difference on which two checks agree is a mismatch. Both follow from
+//! exchanges and written quantities alone, so a replay has the same result.
 
 use super::cells::{CellWrite, json};
 use super::error::Doing;
@@ -15,34 +15,33 @@ use sqlx::FromRow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// So long a look that no wish waits for may be put off, so that the writes of some seconds share it.
+/// Delay of a check for which no change waits, so that writes of a few seconds share it.
 const SHARED_FOR: Duration = Duration::from_secs(5);
 
-/// A write that the service accepted and does not show.
+/// Accepted write that the platform does not show.
 #[derive(Clone, Debug, FromRow)]
 pub struct MismatchRow {
-    /// The SKU, in the service's spelling.
+    /// SKU, in the platform's spelling.
     pub sku: String,
-    /// The warehouse.
+    /// Warehouse.
     pub warehouse_id: i64,
-    /// What was written.
+    /// Written quantity.
     pub written: i64,
-    /// What the service shows; `None`: the product without this warehouse.
+    /// Quantity that the platform shows; `None`: the product without this warehouse.
     pub shown: Option<i64>,
 }
 
-/// What a page says of cells we wrote.
+/// Judgement of a page about written stock levels.
 #[derive(Debug, Default)]
 pub(super) struct Judged {
-    /// What it says of these (product, warehouse) is no fact.
+    /// Stock levels (product, warehouse) for which the page holds no fact.
     pub(super) no_fact: Vec<(i64, i64)>,
-    /// What two looks agree on.
+    /// Mismatches on which two checks agree.
     pub(super) opened: Vec<MismatchRow>,
-    /// Cells of which an earlier look left a doubt, and this one does not: their wishes waited for it.
+    /// Number of stock levels whose doubt ended with this page; their changes waited for it.
     pub(super) freed: u64,
 }
 
-/// A write of a cell that a page may be judged by.
 #[derive(FromRow)]
 struct WriteRow {
     product: i64,
@@ -79,7 +78,7 @@ impl WriteRow {
         }
     }
 
-    /// The row after a look: whether it is still unseen, proven, doubted since, to be looked at from.
+    /// Returns the row after a check: unconfirmed, proven, time of the first mismatch, next check.
     fn after(
         &self,
         unseen: bool,
@@ -100,7 +99,8 @@ impl WriteRow {
 }
 
 impl Store {
-    /// Time at which the next look at an accepted write is due, of all SKUs but these; `None` where none is looked for.
+    /// Returns the time of the next check of an accepted write, without the SKUs in `left_out`; `None`: there
+    /// is none.
     pub async fn readback_due(&self, left_out: &[&str]) -> Result<Option<Timestamp>, StoreError> {
         let sql = "SELECT min(iif(doubted_ms IS NULL, look_ms + ?1, look_ms)) FROM cell_write \
                    WHERE look_ms IS NOT NULL AND product NOT IN \
@@ -114,7 +114,9 @@ impl Store {
         Ok(due.map(Timestamp))
     }
 
-    /// The SKUs with cells to be looked at by `now`, and whether a wish may wait for it; those first.
+    /// Returns the SKUs with a check due by `now`, each with true if a change may wait for it.
+    ///
+    /// SKUs with true come first.
     pub async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>, StoreError> {
         let sql = "SELECT p.sku, max(w.doubted_ms IS NOT NULL) AS doubted FROM cell_write w \
                    JOIN product p ON p.id = w.product WHERE w.look_ms IS NOT NULL AND w.look_ms <= ?1 \
@@ -127,7 +129,7 @@ impl Store {
         Ok(rows.into_iter().filter_map(|(sku, doubted)| Some((Sku::new(sku).ok()?, doubted))).collect())
     }
 
-    /// The writes that the service accepted and does not show.
+    /// Returns the accepted writes that the platform does not show.
     pub async fn mismatch_list(&self) -> Result<Vec<MismatchRow>, StoreError> {
         let sql = "SELECT p.sku, m.warehouse_id, m.written, m.shown FROM mismatch m \
                    JOIN product p ON p.id = m.product ORDER BY m.since_ms, p.sku, m.warehouse_id";
@@ -139,7 +141,7 @@ impl Store {
 }
 
 impl Write {
-    /// Judges what a page says of cells we wrote, and keeps what follows for them.
+    /// Judges a page about written stock levels and stores the result.
     pub(super) async fn writes_judge(&mut self, page: &BalancePage<'_>) -> Result<Judged, StoreError> {
         let (mut judged, mut kept) = (Judged::default(), Vec::new());
         let shown = Shown::of(page);
@@ -153,7 +155,8 @@ impl Write {
             let proven = row.is_proven || read.quantity == Some(last.target);
             match (admit(&read, &last), quantity) {
                 (Admission::Evidence, _) => judged.no_fact.push((row.product, row.warehouse_id)),
-                // The answer says nothing of the cell: a look that was due has told nothing, and any later read judges it.
+                // The answer lacks the stock level: a due check has no result, and any later read judges the
+                // write.
                 (Admission::Fact | Admission::Contradiction | Admission::LookAgain { .. }, None) => {
                     let was_due = row.look_ms.is_some_and(|at| at <= page.observed_at.0);
                     if was_due && page.asked.iter().any(|sku| sku.as_str() == row.sku) {
@@ -182,7 +185,7 @@ impl Write {
         Ok(judged)
     }
 
-    /// The cells of a page that a write overlaps, or whose accepted write was not seen yet.
+    /// Returns the writes that overlap a page or are unconfirmed.
     async fn writes_to_judge(&mut self, page: &BalancePage<'_>) -> Result<Vec<WriteRow>, StoreError> {
         let skus: BTreeSet<&Sku> = page.asked.iter().chain(page.products.iter().map(|p| &p.sku)).collect();
         let sql = "SELECT w.product, w.warehouse_id, p.sku, w.exchange_id, w.before, w.written, w.ended, \
@@ -221,7 +224,7 @@ impl Write {
         Ok(MismatchRow { sku, warehouse_id, written, shown })
     }
 
-    /// Closes the conflicts of cells that show what was written by now.
+    /// Closes the conflicts of stock levels that now show the written quantity, and returns their number.
     pub(super) async fn mismatch_agree(&mut self, page: &BalancePage<'_>) -> Result<u64, StoreError> {
         let open = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM mismatch)").fetch_one(&mut *self.tx);
         if !open.await.doing("see whether conflicts are open")? {
@@ -235,7 +238,7 @@ impl Write {
         Ok(done.doing("close conflicts that the service settled")?.rows_affected())
     }
 
-    /// Ends the conflicts of cells (product, warehouse) whose quantity a later wish settled.
+    /// Closes the conflicts of stock levels (product, warehouse) that a later change decided.
     pub async fn mismatch_end(&mut self, cells: &[(i64, i64)]) -> Result<(), StoreError> {
         let sql = "DELETE FROM mismatch WHERE (product, warehouse_id) IN ( \
                        SELECT value->>0, value->>1 FROM json_each(?1))";
@@ -243,7 +246,8 @@ impl Write {
         done.map(drop).doing("close conflicts that a later wish settled")
     }
 
-    /// Says of the writes of an exchange that they were accepted, before they end; those worth it are looked for.
+    /// Marks the writes of an exchange as accepted, before they end, and schedules checks of those that need
+    /// one.
     pub(super) async fn writes_accepted(
         &mut self,
         exchange: ExchangeId,
@@ -268,7 +272,8 @@ impl Write {
             value!([product, warehouse_id, i64::from(is_looked_for(&accepted))])
         };
         let rows: Vec<Value> = changing.iter().map(row).collect();
-        // From the send: a replay knows it too, and what decides is two looks, so far apart.
+        // Counted from the send time, which a replay knows too. Two checks decide, at least [`LOOKS_APART`]
+        // apart.
         let sql = "UPDATE cell_write SET is_unseen = 1, look_ms = iif(m.value->>2, ?3, NULL) FROM json_each(?1) m \
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1 AND exchange_id = ?2";
         let query = sqlx::query(sql).bind(json(&rows)).bind(exchange.0).bind(sent_at.plus(LOOKS_APART).0);
@@ -276,7 +281,6 @@ impl Write {
     }
 }
 
-/// What a page shows, by SKU.
 struct Shown<'a>(BTreeMap<&'a str, &'a super::BalanceFact<'a>>);
 
 impl<'a> Shown<'a> {
@@ -284,8 +288,8 @@ impl<'a> Shown<'a> {
         Self(page.products.iter().map(|product| (product.sku.as_str(), product)).collect())
     }
 
-    /// What it shows of a cell: a quantity, or the product without this warehouse. Nothing where the answer lacks the
-    /// product, or part of it.
+    /// Returns the quantity shown, or `Some(None)` for the product without this warehouse. `None` where the
+    /// answer lacks the product or a part of it.
     fn of_cell(&self, row: &WriteRow) -> Option<Option<Quantity>> {
         let product = self.0.get(row.sku.as_str())?;
         let cell = product.cells.iter().find(|cell| cell.warehouse_id.0 == row.warehouse_id);

@@ -1,12 +1,15 @@
-//! The same answer to the same question: a page that the mirror holds word for word, recognised before it is read.
+//! Repeated answers: a page equal to the mirror's state is recognised before it is parsed.
 //!
-//! A reading remembers that all its products still hold exactly what its exchange was told (`told_by`); a trigger forgets
-//! it with the first of them that changes (0018_told.sql). Bodies are kept once, so *the same question* and *the same
-//! answer* are two comparisons of ids. Then only the reading's exchange and time move on, as they would if the page had
-//! been read and compared. While a write of ours is to be looked for, or a conflict is open, each page is read: what it
-//! shows is evidence then. Another version of the program reads each page once more, as it may understand more.
+//! `told_by` marks a reading whose products all hold exactly the values of its exchange's answer. A trigger
+//! clears the mark when one of them changes (0018_told.sql). Each body is stored once, so equal requests and
+//! equal answers are two comparisons of ids. Then only the reading's exchange and time change, as they would
+//! after a full comparison.
 //!
-//! A replay needs none of this: it reads every answer and comes to the same facts.
+//! Every page is parsed while a conflict is open, or while a write is open, overlaps the read or is
+//! unconfirmed. The page is evidence then. Another version of the program parses each page once more, because
+//! it may read more fields.
+//!
+//! A replay does without this: it parses every answer and has the same facts.
 
 use super::error::Doing;
 use super::page::BalancePage;
@@ -17,23 +20,23 @@ use sqlx::Sqlite;
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 
-/// Who reads the answers.
+/// Version of the program, as the parser of answers.
 pub(super) const READER: &str = env!("CARGO_PKG_VERSION");
 
-/// An answer that came and is not read yet.
+/// Answer that is not parsed yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Unread<'a> {
-    /// Its exchange.
+    /// Exchange.
     pub exchange_id: ExchangeId,
-    /// When its request was sent.
+    /// Time at which its request was sent.
     pub observed_at: Timestamp,
-    /// The first SKU that was asked for; by its reading the others are found.
+    /// First requested SKU; its reading leads to the others.
     pub first: &'a Sku,
-    /// The name of the answer's body.
+    /// Digest of the answer's body.
     pub digest: Digest,
 }
 
-/// The reading that was told the same by an earlier exchange: ?1 reader, ?2 exchange, ?3 first SKU, ?4 digest.
+/// SQL: the reading with an equal request and answer. ?1 version, ?2 exchange, ?3 first SKU, ?4 digest.
 macro_rules! told_the_same {
     () => {
         "SELECT r.id FROM product p JOIN reading r ON r.id = p.reading_id AND r.told_by = ?1 \
@@ -51,8 +54,9 @@ impl<'a> Unread<'a> {
 }
 
 impl Store {
-    /// Whether an answer may be what the mirror holds already. Asked before the turn to write is waited for, since
-    /// mostly it is not.
+    /// Returns true if an answer may equal the mirror's state.
+    ///
+    /// The caller asks before it waits for the writer connection, because most answers do not.
     pub async fn reading_may_repeat(&self, unread: &Unread<'_>) -> Result<bool, StoreError> {
         let told = unread.bound(told_the_same!()).fetch_optional(&mut *self.read().await?).await;
         Ok(told.doing("see whether an answer is known")?.is_some())
@@ -60,8 +64,9 @@ impl Store {
 }
 
 impl Write {
-    /// Moves the reading on if the answer is what the mirror holds already; the exchange has ended. Otherwise nothing
-    /// is changed, and the answer is to be read.
+    /// Moves the reading to this finished exchange if its answer equals the mirror's state.
+    ///
+    /// Returns false if the answer must be parsed; then nothing changes.
     pub async fn reading_repeat(&mut self, unread: &Unread<'_>) -> Result<bool, StoreError> {
         let sql = concat!(
             "UPDATE reading SET exchange_id = ?2, observed_ms = ?5 WHERE id = (",
@@ -74,7 +79,7 @@ impl Write {
         Ok(done.doing("move a reading on that was told the same")?.rows_affected() > 0)
     }
 
-    /// Notes that a page's reading holds exactly what it was told, after all of it was recorded.
+    /// Marks the page's reading as exactly equal to its answer; called after the page was recorded.
     pub(super) async fn reading_told(&mut self, page: &BalancePage<'_>) -> Result<(), StoreError> {
         let Some(first) = page.asked.first() else { return Ok(()) };
         let sql = "UPDATE reading SET told_by = ?1 WHERE exchange_id = ?2 \

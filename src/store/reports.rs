@@ -1,7 +1,7 @@
-//! The reports by month: top sellers and business health.
+//! Monthly reports: top sellers and business health.
 //!
-//! What a report says of a month is kept as JSON, whole, because it is compared whole: two reads after the month's
-//! end that say the same make it agreed. Views give the columns.
+//! A month's report is stored as one JSON document, because reports are compared as a whole. Two equal reads
+//! after the month's end make the month agreed. Views provide the columns.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::FromRow;
 
-/// A report that is kept by month.
+/// Monthly report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
     /// *Get top-selling products by month*, over all storefronts.
@@ -28,7 +28,7 @@ impl Report {
     }
 }
 
-/// A product among the ten that sold best in a month (*TopSellingProduct*).
+/// Product among the ten best sellers of a month (*TopSellingProduct*).
 #[derive(Clone, Debug, Serialize)]
 pub struct TopSellerFact {
     /// `Rank`, from 1.
@@ -47,7 +47,7 @@ pub struct TopSellerFact {
     pub amount_sold: Option<f64>,
 }
 
-/// A month's figures (*BusinessHealth month record*); amounts in the account's currency.
+/// Figures of a month (*BusinessHealth month record*); amounts in the account's currency.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct HealthFigures {
     /// `TotalRevenue`.
@@ -70,52 +70,52 @@ pub struct HealthFigures {
     pub total_number_of_new_listings_added: Option<f64>,
 }
 
-/// A row of the `top_seller` view.
+/// Row of the view `top_seller`.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct TopSellerRow {
-    /// The year.
+    /// Year.
     pub year: i64,
-    /// The month, 1 to 12.
+    /// Month, 1 to 12.
     pub month: i64,
-    /// Its place, from 1.
+    /// Rank, from 1.
     pub rank: i64,
-    /// Its SKU.
+    /// SKU.
     pub sku: Option<String>,
-    /// Its name.
+    /// Name of the product.
     pub name: Option<String>,
-    /// The product.
+    /// Product id at the platform.
     pub product_id: Option<i64>,
-    /// The channel it sold on.
+    /// Sales channel.
     pub sales_channel_id: Option<i64>,
     /// Units sold.
     pub quantity_sold: Option<i64>,
-    /// What they brought, in the account's currency.
+    /// Amount sold, in the account's currency.
     pub amount_sold: Option<f64>,
-    /// Two reads after the month's end said the same.
+    /// True if two reads after the month's end were equal.
     pub is_agreed: bool,
-    /// When the service last said so, RFC 3339.
+    /// Time of the last report, RFC 3339.
     pub observed_at: String,
 }
 
-/// A row of the `business_health` view.
+/// Row of the view `business_health`.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct HealthMonthRow {
-    /// The year.
+    /// Year.
     pub year: i64,
-    /// The month, 1 to 12.
+    /// Month, 1 to 12.
     pub month: i64,
-    /// Its figures.
+    /// Figures.
     #[sqlx(flatten)]
     #[serde(flatten)]
     pub figures: HealthFigures,
-    /// Two reads after the month's end said the same.
+    /// True if two reads after the month's end were equal.
     pub is_agreed: bool,
-    /// When the service last said so, RFC 3339.
+    /// Time of the last report, RFC 3339.
     pub observed_at: String,
 }
 
 impl Store {
-    /// The months of a report that are agreed, out of `months`.
+    /// Returns those of `months` whose report is agreed.
     pub async fn report_agreed(&self, report: Report, months: &[Month]) -> Result<Vec<Month>, StoreError> {
         let sql = "SELECT year, month FROM report_month WHERE report = ?1 AND is_agreed";
         let rows: Vec<(u16, u8)> = sqlx::query_as(sql)
@@ -128,7 +128,7 @@ impl Store {
         Ok(months.iter().copied().filter(|month| known.contains(month)).collect())
     }
 
-    /// The top sellers of the newest `months` months that have any, newest month first.
+    /// Returns the top sellers of the newest `months` months that have any, newest month first.
     pub async fn top_sellers(&self, months: u32) -> Result<Vec<TopSellerRow>, StoreError> {
         let sql = "SELECT * FROM top_seller WHERE (year, month) IN ( \
                        SELECT DISTINCT year, month FROM top_seller ORDER BY year DESC, month DESC LIMIT ?1) \
@@ -140,7 +140,7 @@ impl Store {
             .doing("read the top sellers")
     }
 
-    /// The business health of the newest `months` months, newest first.
+    /// Returns the business health of the newest `months` months, newest first.
     pub async fn business_health(&self, months: u32) -> Result<Vec<HealthMonthRow>, StoreError> {
         let sql = "SELECT * FROM business_health ORDER BY year DESC, month DESC LIMIT ?1";
         sqlx::query_as(sql)
@@ -152,8 +152,9 @@ impl Store {
 }
 
 impl Write {
-    /// Records what a report says of some months; how many are new or changed is returned. A month is agreed once
-    /// two reads after its end say the same.
+    /// Records a report of some months and returns the number of new or changed ones.
+    ///
+    /// A month becomes agreed if its report repeats one that was read after the month's end.
     pub async fn mirror_report(
         &mut self,
         report: Report,

@@ -1,7 +1,7 @@
-//! What a person says of a wish: written into the journal, then done, in one transaction (rules.md 37).
+//! Resolution of a change by a person: an event, then its effect, in one transaction (docs/rules.md 37).
 //!
-//! Which word leads where is decided in `outbox`; this carries it out. The daemon hears the event and acts at once.
-//! All wishes of one entry (one cell of one call) stand and fall together.
+//! `outbox` decides the effect of each resolution; this module applies it. The daemon is notified by the
+//! event and acts at once. All changes of one entry (one stock level in one call) share the outcome.
 
 use super::cells::CellWrite;
 use super::doubt::{DOUBTS, DoubtRow};
@@ -15,26 +15,27 @@ use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use std::time::Duration;
 
-/// What a person's word did.
+/// Effect of a resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// The keys of the wishes it moved: those of one entry.
+    /// Keys of the moved changes: those of one entry.
     pub keys: Vec<String>,
-    /// Where they stand now.
+    /// New state.
     pub state: State,
-    /// What happens next, as a sentence.
+    /// Next step, as a sentence.
     pub next: String,
 }
 
-/// A person's word, or why it makes no sense.
+/// Accepted decision, or the reason for its refusal as a sentence.
 pub type Said<T> = Result<T, String>;
 
-/// The fact that a number said now is measured against: quantity, our share, when it was observed.
+/// Fact against which a number is measured: quantity, own delta, time of observation.
 type FactNow = (i64, i64, Option<i64>);
 
 impl Write {
-    /// Does what a person says of a wish. A word that makes no sense is answered with the sentence that says which
-    /// does, and then nothing was written.
+    /// Applies a resolution to the change with this key.
+    ///
+    /// An impossible resolution returns a sentence with the possible ones, and nothing is written.
     pub async fn outbox_resolve(
         &mut self,
         key: &str,
@@ -69,7 +70,7 @@ impl Write {
         }
     }
 
-    /// Plans a held wish anew, once its cause was mended.
+    /// Requeues a held change after its cause was fixed.
     pub async fn outbox_retry(&mut self, key: &str, at: Timestamp) -> Result<Said<()>, StoreError> {
         let Some(wish) = self.outbox_find(key).await? else { return Ok(Err(unknown())) };
         if let Err(why) = stand(&wish).and_then(|stand| stand.retry()) {
@@ -81,7 +82,7 @@ impl Write {
         Ok(Ok(()))
     }
 
-    /// Withdraws a wish by its key, if it still waits (`pending` or `held`).
+    /// Cancels the change with this key and returns true if its state allowed that (`pending` or `held`).
     pub async fn outbox_cancel(&mut self, key: &str, at: Timestamp) -> Result<bool, StoreError> {
         let Some(wish) = self.outbox_find(key).await? else { return Ok(false) };
         let Some(from) = wish.state.parse().ok().filter(|state: &State| state.may_become(State::Cancelled))
@@ -92,12 +93,13 @@ impl Write {
         let reason = Some(Reason::Operator.as_str());
         let verdict = Verdict::new(WishId(wish.id), State::Cancelled, reason, "cancelled by the operator");
         self.outbox_move(from, &[verdict], at).await?;
-        // Nobody will decide any more what became of its write: the cell's later wishes must not wait for that.
+        // The write behind the change is now never decided and must not block later changes of the stock
+        // level.
         self.cells_free(at).await?;
         Ok(true)
     }
 
-    /// Ends a doubt by a person's word, for all wishes of the entry.
+    /// Ends a doubt by a person's decision, for all changes of the entry.
     async fn decide(
         &mut self,
         wish: &WishRow,
@@ -129,7 +131,7 @@ impl Write {
         Ok(Resolved { keys, state: end.to, next: end.detail.into() })
     }
 
-    /// What was made is followed from now on, as if its answer had come.
+    /// Records the SKUs of created products as discovered, as their answer would have done.
     async fn made(&mut self, entry: &[DoubtRow], at: Timestamp) -> Result<(), StoreError> {
         for row in entry {
             if let Ok(Body::ProductCreate(create)) = outbox::read(&row.kind, &row.body) {
@@ -139,7 +141,8 @@ impl Write {
         Ok(())
     }
 
-    /// The wishes that stand in the wish's place: those of the same cell in the same call.
+    /// Returns the changes of the entry: those of one stock level in one call with the state and reason of
+    /// `wish`.
     async fn entry_of(&mut self, wish: &WishRow) -> Result<Vec<DoubtRow>, StoreError> {
         let sql = format!("{DOUBTS} WHERE o.exchange_id = ?1 ORDER BY o.id");
         let query = sqlx::query_as(AssertSqlSafe(sql)).bind(wish.exchange_id);
@@ -157,7 +160,7 @@ impl Write {
         Ok(rows.into_iter().filter(is_of_entry).collect())
     }
 
-    /// Takes a person's number, or the count's own, and lets the count go.
+    /// Stores a person's number, or the decision for the count's own, and requeues the count.
     async fn count(
         &mut self,
         wish: &WishRow,
@@ -194,7 +197,6 @@ impl Write {
         Ok(Ok(Resolved { keys: vec![wish.key.clone()], state: State::Pending, next: detail }))
     }
 
-    /// What the service is known to hold in the wish's cell.
     async fn fact_now(&mut self, wish: &WishRow) -> Result<Option<FactNow>, StoreError> {
         let sql = "SELECT b.quantity, b.ours, coalesce(b.fact_ms, r.observed_ms) FROM wish_cell c \
                    JOIN product p ON p.id = c.product \
@@ -204,7 +206,6 @@ impl Write {
         found.doing("read the fact of a wish's cell")
     }
 
-    /// Writes a person's word down.
     async fn say(&mut self, key: &str, said: &Value, at: Timestamp) -> Result<Position, StoreError> {
         self.event_append(at, RESOLVED, key, Some(&said.to_string())).await
     }
@@ -215,7 +216,6 @@ impl Write {
     }
 }
 
-/// How a doubt ends.
 #[derive(Clone, Copy)]
 struct End {
     landed: bool,
@@ -243,7 +243,7 @@ fn unknown() -> String {
     "there is no wish with this key".into()
 }
 
-/// The wish as the words on it see it.
+/// Returns the part of a change on which the possible resolutions depend.
 fn stand(wish: &WishRow) -> Said<Stand<'_>> {
     let unreadable =
         || format!("its row ({}, {}) was written by another version of tallyd", wish.kind, wish.state);
@@ -255,7 +255,7 @@ fn stand(wish: &WishRow) -> Said<Stand<'_>> {
     })
 }
 
-/// The write of the cell that the row's entry was, if it was one.
+/// Returns the write of the row's entry; `None` if it wrote no stock level.
 fn cell_write(row: &DoubtRow) -> Option<CellWrite> {
     Some(CellWrite {
         product: row.product?,
@@ -265,7 +265,7 @@ fn cell_write(row: &DoubtRow) -> Option<CellWrite> {
     })
 }
 
-/// Both sides of a conflict, where they are known.
+/// Returns both sides of a conflict as a text; empty where they are unknown.
 fn numbers(wish: &WishRow) -> String {
     match (&wish.theirs, &wish.mine) {
         (Some(theirs), Some(mine)) => format!(": {theirs}, not {mine}"),

@@ -1,9 +1,10 @@
-//! A database that went back in time: a restored copy, a file put back, or one that another tool or machine had
+//! Detection of a rolled-back database: a restored copy, or a file of another tool or machine
 //! (docs/backup.md).
 //!
-//! What was done between the copy and the restore nobody here remembers. Doing it again is harmless where the wish is
-//! absolute and doubles it where it is not, so what is not absolute is held until a person has looked. The counter
-//! jumps over the positions that were lost: no position ever means two things, and the alarm is raised once.
+//! The calls made between the copy and the restore are unknown. Repeating a change is harmless if it is
+//! absolute; otherwise it doubles the effect. Changes that are not absolute are therefore held until a person
+//! decides. The counter jumps over the lost positions, so no position has two meanings and the alarm is
+//! raised once.
 
 use super::error::Doing;
 use super::position_file::PositionFile;
@@ -12,20 +13,20 @@ use crate::model::{Position, Timestamp, WishId};
 use crate::outbox::Reason;
 use std::collections::BTreeSet;
 
-/// The event of a person who says that the database was restored.
+/// Event of a person's declaration that the database was restored.
 const DECLARED: &str = "database.declared_restored";
 
-/// How a database is known to have gone back in time.
+/// Sign that the database went back in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// The last position that is known to have been reached.
+    /// Last position that is known to have been reached.
     pub reached: Position,
-    /// What the operator is told.
+    /// Sign, as a sentence for the operator.
     pub how: String,
 }
 
-/// Pending wishes that would double what was done already. A count that names what it was made against is among them:
-/// our own writes since the copy would look like sales.
+/// SQL: pending changes that would double an effect. A count that names its base or its moment is among them,
+/// because own writes since the copy would look like sales.
 const DOUBLES: &str = "
 SELECT id FROM outbox WHERE state = 'pending'
   AND (kind IN ('quantity.adjust', 'shipment.create', 'tracking.submit', 'product.create', 'warehouse.create',
@@ -34,11 +35,10 @@ SELECT id FROM outbox WHERE state = 'pending'
                                       OR json_type(body, '$.counted_at') IS NOT NULL)))";
 
 impl Store {
-    /// The sign that the database may have gone back in time; `None`: there is none. Asked at the start, before anything
-    /// is written.
+    /// Returns the sign that the database went back in time; call it at the start, before any write.
     ///
-    /// `host` is this machine's name in the database ([`Belonging::host`](super::Belonging::host)); `None`: the machine has
-    /// none, or its disk may come from another one, and the machine is no sign.
+    /// `host` is this machine's name in the database ([`Belonging::host`](super::Belonging::host)). With
+    /// `None` the machine is no sign: it has no name, or its disk may come from another machine.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -72,7 +72,8 @@ impl Store {
         Ok(Some(Restored { reached: noted.max(stands), how }))
     }
 
-    /// The time of the copy's mark and true if a person set it; the last session's host; true if there is a session.
+    /// Returns the signs stored in the database: its backup marker, its last host, and true if a session
+    /// exists. The marker is its time, and true if a person set it.
     async fn origin(&self) -> Result<Origin, StoreError> {
         let sql = "SELECT (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') FROM copy_mark), \
                           EXISTS (SELECT 1 FROM copy_mark m JOIN event e ON e.position = m.position AND e.kind = ?1), \
@@ -87,11 +88,10 @@ impl Store {
     }
 }
 
-/// See [`Store::origin`].
 type Origin = (Option<(String, bool)>, Option<String>, bool);
 
 impl Write {
-    /// Notes that a person says the database was restored: the next start holds what may have been done since.
+    /// Marks the database as restored by a person's declaration; the next start holds doubtful changes.
     ///
     /// # Errors
     /// Fails where the database cannot be written.
@@ -102,8 +102,10 @@ impl Write {
         done.map(drop).doing("mark the database as restored")
     }
 
-    /// Holds what may have been done since, and takes the database into use; how many wishes are held is returned.
-    /// After [`Write::session_begin`], which puts in doubt what was under way.
+    /// Holds the changes that may have taken effect since, and returns their number.
+    ///
+    /// Call it after [`Write::session_begin`], which puts open writes in doubt. It also jumps over the lost
+    /// positions and deletes the backup marker.
     pub async fn restored_hold(&mut self, restored: &Restored, at: Timestamp) -> Result<u64, StoreError> {
         let sql = "UPDATE counter SET position = max(position, ?1)";
         let jump = sqlx::query(sql).bind(restored.reached.0).execute(&mut *self.tx).await;
@@ -122,8 +124,8 @@ impl Write {
         Ok(self.brake_trip(Reason::Restored, &what, &doubles, at).await?.1)
     }
 
-    /// An adjust in doubt cannot be decided by a look any more: the cell may have moved on and come back since. It is
-    /// held with the others.
+    /// Moves adjusts in doubt to `pending`, so that [`DOUBLES`] holds them with the other changes. A check
+    /// cannot decide them any more, because the stock level may have changed and returned since.
     async fn forget_doubts(&mut self, at: Timestamp) -> Result<(), StoreError> {
         let sql = "UPDATE outbox SET moves = moves + 1, state = 'pending', reason = 'not_sent', moved_ms = ?1 \
                    WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt' AND kind = 'quantity.adjust'";
@@ -132,8 +134,9 @@ impl Write {
         self.cells_free(at).await
     }
 
-    /// The base of a count lacks our writes since the copy: the first read takes its place (docs/reconciliation.md, rule 3).
-    /// A base of the year 1970 says that no earlier fact will do, where none at all means that its SKU was not understood.
+    /// Clears the bases of counts, which lack our writes since the copy; the next read sets them
+    /// (docs/rules.md 3). `base_ms` 0 excludes earlier facts as a base. NULL would mean that the SKU was not
+    /// resolved.
     async fn forget_bases(&mut self) -> Result<(), StoreError> {
         let sql = "UPDATE outbox SET moves = moves + 1, base_quantity = NULL, base_ours = NULL, base_ms = 0, \
                        position = (SELECT position FROM counter) WHERE state = 'pending' AND kind = 'quantity.set'";

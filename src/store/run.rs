@@ -6,80 +6,80 @@ use crate::journal::RunOutcome;
 use crate::model::{JobKind, Moment, RunId, Timestamp, Trigger, cut_reason};
 use sqlx::FromRow;
 
-/// What a start found and mended.
+/// Result of a session's start.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionStart {
-    /// The session of this start.
+    /// Session.
     pub session_id: i64,
-    /// Runs that a crash left open, now closed as interrupted.
+    /// Number of runs that a crash left open and that are now closed as interrupted.
     pub interrupted_runs: u64,
-    /// Wishes whose request may or may not have arrived, now in doubt.
+    /// Number of changes that were `sending` and are now in doubt.
     pub in_doubt: u64,
 }
 
-/// What the configuration says about a job, as `job_health` needs it.
+/// Configuration of a job, for the view `job_health`.
 #[derive(Clone, Copy, Debug)]
 pub struct JobPlan {
-    /// The job.
+    /// Job.
     pub job: JobKind,
-    /// Whether its schedule is armed.
+    /// True if its schedule is armed.
     pub enabled: bool,
-    /// The longest gap its schedule leaves, in milliseconds.
+    /// Longest gap in its schedule, in milliseconds.
     pub interval_ms: Option<i64>,
-    /// When it is due next.
+    /// Next due time.
     pub next_due: Option<Timestamp>,
 }
 
-/// One run, as `job list` and `job show` print it.
+/// Run, as `job list` and `job show` print it.
 #[derive(Clone, Debug, FromRow)]
 pub struct RunRow {
-    /// Its id.
+    /// Id.
     pub id: i64,
-    /// The job's name.
+    /// Job.
     pub job: String,
-    /// Why it ran.
+    /// Trigger.
     pub trigger: String,
-    /// Its input, as JSON.
+    /// Input, as JSON.
     pub input: Option<String>,
-    /// When it started.
+    /// Start.
     pub started_ms: i64,
-    /// When it ended.
+    /// End.
     pub ended_ms: Option<i64>,
-    /// How.
+    /// Outcome.
     pub outcome: String,
-    /// What it did, in a line.
+    /// Summary, one line.
     pub summary: Option<String>,
-    /// How many exchanges it had.
+    /// Number of exchanges.
     pub exchanges: i64,
 }
 
-/// One exchange, as `job show` prints it.
+/// Exchange, as `job show` prints it.
 #[derive(Clone, Debug, FromRow)]
 pub struct ExchangeRow {
-    /// Its id: the position at which it began.
+    /// Id: the position at which it began.
     pub id: i64,
-    /// The operation's name.
+    /// Operation.
     pub operation: String,
     /// Path and query.
     pub target: String,
-    /// The lane its place was taken in.
+    /// Priority class (lane) of its reservation.
     pub lane: String,
-    /// When it was sent.
+    /// Time of sending.
     pub sent_ms: i64,
-    /// When it was answered.
+    /// Time of the answer.
     pub answered_ms: Option<i64>,
-    /// The judgement.
+    /// Verdict.
     pub verdict: Option<String>,
-    /// The HTTP status.
+    /// HTTP status.
     pub status: Option<i64>,
-    /// What went wrong.
+    /// Error message.
     pub message: Option<String>,
-    /// Records parked.
+    /// Number of parked records.
     pub parked: i64,
 }
 
 impl Store {
-    /// The newest runs, newest first, of one job or of all.
+    /// Returns the newest runs of one job or of all, newest first.
     pub async fn run_list(&self, job: Option<JobKind>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         let sql = "SELECT r.id, r.job, r.trigger, r.input, r.started_ms, r.ended_ms, r.outcome, r.summary, \
                           (SELECT count(*) FROM exchange e WHERE e.run_id = r.id) AS exchanges \
@@ -92,7 +92,7 @@ impl Store {
         rows.doing("list the runs")
     }
 
-    /// One run.
+    /// Returns a run.
     pub async fn run_show(&self, id: RunId) -> Result<Option<RunRow>, StoreError> {
         let sql = "SELECT r.id, r.job, r.trigger, r.input, r.started_ms, r.ended_ms, r.outcome, r.summary, \
                           (SELECT count(*) FROM exchange e WHERE e.run_id = r.id) AS exchanges \
@@ -100,7 +100,9 @@ impl Store {
         sqlx::query_as(sql).bind(id.0).fetch_optional(&mut *self.read().await?).await.doing("read a run")
     }
 
-    /// True where a run made calls and none of them left this host: the service could not be reached.
+    /// Returns true if a run made calls and none of them left this host.
+    ///
+    /// The platform was then not reached.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -115,7 +117,7 @@ impl Store {
         Ok(reached.unwrap_or(false))
     }
 
-    /// The exchanges of a run, in order.
+    /// Returns the exchanges of a run, in order.
     pub async fn run_exchanges(&self, id: RunId) -> Result<Vec<ExchangeRow>, StoreError> {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
                    FROM exchange WHERE run_id = ?1 ORDER BY id";
@@ -126,7 +128,7 @@ impl Store {
             .doing("read the exchanges of a run")
     }
 
-    /// When a job last did all it set out to do; where it never did, when the database was first taken into use.
+    /// Returns the end of a job's last `ok` run; without one, the start of the first session.
     pub async fn job_done_or_begun(&self, job: JobKind) -> Result<Option<Timestamp>, StoreError> {
         let sql = "SELECT coalesce((SELECT max(ended_ms) FROM run WHERE job = ?1 AND outcome = 'ok'), \
                                    (SELECT min(started_ms) FROM session))";
@@ -138,7 +140,7 @@ impl Store {
         Ok(at.map(Timestamp))
     }
 
-    /// When a job last fired.
+    /// Returns the time at which a job last fired.
     pub async fn job_last_fired(&self, job: JobKind) -> Result<Option<Timestamp>, StoreError> {
         let sql = "SELECT last_fired_ms FROM job_state WHERE job = ?1";
         let last: Option<Option<i64>> = sqlx::query_scalar(sql)
@@ -151,8 +153,9 @@ impl Store {
 }
 
 impl Write {
-    /// Begins a session and mends what the last one left: open runs are closed, open exchanges end as interrupted,
-    /// wishes left `sending` become in doubt.
+    /// Begins a session and recovers from the end of the last one.
+    ///
+    /// Open runs are closed, open exchanges end as interrupted, and changes left `sending` become in doubt.
     pub async fn session_begin(
         &mut self,
         boot_id: &str,
@@ -176,7 +179,7 @@ impl Write {
         Ok(SessionStart { session_id, interrupted_runs, in_doubt })
     }
 
-    /// Notes the machine of a session; `None`: it has no name.
+    /// Stores the machine of a session; `None`: the machine has no name.
     ///
     /// # Errors
     /// Fails where the database cannot be written.
@@ -186,7 +189,8 @@ impl Write {
         done.map(drop).doing("note the machine of a session")
     }
 
-    /// Closes what stands open although nobody works on it: wishes left `sending` and runs left `running`.
+    /// Closes what an interrupted session left open: changes in `sending` and runs in `running`. Returns the
+    /// numbers of both.
     async fn mend(&mut self, at: Timestamp) -> Result<(u64, u64), StoreError> {
         let in_doubt = sqlx::query(
             "UPDATE outbox SET moves = moves + 1, state = 'in_doubt', reason = 'no_answer', moved_ms = ?1, \
@@ -208,7 +212,7 @@ impl Write {
         Ok((in_doubt.rows_affected(), runs.rows_affected()))
     }
 
-    /// Ends a session in order; what is still unanswered is closed as after a crash.
+    /// Ends a session; open changes, runs and exchanges are closed as after a crash.
     pub async fn session_end(
         &mut self,
         session_id: i64,
@@ -222,7 +226,7 @@ impl Write {
         done.map(drop).doing("end the session")
     }
 
-    /// Writes down what the configuration says about each job.
+    /// Stores the schedule of each job.
     pub async fn job_plan(&mut self, plans: &[JobPlan], at: Timestamp) -> Result<(), StoreError> {
         for plan in plans {
             sqlx::query(
@@ -245,7 +249,7 @@ impl Write {
         Ok(())
     }
 
-    /// Notes that a schedule came due, and when it will next.
+    /// Records that a schedule came due, and its next due time.
     pub async fn job_fired(
         &mut self,
         job: JobKind,
@@ -272,14 +276,14 @@ impl Write {
         query.fetch_one(&mut *self.tx).await.map(RunId).doing("begin a run")
     }
 
-    /// Keeps what a person gave a run to work on.
+    /// Stores the input of a run.
     pub async fn run_input(&mut self, run: RunId, input: &serde_json::Value) -> Result<(), StoreError> {
         let query =
             sqlx::query("UPDATE run SET input = ?2 WHERE id = ?1").bind(run.0).bind(input.to_string());
         query.execute(&mut *self.tx).await.map(drop).doing("keep the input of a run")
     }
 
-    /// Ends a run that says nothing about its job's data: somebody asked for one thing.
+    /// Ends a run without an effect on its job's state.
     pub async fn run_close(
         &mut self,
         run: RunId,
@@ -300,7 +304,7 @@ impl Write {
         .doing("end a run")
     }
 
-    /// Ends a run of a job; only full success makes the job's data good as of the run's start.
+    /// Ends a run of a job; only [`RunOutcome::Ok`] sets the job's last good time to the run's start.
     pub async fn run_end(
         &mut self,
         run: RunId,

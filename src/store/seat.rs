@@ -1,8 +1,8 @@
-//! One connection, one user at a time.
+//! Connection slot: one connection with one user at a time.
 //!
-//! The library's pool asks a connection whether it still works each time it comes back, and keeps its transactions by
-//! messages that wait for each other. Ways to the connection's thread and back are what a small statement costs, so that
-//! a transaction of one statement took twice the time there, and a read three times (`docs/performance.md`).
+//! The pool of sqlx tests each connection when it is returned and drives transactions by messages that wait
+//! for each other. Round trips to the connection's thread dominate the cost of a small statement. With the
+//! pool, a transaction of one statement took twice the time and a read three times (`docs/performance.md`).
 
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteRow};
@@ -13,23 +13,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
 
-/// How long a statement waits for a program beside us that is writing.
+/// Time for which a statement waits for another program's write transaction.
 pub(super) const BUSY: Duration = Duration::from_secs(10);
 
-/// Asked at each commit; `false` undoes it.
+/// Hook called at each commit; `false` rolls back.
 pub type CommitHook = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// How a database is opened. The defaults are the daemon's; the rest serves tests of what goes wrong.
+/// Options for opening a database; the defaults are the daemon's.
 #[derive(Clone)]
 pub struct Opening {
-    /// How long a statement waits for a program beside us that is writing.
+    /// Time for which a statement waits for another program's write transaction.
     pub busy: Duration,
-    /// Asked at each commit, so that a test can let the process end at any of them.
+    /// Hook called at each commit, with which a test ends the process there.
     pub at_commit: Option<CommitHook>,
-    /// Whether all statements go over one connection, one after the other: between several, their threads would decide
-    /// which comes first, and a simulation's seed would have many orders of events.
+    /// True if all statements share one connection.
+    ///
+    /// With several, their threads decide the order. A simulation's seed would then not determine the order
+    /// of events.
     pub is_single: bool,
-    /// True if a start waits for who holds a lock and for room on the disk, however long. A command gives up.
+    /// True if a start retries without limit while another program locks the database or the disk is full.
     pub is_patient: bool,
 }
 
@@ -39,48 +41,47 @@ impl Default for Opening {
     }
 }
 
-/// The place of a connection. Clones share it.
+/// Slot of a connection; clones share it.
 #[derive(Clone)]
 pub(super) struct Seat {
     options: SqliteConnectOptions,
     at_commit: Option<CommitHook>,
-    /// Whoever gets it lets all others go on first. Otherwise it is chance who is quicker, they or the connection's thread
-    /// with its answer, and a simulation's seed would have many orders of events.
+    /// True if a task that acquires the connection yields to the other tasks first. Otherwise the order of
+    /// those tasks and the answer of the connection's thread is random. A simulation's seed would then not
+    /// determine the order of events.
     is_polite: bool,
     held: Arc<Mutex<Held>>,
 }
 
-/// What a place holds.
 #[derive(Debug)]
 pub(super) enum Held {
-    /// Nobody needed it yet.
+    /// Not opened yet.
     Nothing,
     Open(SqliteConnection),
-    /// For good.
+    /// Closed for good.
     Closed,
 }
 
-/// A connection while somebody uses it.
+/// Guard of a connection in use.
 pub(super) type Taken = OwnedMappedMutexGuard<Held, SqliteConnection>;
 
 impl Seat {
-    /// Opens nothing yet.
     pub(super) fn new(options: SqliteConnectOptions, opening: &Opening) -> Self {
         let Opening { at_commit, is_single, .. } = opening.clone();
         Self { options, at_commit, is_polite: is_single, held: Arc::new(Mutex::new(Held::Nothing)) }
     }
 
-    /// Waits until nobody else uses the connection; whoever came first is first.
+    /// Waits until the connection is free and acquires it, in the order of the requests.
     pub(super) async fn take(&self) -> Result<Taken, sqlx::Error> {
         self.sit(self.lock().await).await
     }
 
-    /// The first half of taking, for who may wait for another seat as well.
+    /// Waits for the slot only, for a caller that waits for another slot as well.
     pub(super) async fn lock(&self) -> OwnedMutexGuard<Held> {
         Arc::clone(&self.held).lock_owned().await
     }
 
-    /// The second half: the connection, opened where nobody needed it yet.
+    /// Turns a locked slot into its connection, which is opened on first use.
     pub(super) async fn sit(&self, mut held: OwnedMutexGuard<Held>) -> Result<Taken, sqlx::Error> {
         if matches!(*held, Held::Nothing) {
             *held = Held::Open(self.open().await?);
@@ -103,36 +104,35 @@ impl Seat {
         Ok(connection)
     }
 
-    /// Whether nobody uses it.
     pub(super) fn is_free(&self) -> bool {
         self.held.try_lock().is_ok()
     }
 
-    /// Waits for whoever uses it; nobody can take it afterwards.
+    /// Waits for the current user and closes the slot for good.
     pub(super) async fn close(&self) {
         let before = std::mem::replace(&mut *self.held.lock().await, Held::Closed);
         if let Held::Open(connection) = before {
-            // It is gone, whatever SQLite had to say.
+            // The connection is gone even if SQLite reports an error.
             drop(connection.close().await);
         }
     }
 }
 
-/// A connection in a write transaction. Dropped before its end, the transaction is undone before anybody else gets the
-/// connection.
+/// Connection in a write transaction. Dropped before its end, the transaction is rolled back before the
+/// connection becomes free.
 #[derive(Debug)]
 pub(super) struct Transaction(Option<Taken>);
 
 impl Transaction {
-    /// Begins with a statement that says so.
+    /// Begins a transaction with the statement `begin`.
     pub(super) async fn begin(connection: Taken, begin: &'static str) -> Result<Self, sqlx::Error> {
-        // Before it begins: it is undone too where the caller stops waiting.
+        // Constructed before the statement, so that cancellation rolls back too.
         let mut transaction = Self(Some(connection));
         transaction.execute(begin).await?;
         Ok(transaction)
     }
 
-    /// Ends with a statement that commits; the rows of those before it are returned.
+    /// Ends the transaction with a committing statement and returns the rows of the statements before it.
     pub(super) async fn end(
         mut self,
         commit: Query<'static, Sqlite, SqliteArguments>,
@@ -161,7 +161,7 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         let Some(mut connection) = self.0.take() else { return };
         tokio::spawn(async move {
-            // It fails where SQLite ended the transaction itself, as it does when the disk is full or fails.
+            // It fails where SQLite ended the transaction itself, as on a full or failing disk.
             drop(connection.execute("ROLLBACK").await);
         });
     }

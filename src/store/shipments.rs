@@ -1,7 +1,8 @@
-//! Shipments and their items, made or read: how far each is, and which are to be read next.
+//! Shipments and their items: their progress and the choice of those to read next.
 //!
-//! The service lists no shipments; those that tallyd made or a person adopted are known. One that is wholly shipped
-//! and confirmed, or cancelled, is not read again; one that said nothing new for long is read daily.
+//! The platform lists no shipments; the known ones were created by tallyd or adopted by a person. A cancelled
+//! shipment, or one that is shipped and confirmed in full, is not read again. A shipment without news for
+//! [`QUIET_AFTER`] is read daily.
 
 use super::cells::json;
 use super::due::{QUIET_AFTER, QUIET_LOOK};
@@ -13,10 +14,10 @@ use crate::model::{
 use serde::Serialize;
 use sqlx::FromRow;
 
-/// The service's word on one item (*Shipment item*).
+/// Shipment item of an answer (*Shipment item*).
 #[derive(Clone, Debug, Serialize)]
 pub struct ShipmentItemFact {
-    /// `Id`: another id space than the order's lines.
+    /// `Id`: an id space of its own, not that of the order's lines.
     pub item_id: ShipmentItemId,
     /// `OrderLineItemId`.
     pub line_item_id: LineItemId,
@@ -24,9 +25,9 @@ pub struct ShipmentItemFact {
     pub sku: Option<String>,
     /// `ProductId`.
     pub product_id: Option<ProductId>,
-    /// `QuantityShipped`: units in the shipment, whether on their way or not.
+    /// `QuantityShipped`: units in the shipment, shipped or not.
     pub quantity: i64,
-    /// `IsShipped`, or what `ShippedInd` says.
+    /// `IsShipped`, or the equivalent of `ShippedInd`.
     pub is_shipped: Option<bool>,
     /// `IsConfirmed`.
     pub is_confirmed: Option<bool>,
@@ -42,66 +43,66 @@ pub struct ShipmentItemFact {
     pub estimated_delivery_ms: Option<Timestamp>,
 }
 
-/// The service's word on one shipment (*Shipment*). Where it says nothing, what is known stays.
+/// Shipment of an answer (*Shipment*). Absent fields leave the stored values unchanged.
 #[derive(Clone, Debug)]
 pub struct ShipmentFact {
     /// `Id`.
     pub id: ShipmentId,
-    /// The order it belongs to.
+    /// Order of the shipment.
     pub order_id: Option<OrderId>,
     /// `ShipmentNumber`.
     pub number: Option<String>,
-    /// `Status`, or what `StatusInd` says.
+    /// `Status`, or the equivalent of `StatusInd`.
     pub status: Option<String>,
     /// `FulfillmentWarehouseId`.
     pub warehouse_id: Option<WarehouseId>,
     /// `Items[]`.
     pub items: Vec<ShipmentItemFact>,
-    /// Whether these are all its items.
+    /// True if `items` holds all items of the shipment.
     pub is_complete: bool,
 }
 
-/// One page of *Get shipment line items*.
+/// A page of *Get shipment line items*.
 #[derive(Clone, Copy, Debug)]
 pub struct ShipmentPage<'a> {
-    /// The exchange that brought it.
+    /// Exchange that brought it.
     pub exchange_id: ExchangeId,
-    /// When its request was sent.
+    /// Time at which its request was sent.
     pub observed_at: Timestamp,
-    /// The shipment asked for.
+    /// Requested shipment.
     pub shipment_id: ShipmentId,
-    /// Items of it.
+    /// Items of the page.
     pub items: &'a [ShipmentItemFact],
 }
 
-/// An item, as `order show` prints it.
+/// Shipment item, as `order show` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct ShipmentItemRow {
-    /// The line it serves.
+    /// Order line.
     #[serde(skip)]
     pub line_item_id: Option<i64>,
-    /// The shipment.
+    /// Shipment.
     pub shipment_id: i64,
-    /// The item.
+    /// Item.
     pub item_id: i64,
     /// Units in the shipment.
     pub quantity: i64,
-    /// Whether it is on its way.
+    /// True if the item is shipped.
     pub is_shipped: Option<bool>,
-    /// Whether the storefront was told.
+    /// True if the storefront was informed.
     pub is_confirmed: Option<bool>,
-    /// Who carries it.
+    /// Carrier.
     pub carrier_id: Option<i64>,
-    /// The carrier's number for it.
+    /// Tracking number of the carrier.
     pub tracking_number: Option<String>,
-    /// Where to follow it.
+    /// Address of the carrier's tracking page.
     pub tracking_url: Option<String>,
-    /// When the service last said so, RFC 3339.
+    /// Time at which the platform last reported the item, RFC 3339.
     pub observed_at: String,
 }
 
 impl Store {
-    /// The shipments to be read at `now`, those read longest ago first.
+    /// Returns the shipments to be read at `now`, least recently read first.
     pub async fn shipment_due(&self, now: Timestamp) -> Result<Vec<ShipmentId>, StoreError> {
         let sql = "SELECT s.id FROM shipment s JOIN shipment_progress p ON p.shipment_id = s.id \
                    WHERE NOT (p.is_cancelled OR (p.is_shipped AND p.is_confirmed)) \
@@ -117,7 +118,7 @@ impl Store {
         Ok(ids.into_iter().map(ShipmentId).collect())
     }
 
-    /// The shipment items of an order.
+    /// Returns the shipment items of an order.
     pub async fn shipment_items(&self, order: OrderId) -> Result<Vec<ShipmentItemRow>, StoreError> {
         let sql = "SELECT line_item_id, shipment_id, item_id, quantity, is_shipped, is_confirmed, carrier_id, \
                           tracking_number, tracking_url, observed_at \
@@ -131,9 +132,10 @@ impl Store {
 }
 
 impl Write {
-    /// Records a page of a shipment's items; how many are new or changed is returned. A page without items makes no
-    /// shipment known: the service may answer so for an id that is none. Which order a shipment belongs
-    /// to is seen from its lines, where nothing else said it.
+    /// Records a page of a shipment's items and returns the number of new or changed ones.
+    ///
+    /// A page without items creates no shipment, because the platform may answer so for an unknown id. The
+    /// shipment's order is taken from its lines where no other answer named it.
     pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64, StoreError> {
         let rows = json(page.items);
         self.shipment_items_age(page.shipment_id, &rows).await?;
@@ -190,8 +192,8 @@ impl Write {
         self.shipment_items_write(&page, &json(&fact.items)).await.map(drop)
     }
 
-    /// Items that an answer holds are as old as the shipment's last answer from now on; the others keep their age. Called
-    /// before the shipment's row moves on.
+    /// Fixes the age of a shipment's items, before the shipment's row is updated. Items of this answer take
+    /// the age of the shipment's answer; the others keep their age.
     async fn shipment_items_age(&mut self, shipment: ShipmentId, rows: &str) -> Result<(), StoreError> {
         let sql = "UPDATE shipment_line SET observed_ms = iif( \
                        item_id IN (SELECT value->>'item_id' FROM json_each(?1)), NULL, \

@@ -1,7 +1,7 @@
-//! Snapshots: all facts at a position of the journal, from which a replay begins where the journal before it is pruned.
+//! Snapshots: all facts at a position, from which a replay begins if the journal before it is pruned.
 //!
-//! A snapshot holds the tables as they are, row ids included: what is folded on top of it finds the same rows. It is
-//! taken of a folded mirror, never of the live one (rules.md 38).
+//! A snapshot holds the tables with their row ids, so entries applied after it find the same rows. It is
+//! taken of a replayed mirror, never of the live one (docs/rules.md 38).
 
 use super::error::Doing;
 use super::{FACTS, Journal, StoreError, Write};
@@ -9,32 +9,32 @@ use crate::journal::Body;
 use crate::model::{Position, Timestamp};
 use sqlx::{AssertSqlSafe, FromRow};
 
-/// A folded mirror's tables at a position.
+/// Tables of a replayed mirror at a position.
 #[derive(Debug)]
 pub struct Snapshot {
     tables: Vec<(&'static str, Body)>,
 }
 
-/// A snapshot in the journal, without its tables.
+/// Snapshot in the journal, without its tables.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub struct SnapshotRow {
-    /// Where it stands.
+    /// Position.
     pub position: i64,
-    /// When it was taken.
+    /// Time at which it was taken.
     pub taken_ms: i64,
-    /// Bodies up to this position are gone.
+    /// Position up to which bodies were pruned.
     pub pruned_to: i64,
-    /// Some went because of the journal's size, earlier than by their age.
+    /// True if the journal's size pruned bodies earlier than their age would have.
     pub by_size: bool,
 }
 
-/// The tables of a snapshot: the facts, and the readings that products point to.
+/// Returns the tables of a snapshot: the facts, and the readings that products point to.
 fn tables() -> impl Iterator<Item = &'static str> {
     FACTS.iter().map(|table| table.name).chain(["reading"])
 }
 
 impl Journal {
-    /// Takes all tables of a folded mirror.
+    /// Takes a snapshot of a replayed mirror.
     pub async fn snapshot(&mut self) -> Result<Snapshot, StoreError> {
         let mut taken = Vec::new();
         for name in tables() {
@@ -47,7 +47,9 @@ impl Journal {
         Ok(Snapshot { tables: taken })
     }
 
-    /// The newest snapshot up to a position from which the journal is whole; `None`: it is whole from its beginning.
+    /// Returns the newest snapshot up to a position from which the journal is whole.
+    ///
+    /// `None`: the journal is whole from its beginning.
     pub async fn snapshot_before(&mut self, to: Position) -> Result<Option<SnapshotRow>, StoreError> {
         self.fold_reaches(to).await?;
         let sql = "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC";
@@ -64,7 +66,7 @@ impl Journal {
         }
     }
 
-    /// The tables of a snapshot: each one's name and its rows as JSON.
+    /// Returns name and rows of each table of a snapshot, the rows as JSON.
     pub async fn snapshot_tables(&mut self, at: Position) -> Result<Vec<(String, String)>, StoreError> {
         let sql = "SELECT name, size, packed FROM snapshot_table WHERE position = ?1";
         let rows: Vec<(String, i64, Vec<u8>)> =
@@ -76,7 +78,6 @@ impl Journal {
         rows.into_iter().map(read).collect()
     }
 
-    /// The columns of a table, in their order.
     pub(super) async fn columns(&mut self, table: &str) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
         let columns = sqlx::query_scalar(sql).bind(table).fetch_all(&mut self.reader).await;
@@ -85,7 +86,7 @@ impl Journal {
 }
 
 impl Write {
-    /// Puts a table of a snapshot into a fresh mirror.
+    /// Restores a table of a snapshot into an empty mirror.
     pub async fn snapshot_restore(&mut self, name: &str, rows: &str) -> Result<(), StoreError> {
         let Some(name) = tables().find(|known| *known == name) else {
             return Err(StoreError::Foreign { what: "a table of a snapshot", value: name.to_owned() });
@@ -103,7 +104,7 @@ impl Write {
         done.map(drop).doing("restore a table of a snapshot")
     }
 
-    /// Keeps a snapshot of the journal's position now; of the older ones only the last stays.
+    /// Stores a snapshot at the journal's current position; of the older ones only the last stays.
     pub async fn snapshot_keep(
         &mut self,
         snapshot: &Snapshot,
@@ -127,7 +128,7 @@ impl Write {
         Ok(Position(position))
     }
 
-    /// Notes up to where bodies are gone, in the snapshot that lets them go.
+    /// Records the position up to which the snapshot's pruning deleted bodies.
     pub async fn snapshot_pruned(
         &mut self,
         snapshot: Position,

@@ -1,4 +1,4 @@
-//! What was spent of the account's budget, as the journal has it.
+//! Call statistics from the journal.
 
 use super::error::Doing;
 use super::{Store, StoreError};
@@ -6,21 +6,21 @@ use crate::model::Timestamp;
 use serde::Serialize;
 use sqlx::FromRow;
 
-/// Calls of one lane and operation.
+/// Calls of one priority class and operation.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize)]
 pub struct SpentRow {
-    /// The lane's word.
+    /// Code of the priority class (lane).
     pub lane: String,
-    /// The operation, as the document lists it.
+    /// Operation, as the interface lists it.
     pub operation: String,
-    /// Calls sent.
+    /// Number of calls.
     pub calls: i64,
-    /// Those answered 429.
+    /// Number of calls answered 429.
     pub throttled: i64,
 }
 
 impl Store {
-    /// The calls since `since` by lane and operation.
+    /// Returns the calls since `since` by priority class and operation.
     pub async fn spent(&self, since: Timestamp) -> Result<Vec<SpentRow>, StoreError> {
         let sql = "SELECT lane, operation, count(*) AS calls, sum(status IS 429) AS throttled FROM exchange \
                    WHERE sent_ms >= ?1 GROUP BY lane, operation ORDER BY lane, calls DESC, operation";
@@ -31,7 +31,7 @@ impl Store {
             .doing("count the calls by operation")
     }
 
-    /// The calls of each of the `minutes` minutes before `now`, oldest first.
+    /// Returns the number of calls in each of the `minutes` minutes before `now`, oldest first.
     pub async fn spent_minutes(&self, now: Timestamp, minutes: usize) -> Result<Vec<u32>, StoreError> {
         let sql = "SELECT (?1 - sent_ms) / 60000, count(*) FROM exchange \
                    WHERE sent_ms > ?1 - 60000 * ?2 AND sent_ms <= ?1 GROUP BY 1";

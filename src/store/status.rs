@@ -1,65 +1,65 @@
-//! What `status` and `stock` show.
+//! Rows for `status` and `stock`.
 
 use super::error::Doing;
 use super::{Store, StoreError};
 use serde::Serialize;
 use sqlx::FromRow;
 
-/// SKUs of which the stock is read at a time: the view looks through all pending wishes each time.
+/// Number of SKUs per stock query, because the view scans all pending changes each time.
 const STOCK_PAGE: u32 = 4_000;
 
-/// A row of the `stock` view.
+/// Row of the view `stock`.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct StockRow {
-    /// The SKU in the service's spelling.
+    /// SKU in the platform's spelling.
     pub sku: String,
-    /// The warehouse.
+    /// Warehouse.
     pub warehouse_id: i64,
-    /// Its name, once the list of warehouses was read.
+    /// Name of the warehouse, once the list of warehouses was read.
     pub warehouse_name: Option<String>,
-    /// The product's id at the service.
+    /// Product id at the platform.
     pub product_id: Option<i64>,
-    /// The fact.
+    /// Quantity, the fact.
     pub quantity: i64,
-    /// What it becomes once the pending wishes apply; `None` where none wait.
+    /// Quantity after the pending changes; `None`: there are none.
     pub pending_quantity: Option<i64>,
-    /// The warehouse is active for the product.
+    /// True if the warehouse is active for the product.
     pub is_active: Option<bool>,
-    /// The quantity is used when balances go to storefronts.
+    /// True if the quantity counts in the balances of storefronts.
     pub include_in_sync: Option<bool>,
-    /// When the fact's request was sent, RFC 3339.
+    /// Time at which the fact's request was sent, RFC 3339.
     pub observed_at: Option<String>,
 }
 
-/// A row of the `job_health` view.
+/// Row of the view `job_health`.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct HealthRow {
-    /// The job's name.
+    /// Job.
     pub job: String,
-    /// The start of its last fully successful run, RFC 3339.
+    /// Start of its last `ok` run, RFC 3339.
     pub last_good_at: Option<String>,
-    /// The age of its data in seconds.
+    /// Age of its data in seconds.
     pub age_seconds: Option<i64>,
-    /// Older than twice its interval.
+    /// True if its data is older than twice its interval.
     pub stale: bool,
-    /// When it is due next, RFC 3339.
+    /// Next due time, RFC 3339.
     pub next_due_at: Option<String>,
-    /// How its last run ended.
+    /// Outcome of its last run.
     pub last_outcome: Option<String>,
 }
 
 /// Counts for the summary lines.
 #[derive(Clone, Copy, Debug, Default, FromRow, Serialize)]
 pub struct StateCount {
-    /// Products the service returned.
+    /// Products that the platform returned.
     pub skus: i64,
-    /// Cells.
+    /// Stock levels.
     pub cells: i64,
-    /// Tracked SKUs that the service does not return.
+    /// SKUs that the platform does not return.
     pub missing_skus: i64,
-    /// Orders followed.
+    /// Tracked orders.
     pub orders: i64,
-    /// Records parked.
+    /// Parked records.
     pub parked: i64,
     /// Exchanges in the journal.
     pub exchanges: i64,
@@ -68,7 +68,7 @@ pub struct StateCount {
 }
 
 impl Store {
-    /// The stock of some SKUs, or of all (`skus` empty).
+    /// Returns the stock of these SKUs; of all if `skus` is empty.
     pub async fn stock(&self, skus: &[String]) -> Result<Vec<StockRow>, StoreError> {
         let sql = "SELECT * FROM stock WHERE json_array_length(?1) = 0 \
                    OR sku IN (SELECT value FROM json_each(?1)) ORDER BY sku, warehouse_id";
@@ -79,7 +79,9 @@ impl Store {
             .doing("read the stock")
     }
 
-    /// The same, some at a time: a shop may have a million SKUs. `each` says whether it wants more.
+    /// Passes the stock to `each` in pages, because an account may have a million SKUs.
+    ///
+    /// `each` returns false to stop.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -105,15 +107,15 @@ impl Store {
         }
     }
 
-    /// The health of every enabled job.
+    /// Returns the health of every enabled job.
     pub async fn job_health(&self) -> Result<Vec<HealthRow>, StoreError> {
         let sql = "SELECT * FROM job_health ORDER BY job";
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the health of the jobs")
     }
 
-    /// The counts of the summary lines.
+    /// Returns the counts of the summary lines.
     pub async fn state_count(&self) -> Result<StateCount, StoreError> {
-        // One walk over the products for both of their counts.
+        // One scan of the products serves both of their counts.
         let sql = "SELECT p.skus, p.missing_skus, (SELECT count(*) FROM balance) AS cells, \
                           (SELECT count(*) FROM tracked_order) AS orders, \
                           (SELECT count(*) FROM parked) AS parked, \
@@ -123,8 +125,10 @@ impl Store {
         sqlx::query_as(sql).fetch_one(&mut *self.read().await?).await.doing("count what is there")
     }
 
-    /// Units that others added to each cell since it was first read, negative if they took some: R − O now, less
-    /// R − O then. Cells that nobody else moved are left out.
+    /// Returns the units that others added to each stock level since its first read, negative if they took
+    /// some.
+    ///
+    /// The number is R − O now, less R − O then. Unchanged stock levels are left out.
     pub async fn moved_by_others(&self) -> Result<Vec<(String, i64, i64)>, StoreError> {
         let sql = "SELECT sku, warehouse_id, moved FROM ( \
                        SELECT p.sku, b.warehouse_id, b.quantity - b.ours - coalesce( \
@@ -135,7 +139,7 @@ impl Store {
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("count what others moved")
     }
 
-    /// Whether the service refused the key at the last call that was answered.
+    /// Returns true if the platform refused the key at the last call that was answered.
     pub async fn key_is_refused(&self) -> Result<bool, StoreError> {
         let sql =
             "SELECT verdict = 'refused' FROM exchange WHERE status IS NOT NULL ORDER BY id DESC LIMIT 1";
@@ -146,7 +150,7 @@ impl Store {
         Ok(last.unwrap_or(false))
     }
 
-    /// Calls of the last `since_ms` by lane, newest window first: lane, calls, answers 429.
+    /// Returns calls and answers 429 by priority class (lane), for calls sent at or after `since_ms`.
     pub async fn budget_used(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>, StoreError> {
         let sql = "SELECT lane, count(*), sum(coalesce(status = 429, 0)) FROM exchange \
                    WHERE sent_ms >= ?1 GROUP BY lane ORDER BY lane";

@@ -1,4 +1,4 @@
-//! The list of active storefronts, and the listing templates of each.
+//! Active storefronts and their listing templates.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
@@ -6,7 +6,7 @@ use crate::model::{ExchangeId, StorefrontId};
 use serde::Serialize;
 use sqlx::FromRow;
 
-/// The service's word on one storefront (*Storefront*).
+/// Storefront of an answer (*Storefront*).
 #[derive(Clone, Debug, Serialize)]
 pub struct StorefrontFact {
     /// `Id`.
@@ -21,52 +21,52 @@ pub struct StorefrontFact {
     pub properties: Option<String>,
 }
 
-/// The service's word on one listing template (*ListingTemplate*).
+/// Listing template of an answer (*ListingTemplate*).
 #[derive(Clone, Debug, Serialize)]
 pub struct TemplateFact {
     /// `Id`.
     pub id: i64,
     /// `Name`.
     pub name: Option<String>,
-    /// `Body`, which may hold markup.
+    /// `Body`, possibly with markup.
     pub body: Option<String>,
 }
 
-/// A storefront, as `storefront list` prints it.
+/// Storefront, as `storefront list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct StorefrontRow {
-    /// The storefront.
+    /// Storefront.
     pub id: i64,
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
-    /// The kind of channel.
+    /// Kind of channel.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// Whether it is in use.
+    /// True if it is in use.
     pub is_active: Option<bool>,
-    /// Its free-form properties, as the JSON they came as.
+    /// Free-form properties, as the JSON received.
     pub properties: Option<String>,
-    /// Since when the service no longer lists it, RFC 3339.
+    /// Time since which the platform no longer lists it, RFC 3339.
     pub missing_since: Option<String>,
 }
 
-/// A listing template, as `template list` prints it.
+/// Listing template, as `template list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct TemplateRow {
-    /// The template.
+    /// Template.
     pub id: i64,
-    /// The storefront it belongs to.
+    /// Storefront.
     pub storefront_id: i64,
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
-    /// Its text.
+    /// Text.
     pub body: Option<String>,
-    /// Since when the service no longer lists it, RFC 3339.
+    /// Time since which the platform no longer lists it, RFC 3339.
     pub missing_since: Option<String>,
 }
 
 impl Store {
-    /// The storefronts, also those the service no longer lists.
+    /// Lists the storefronts, also those that the platform no longer lists.
     pub async fn storefront_list(&self) -> Result<Vec<StorefrontRow>, StoreError> {
         let sql = "SELECT id, name, type AS kind, is_active, properties, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
@@ -74,7 +74,7 @@ impl Store {
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("list the storefronts")
     }
 
-    /// The storefronts the service lists.
+    /// Returns the storefronts that the platform lists.
     pub async fn storefront_ids(&self) -> Result<Vec<StorefrontId>, StoreError> {
         let sql = "SELECT id FROM storefront WHERE missing_since_ms IS NULL ORDER BY id";
         let ids: Vec<i64> = sqlx::query_scalar(sql)
@@ -84,7 +84,7 @@ impl Store {
         Ok(ids.into_iter().map(StorefrontId).collect())
     }
 
-    /// The listing templates of a storefront, or of all; also those the service no longer lists.
+    /// Lists the listing templates of a storefront or of all, also those that the platform no longer lists.
     pub async fn template_list(&self, of: Option<StorefrontId>) -> Result<Vec<TemplateRow>, StoreError> {
         let sql = "SELECT id, storefront_id, name, body, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
@@ -95,7 +95,7 @@ impl Store {
 }
 
 impl Write {
-    /// Records storefronts of one page of the list; how many are new or changed is returned.
+    /// Records a page of storefronts and returns the number of new or changed ones.
     pub async fn mirror_storefronts(
         &mut self,
         exchange: ExchangeId,
@@ -114,7 +114,7 @@ impl Write {
         Ok(query.execute(&mut *self.tx).await.doing("record storefronts")?.rows_affected())
     }
 
-    /// Records templates of one page of a storefront's list; how many are new or changed is returned.
+    /// Records a page of a storefront's templates and returns the number of new or changed ones.
     pub async fn mirror_templates(
         &mut self,
         exchange: ExchangeId,

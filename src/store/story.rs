@@ -1,5 +1,4 @@
-//! The story of one wish, for people: its moves, what was said of it, the exchanges that carried it, and what might be
-//! the shipment it made.
+//! History of one change, for people: its transitions, decisions, exchanges and possible shipments.
 
 use super::error::Doing;
 use super::run::ExchangeRow;
@@ -7,47 +6,47 @@ use super::{DoubtRow, Store, StoreError};
 use crate::model::{LineItemId, OrderId, WishId};
 use sqlx::FromRow;
 
-/// One move of a wish.
+/// State transition of a change.
 #[derive(Clone, Debug, FromRow)]
 pub struct MoveRow {
-    /// Its place in the journal: what was decided at the same position made it move.
+    /// Position of the journal; an entry at this position caused the transition.
     pub position: i64,
-    /// When.
+    /// Time.
     pub at_ms: i64,
-    /// Where to.
+    /// New state.
     pub state: String,
-    /// Why, as a short word.
+    /// Reason, as a code.
     pub reason: Option<String>,
-    /// Why, as a sentence.
+    /// Reason, as a sentence.
     pub detail: Option<String>,
-    /// The exchange that carried it then.
+    /// Exchange that carried the change then.
     pub exchange_id: Option<i64>,
 }
 
-/// A decision on a wish that the journal holds: settle's, or a person's word.
+/// Decision on a change in the journal, by `settle` or by a person.
 #[derive(Clone, Debug, FromRow)]
 pub struct DecisionRow {
-    /// Its place in the journal.
+    /// Position.
     pub position: i64,
-    /// When.
+    /// Time.
     pub at_ms: i64,
-    /// What kind of decision.
+    /// Kind.
     pub kind: String,
-    /// Its words, as JSON.
+    /// Detail, as JSON.
     pub detail: Option<String>,
 }
 
-/// A shipment of an order that is known and that no wish made, as far as we know.
+/// Known shipment of an order that no change is known to have created.
 #[derive(Clone, Debug)]
 pub struct CandidateRow {
-    /// Its id.
+    /// Id.
     pub shipment_id: i64,
-    /// The order's lines and quantities of its items.
+    /// Order line and quantity of each item.
     pub items: Vec<(LineItemId, i64)>,
 }
 
 impl Store {
-    /// The moves of a wish, oldest first.
+    /// Returns the transitions of a change, oldest first.
     pub async fn story_moves(&self, wish: WishId) -> Result<Vec<MoveRow>, StoreError> {
         let sql = "SELECT position, at_ms, state, reason, detail, exchange_id FROM wish_move WHERE wish_id = ?1 ORDER BY move";
         sqlx::query_as(sql)
@@ -57,7 +56,7 @@ impl Store {
             .doing("read the moves of a wish")
     }
 
-    /// The decisions on a wish, oldest first.
+    /// Returns the decisions on a change, oldest first.
     pub async fn story_decisions(&self, key: &str) -> Result<Vec<DecisionRow>, StoreError> {
         let sql = "SELECT position, at_ms, kind, detail FROM event WHERE subject = ?1 ORDER BY position";
         sqlx::query_as(sql)
@@ -67,7 +66,7 @@ impl Store {
             .doing("read the decisions on a wish")
     }
 
-    /// The exchanges that carried a wish, in order.
+    /// Returns the exchanges that carried a change, in order.
     pub async fn story_exchanges(&self, wish: WishId) -> Result<Vec<ExchangeRow>, StoreError> {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
                    FROM exchange WHERE id IN (SELECT exchange_id FROM wish_move WHERE wish_id = ?1 \
@@ -79,14 +78,14 @@ impl Store {
             .doing("read the exchanges of a wish")
     }
 
-    /// The wish as it was last sent, if it was.
+    /// Returns the change with its last request; `None`: it was never sent.
     pub async fn story_sent(&self, wish: WishId) -> Result<Option<DoubtRow>, StoreError> {
         let sql = format!("{} WHERE o.id = ?1", super::doubt::DOUBTS);
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(wish.0);
         query.fetch_optional(&mut *self.read().await?).await.doing("read what a wish was sent with")
     }
 
-    /// The shipments of an order that may be the one a wish in doubt made.
+    /// Returns the shipments of an order that a change in doubt may have created.
     pub async fn story_candidates(&self, order: OrderId) -> Result<Vec<CandidateRow>, StoreError> {
         let sql = "SELECT i.shipment_id, json_group_array(json_array(i.line_item_id, i.quantity)) \
                    FROM shipment s JOIN shipment_item i ON i.shipment_id = s.id \

@@ -1,4 +1,4 @@
-//! The list of suppliers.
+//! Suppliers.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
@@ -6,7 +6,7 @@ use crate::model::{ExchangeId, SupplierId};
 use serde::Serialize;
 use sqlx::FromRow;
 
-/// The service's word on one supplier (*Supplier*).
+/// Supplier of an answer (*Supplier*).
 #[derive(Clone, Debug, Serialize)]
 pub struct SupplierFact {
     /// `Id`.
@@ -21,25 +21,25 @@ pub struct SupplierFact {
     pub url: Option<String>,
 }
 
-/// A supplier, as `supplier list` prints it.
+/// Supplier, as `supplier list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct SupplierRow {
-    /// The supplier.
+    /// Supplier.
     pub id: i64,
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
-    /// Its account number.
+    /// Account number.
     pub account_number: Option<String>,
-    /// Whether it is in use.
+    /// True if it is in use.
     pub is_active: Option<bool>,
-    /// Its address on the web.
+    /// Web address.
     pub supplier_url: Option<String>,
-    /// Since when the service no longer lists it, RFC 3339.
+    /// Time since which the platform no longer lists it, RFC 3339.
     pub missing_since: Option<String>,
 }
 
 impl Store {
-    /// The suppliers, also those the service no longer lists.
+    /// Lists the suppliers, also those that the platform no longer lists.
     pub async fn supplier_list(&self) -> Result<Vec<SupplierRow>, StoreError> {
         let sql = "SELECT id, name, account_number, is_active, url AS supplier_url, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
@@ -49,7 +49,7 @@ impl Store {
 }
 
 impl Write {
-    /// Records suppliers of one page of the list; how many are new or changed is returned.
+    /// Records a page of suppliers and returns the number of new or changed ones.
     pub async fn mirror_suppliers(
         &mut self,
         exchange: ExchangeId,

@@ -1,7 +1,7 @@
-//! A hash for each table, to hold a copy against its original.
+//! Hash of each table, for comparing a copy with its original.
 //!
-//! Rows go in the order of their keys, in pages: a table of bodies does not fit into memory. What is hashed is SQLite's
-//! own literal of each value, so that 1, 1.0 and '1' differ.
+//! Rows are read in the order of their keys and in pages, because a table of bodies does not fit into memory.
+//! The hash covers SQLite's literal of each value, so 1, 1.0 and '1' differ.
 
 use super::StoreError;
 use super::error::Doing;
@@ -10,17 +10,17 @@ use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteConnection;
 use std::collections::BTreeMap;
 
-/// Rows in a page; a body is a few kilobytes.
+/// Number of rows in a page; a body has a few kilobytes.
 const PAGE: usize = 500;
 
-/// What a table holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TableHash {
     pub(super) rows: u64,
     digest: [u8; 32],
 }
 
-/// Every table of a database by name, in one state of it: the connection is in a transaction, or nobody writes.
+/// Returns the hash of every table of a database by name. The caller holds a transaction or excludes writers,
+/// so all hashes are of one state.
 pub(super) async fn of(connection: &mut SqliteConnection) -> Result<BTreeMap<String, TableHash>, StoreError> {
     let sql = "SELECT name, wr FROM pragma_table_list \
                WHERE schema = 'main' AND type = 'table' AND name <> 'sqlite_schema' ORDER BY name";
@@ -70,7 +70,7 @@ impl Table {
         }
     }
 
-    /// The rows behind a key: the literal of each one's key, and of all its values.
+    /// Returns the SQL for the rows after a key: the literal of each row's key and of all its values.
     fn page(&self, after: Option<&str>) -> String {
         let literals = |columns: &[String]| {
             let each: Vec<String> = columns.iter().map(|column| format!("quote({column})")).collect();
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use sqlx::{Connection, Executor};
 
-    /// 1200 rows in each table, with every type; `change` is run afterwards.
+    /// Returns the hashes of three tables of 1200 rows with every type, after the statement `change`.
     async fn hashes(change: &'static str) -> BTreeMap<String, TableHash> {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         let fill = "CREATE TABLE a (id INTEGER PRIMARY KEY, t TEXT, r REAL, b BLOB);

@@ -1,4 +1,5 @@
-//! The journal as people and programs read it: exchanges with their bodies, events, and what became of a run's wishes.
+//! Details of the journal for people and programs: exchanges with their bodies, events, and the changes of a
+//! run.
 
 use super::error::Doing;
 use super::journal::{Decided, unpacked};
@@ -7,32 +8,32 @@ use super::{ExchangeRow, Store, StoreError};
 use crate::model::{Position, RunId};
 use sqlx::FromRow;
 
-/// An exchange with its bodies, as `journal show` and `journal export` tell it.
+/// Exchange with its bodies, as `journal show` and `journal export` print it.
 #[derive(Clone, Debug)]
 pub struct ToldExchange {
-    /// What the table says of it.
+    /// Columns of the exchange.
     pub row: ToldRow,
-    /// The request's body; none where it had none, or where it was pruned.
+    /// Body of the request; `None` where it had none or was pruned.
     pub request: Option<String>,
-    /// The answer's body.
+    /// Body of the answer; `None` where none came or it was pruned.
     pub response: Option<String>,
 }
 
-/// The columns of an exchange.
+/// Columns of an exchange.
 #[derive(Clone, Debug, FromRow)]
 pub struct ToldRow {
-    /// What `job show` tells of it too.
+    /// Columns that `job show` prints too.
     #[sqlx(flatten)]
     pub exchange: ExchangeRow,
-    /// The position at which it ended.
+    /// Position at which it ended.
     pub ended: Option<i64>,
-    /// Its run.
+    /// Run.
     pub run_id: i64,
-    /// The run's job.
+    /// Job of the run.
     pub job: String,
-    /// Why that ran.
+    /// Trigger of the run.
     pub trigger: String,
-    /// Accepted, but not taken for fact.
+    /// True if the answer was accepted but not applied.
     pub set_aside: bool,
     request: Option<Vec<u8>>,
     request_size: Option<i64>,
@@ -40,24 +41,24 @@ pub struct ToldRow {
     response_size: Option<i64>,
 }
 
-/// A wish that an exchange of a run carried.
+/// Change carried by an exchange of a run.
 #[derive(Clone, Debug, FromRow)]
 pub struct ToldWish {
-    /// The exchange.
+    /// Exchange.
     pub exchange_id: i64,
-    /// The wish's key.
+    /// Key of the change.
     #[sqlx(try_from = "Text")]
     pub key: String,
-    /// Its kind.
+    /// Kind.
     #[sqlx(try_from = "Text")]
     pub kind: String,
-    /// Where it stands now.
+    /// Current state.
     pub state: String,
-    /// Why.
+    /// Reason, as a code.
     pub reason: Option<String>,
-    /// In words.
+    /// Reason, as a sentence.
     pub detail: Option<String>,
-    /// The quantity written for it.
+    /// Quantity written for the change.
     pub written: Option<i64>,
 }
 
@@ -68,7 +69,7 @@ const EXCHANGES: &str = "SELECT e.id, e.ended, e.run_id, r.job, r.trigger, e.ope
     LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id";
 
 impl Store {
-    /// The exchanges that began after one position, up to another, in order.
+    /// Returns the exchanges that began after one position, up to another, in order.
     pub async fn told_exchanges(
         &self,
         after: Position,
@@ -81,7 +82,7 @@ impl Store {
         rows.into_iter().map(ToldExchange::of).collect()
     }
 
-    /// The exchange that began or ended at a position.
+    /// Returns the exchange that began or ended at a position.
     pub async fn told_exchange(&self, at: Position) -> Result<Option<ToldExchange>, StoreError> {
         let sql = format!("{EXCHANGES} WHERE e.id = ?1 OR e.ended = ?1");
         let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(at.0);
@@ -90,7 +91,7 @@ impl Store {
         row.map(ToldExchange::of).transpose()
     }
 
-    /// The events after one position, up to another, in order.
+    /// Returns the events after one position, up to another, in order.
     pub async fn told_events(&self, after: Position, to: Position) -> Result<Vec<Decided>, StoreError> {
         let sql = "SELECT position, at_ms, kind, subject, detail FROM event \
                    WHERE position > ?1 AND position <= ?2 ORDER BY position";
@@ -98,7 +99,7 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("read the journal's events")
     }
 
-    /// The position behind which the newest `count` exchanges and events stand.
+    /// Returns the position after which the newest `count` exchanges and events stand.
     pub async fn told_last(&self, count: u32) -> Result<Position, StoreError> {
         let sql = "SELECT coalesce(min(position) - 1, 0) FROM ( \
                        SELECT position FROM ( \
@@ -110,7 +111,7 @@ impl Store {
         query.fetch_one(&mut *self.read().await?).await.map(Position).doing("find the newest entries")
     }
 
-    /// The wishes that the exchanges of a run carried, and where they stand now.
+    /// Returns the changes that the exchanges of a run carried, with their current state.
     pub async fn run_wishes(&self, run: RunId) -> Result<Vec<ToldWish>, StoreError> {
         let sql = "SELECT o.exchange_id, o.key, o.kind, o.state, o.reason, o.detail, o.written FROM exchange e \
                    JOIN outbox o ON o.exchange_id = e.id WHERE e.run_id = ?1 ORDER BY e.id, o.id";
@@ -121,7 +122,7 @@ impl Store {
             .doing("read the wishes of a run")
     }
 
-    /// The events while a run went.
+    /// Returns the events during a run.
     pub async fn run_events(&self, run: RunId) -> Result<Vec<Decided>, StoreError> {
         let sql = "SELECT e.position, e.at_ms, e.kind, e.subject, e.detail FROM run r JOIN event e \
                        ON e.at_ms BETWEEN r.started_ms AND coalesce(r.ended_ms, e.at_ms) \

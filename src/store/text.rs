@@ -1,14 +1,14 @@
-//! Text that other programs wrote.
+//! Text written by other programs.
 //!
-//! SQLite takes any bytes for text, and old warehouse software writes Latin-1. One such row must not make a whole
-//! query unreadable, so what is no UTF-8 is read with U+FFFD in its place; a wish that holds one is rejected.
+//! SQLite accepts any bytes as text, and old warehouse software writes Latin-1. Such a row must not make a
+//! whole query fail, so invalid UTF-8 is read as U+FFFD. A change that contains U+FFFD is rejected.
 
 use crate::outbox::Stored;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::{SqliteTypeInfo, SqliteValueRef};
 use sqlx::{Decode, Sqlite, Type, TypeInfo as _, ValueRef as _};
 
-/// Text, whatever its bytes.
+/// Text from arbitrary bytes.
 pub(super) struct Text(String);
 
 impl From<Text> for String {
@@ -34,8 +34,9 @@ impl<'r> Decode<'r, Sqlite> for Text {
     }
 }
 
-/// The column `body` of a wish, in every query that reads it: the size stands in the place of a body over the limit.
-/// SQLite tells the size without loading the text. The number is [`crate::outbox::BODY_MAX_BYTES`].
+/// SQL: the column `body` of a change; a body over the limit is replaced by its size.
+///
+/// SQLite reads the size without loading the text. The limit is [`crate::outbox::BODY_MAX_BYTES`].
 macro_rules! body_column {
     () => {
         "iif(octet_length(body) > 262144, octet_length(body), body) AS body"

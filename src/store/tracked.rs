@@ -1,27 +1,31 @@
-//! Tracked SKUs. The service lists none, so people and programs name them; others are learnt on the way.
+//! Tracked SKUs.
+//!
+//! The platform lists none, so people and programs name them; more are discovered in answers.
 
 use super::error::Doing;
 use super::text::Text;
 use super::{Store, StoreError, Write};
 use crate::model::{ExchangeId, Position, Sku, Timestamp};
 
-/// The kind of event by which a SKU is learnt whose create proved to be done although its answer is lost.
+/// Event of a SKU whose product a create in doubt proved to have created.
 pub const SKU_LEARNT: &str = "sku.learnt";
 
-/// Rows that are read at a time where all are wanted: the connection is free for others in between.
+/// Number of rows per query in a full listing; between queries other reads can use the connection.
 const PAGE: u32 = 1_000;
 
-/// Where a run over the tracked SKUs, stalest first, stands: it takes each once, while others are still being recorded.
+/// Progress of a run over the tracked SKUs, stalest first.
+///
+/// The run reads each SKU once, although answers are recorded meanwhile.
 #[derive(Clone, Debug)]
 pub struct Stalest {
-    /// The bytes of the last one taken of those never read; `None`: all were taken.
+    /// Bytes of the last SKU taken from those never read; `None`: all were taken.
     never_read: Option<Vec<u8>>,
-    /// The last one taken of the others: the exchange and id of its reading, and itself.
+    /// Exchange and id of the reading, and SKU, of the last one taken from those read before.
     read: (i64, i64, String),
 }
 
 impl Stalest {
-    /// Whether all that were taken so far were never read.
+    /// Returns true if the run has taken only SKUs that were never read.
     pub fn is_at_never_read(&self) -> bool {
         self.never_read.is_some()
     }
@@ -33,14 +37,16 @@ impl Default for Stalest {
     }
 }
 
-/// Reads rows that came as one JSON text: one by one they would cross to the connection's thread one by one.
+/// Parses rows from one JSON text; single rows would cross to the connection's thread one by one.
 fn listed<T: serde::de::DeserializeOwned>(rows: &str) -> Vec<T> {
     serde_json::from_str(rows).expect("SQLite wrote the list, from texts and integers")
 }
 
 impl Store {
-    /// The tracked SKUs in order, with their origin, some at a time: a shop may have a million. `each` says whether it
-    /// wants more. A SKU that is no UTF-8 is listed with U+FFFD in the place of what is none.
+    /// Passes the tracked SKUs with their origins to `each` in pages, in order.
+    ///
+    /// An account may have a million SKUs. `each` returns false to stop. Bytes that are not UTF-8 are
+    /// replaced by U+FFFD.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
@@ -63,15 +69,17 @@ impl Store {
         }
     }
 
-    /// How many SKUs are tracked.
+    /// Returns the number of tracked SKUs.
     pub async fn tracked_sku_count(&self) -> Result<i64, StoreError> {
         let count =
             sqlx::query_scalar("SELECT count(*) FROM tracked_sku").fetch_one(&mut *self.read().await?).await;
         count.doing("count the tracked SKUs")
     }
 
-    /// The next tracked SKUs of a run, at most `limit`: those never asked for, in order, then those whose reading is
-    /// oldest and older than `before`, the position at which the run began. Where it stands is moved on.
+    /// Returns the next tracked SKUs of a run, at most `limit`, and advances `stands`.
+    ///
+    /// First come the SKUs never requested, in order. SKUs whose reading is older than `before`, the position
+    /// at which the run began, follow by the age of the reading.
     pub async fn tracked_sku_stalest(
         &self,
         before: Position,
@@ -88,9 +96,9 @@ impl Store {
             let (skus, last, count): (Text, Option<Vec<u8>>, u32) =
                 never.doing("find the SKUs that were never read")?;
             page = listed(&String::from(skus));
-            // The service can know no SKU that is no UTF-8.
+            // The platform can have no SKU that is not UTF-8.
             page.retain(|sku: &String| !sku.contains(char::REPLACEMENT_CHARACTER));
-            // Looking for more would go through all that are tracked, for each page.
+            // A short page is the last one; a further query would scan all tracked SKUs for each page.
             stands.never_read = last.filter(|_| count >= limit);
         }
         let rest = limit.saturating_sub(u32::try_from(page.len()).unwrap_or(u32::MAX));
@@ -130,7 +138,7 @@ impl Store {
 }
 
 impl Write {
-    /// Tracks SKUs; the number that were not tracked before is returned.
+    /// Tracks SKUs and returns the number of new ones.
     pub async fn tracked_sku_add(&mut self, skus: &[Sku]) -> Result<u64, StoreError> {
         let json = super::cells::json(skus);
         let sql = "INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)";
@@ -138,7 +146,7 @@ impl Write {
         Ok(done.rows_affected())
     }
 
-    /// Forgets SKUs: they are not read again, and what is learnt later does not bring them back.
+    /// Stops tracking SKUs; a later discovery does not track them again.
     pub async fn tracked_sku_remove(&mut self, skus: &[Sku]) -> Result<u64, StoreError> {
         let json = super::cells::json(skus);
         let sql = "DELETE FROM tracked_sku WHERE sku IN (SELECT value FROM json_each(?1))";
@@ -146,7 +154,7 @@ impl Write {
         Ok(done.rows_affected())
     }
 
-    /// Notes SKUs met on the way; they are tracked unless somebody removed them.
+    /// Records discovered SKUs; they are tracked unless a person removed them.
     pub async fn learnt_sku_add(&mut self, exchange: ExchangeId, skus: &[Sku]) -> Result<u64, StoreError> {
         let json = super::cells::json(skus);
         let sql = "INSERT INTO learnt_sku (sku, exchange_id) SELECT value, ?2 FROM json_each(?1)";
@@ -154,7 +162,7 @@ impl Write {
         Ok(done.doing("note the SKUs that were met")?.rows_affected())
     }
 
-    /// Learns the SKU of a product that a create in doubt proved to have made, with the event that a replay learns it from.
+    /// Records the SKU of a product that a create in doubt created, with its event for a replay.
     pub async fn learnt_sku_made(
         &mut self,
         exchange: ExchangeId,
@@ -166,7 +174,7 @@ impl Write {
         self.learnt_sku_add(exchange, std::slice::from_ref(sku)).await.map(drop)
     }
 
-    /// Folds that event in again.
+    /// Applies the event [`SKU_LEARNT`] in a replay.
     pub async fn learnt_sku_refold(&mut self, sku: &str, detail: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO learnt_sku (sku, exchange_id) SELECT ?1, ?2->>'exchange_id'";
         let done = sqlx::query(sql).bind(sku).bind(detail).execute(&mut *self.tx).await;

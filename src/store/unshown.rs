@@ -1,16 +1,16 @@
-//! Products that an answer was asked for and does not show: what becomes of their ages, and when one is missing.
+//! Products that an answer lacks: the age of their stock levels, and the proof that a SKU is missing.
 //!
-//! A number is as old as the last answer that held it. So the cells of a product that does not come, and those that a
-//! record which cannot be read in full does not show, keep their age while the reading moves on. A reading says no more
-//! than when a product was asked for; `product.lack` says how the answer lacked it.
+//! A quantity is as old as the last answer that held it. The stock levels of an absent product keep their age
+//! while the reading moves on. So do those that an incompletely read record does not show. A reading holds
+//! only when a product was requested; `product.lack` holds the way in which the answer lacked it.
 //!
-//! A SKU is missing only on proof ([`crate::reconcile::proof`]). A look counts where the answer is small enough not to be
-//! cut, no record in it hides its SKU, and all others came that the last answer showed. A SKU that nobody ever saw takes
-//! two answers, one that is known takes two looks minutes apart. A record that is there and cannot be
-//! read is no absence.
+//! A SKU becomes missing only on proof ([`crate::reconcile::proof`]). A check counts if the answer is small
+//! enough not to be cut and no record in it hides its SKU. A requested SKU must have come, and so must all
+//! other SKUs that the previous answer showed. A SKU that the platform never returned needs two answers, a
+//! known one needs two checks minutes apart. A record that is present but cannot be read is no absence.
 //!
-//! A record that comes after an answer lacked it proves that the platform leaves out what it has. No look from before
-//! counts any more then, of whatever SKU.
+//! A record that comes after an answer lacked it proves that the platform leaves out existing records. All
+//! earlier checks of all SKUs are then discarded.
 
 use super::cells::json;
 use super::error::Doing;
@@ -22,26 +22,29 @@ use crate::reconcile::proof::{Look, TRUSTED_PAGE};
 use serde_json::{Value, json as value};
 use sqlx::FromRow;
 
-/// Number of SKUs known to be there that are asked for beside some that may be gone. All of them must come, and a platform
-/// that leaves out records at random seldom spares so many.
+/// Number of SKUs known to exist that are requested beside SKUs that may be gone.
+///
+/// All of them must come; a platform that leaves out records at random seldom spares so many.
 pub const WITNESSES: usize = 8;
 
-/// A wish held as `no_fact`, and what is known of its cell since.
+/// Change held as `no_fact`, with the later state of its stock level.
 #[derive(Clone, Debug, FromRow)]
 pub struct UnshownRow {
-    /// The wish.
+    /// The change.
     pub id: i64,
-    /// The SKU to look by.
+    /// SKU to request.
     pub sku: String,
-    /// Time at which the wish was held.
+    /// Time at which the change was held.
     pub held_ms: i64,
-    /// Time at which the service was last asked for the SKU; none: never.
+    /// Time at which the platform was last asked for the SKU; `None`: never.
     pub asked_ms: Option<i64>,
-    /// An answer since shows the cell, or proves that the SKU is missing: the wish can be decided.
+    /// True if the change can be decided.
+    ///
+    /// A later answer shows the stock level or proves the SKU missing.
     pub is_told: bool,
 }
 
-/// Facts known of a SKU that an answer lacks.
+/// Stored state of a SKU that an answer lacks.
 #[derive(FromRow)]
 struct Absent {
     id: i64,
@@ -51,12 +54,12 @@ struct Absent {
     absent_ms: Option<i64>,
     absent_moment: Option<i64>,
     missing_since_ms: Option<i64>,
-    /// The answer before this one showed it.
+    /// True if the previous answer showed it.
     was_shown: bool,
 }
 
 impl Store {
-    /// Number of these SKUs that the service is known to have, and whether it is known to have any other.
+    /// Returns the number of these SKUs that the platform has, and true if it has others.
     pub async fn product_known(&self, skus: &[Sku]) -> Result<(u64, bool), StoreError> {
         let sql = "SELECT count(*), EXISTS ( \
                        SELECT 1 FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
@@ -71,8 +74,9 @@ impl Store {
         Ok((count.unsigned_abs(), others))
     }
 
-    /// A few SKUs, none of `beside`, that the service showed most lately; where it showed none yet, tracked ones. Asked
-    /// for beside SKUs that may be gone, they tell whether the answer holds anything at all.
+    /// Returns a few SKUs outside `beside` that the platform showed most recently; without any, tracked ones.
+    ///
+    /// Requested beside SKUs that may be gone, they show that the answer is not empty in error.
     pub async fn witnesses(&self, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
         let sql = "SELECT p.sku FROM reading r JOIN product p ON p.reading_id = r.id \
                    WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
@@ -99,8 +103,9 @@ impl Store {
         Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
     }
 
-    /// The wishes held because no answer showed what they depend on. What was asked for since is told by positions, not
-    /// by a calendar that may be set.
+    /// Returns the changes held because no answer showed a fact that they depend on.
+    ///
+    /// Later answers are recognised by position, because the calendar may be set.
     pub async fn unshown_list(&self) -> Result<Vec<UnshownRow>, StoreError> {
         let sql = "SELECT h.id, coalesce(p.sku, h.asked) AS sku, h.held_ms, r.observed_ms AS asked_ms, \
                           p.missing_since_ms IS NOT NULL OR (coalesce(r.exchange_id > h.held, 0) AND ( \
@@ -121,7 +126,7 @@ impl Store {
 }
 
 impl Write {
-    /// Pins the age of what a page does not show, before its reading moves on.
+    /// Fixes the age of stock levels that a page does not show, before its reading moves on.
     pub(super) async fn unshown_keep(
         &mut self,
         members: &Members<'_>,
@@ -151,8 +156,8 @@ impl Write {
         self.digests_clear(&products).await
     }
 
-    /// Notes how a page lacks what was asked for, and which SKUs that proves missing; those of which another look at a few
-    /// SKUs may say more are returned.
+    /// Records how a page lacks requested SKUs, and marks those it proves missing. Returns the SKUs for which
+    /// another, small request may prove more.
     pub(super) async fn unshown_mark(
         &mut self,
         page: &BalancePage<'_>,
@@ -170,13 +175,13 @@ impl Write {
         if members.absent.is_empty() { Ok(Vec::new()) } else { self.absent_mark(page, members).await }
     }
 
-    /// Forgets when SKUs were first lacked: what was lacked came again, so the platform leaves out what it has.
+    /// Discards all earlier checks, because the platform left out an existing record.
     pub(super) async fn looks_forget(&mut self) -> Result<(), StoreError> {
         let sql = "UPDATE product SET absent_ms = NULL, absent_moment = NULL WHERE absent_ms IS NOT NULL";
         sqlx::query(sql).execute(&mut *self.tx).await.map(drop).doing("forget when SKUs were first lacked")
     }
 
-    /// A record that came is no absence, however little of it can be read.
+    /// Records that a record came incomplete; it is then no absence.
     async fn lack_note(&mut self, skus: &[&Sku], lack: Lack) -> Result<(), StoreError> {
         let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, \
                        missing_since_ms = NULL WHERE sku IN (SELECT value FROM json_each(?1))";
@@ -184,7 +189,8 @@ impl Write {
         done.map(drop).doing("note what an answer does not show")
     }
 
-    /// Counts the SKUs that an answer lacks, and marks as missing what it proves to be.
+    /// Counts the SKUs that an answer lacks, and marks those it proves missing. Returns the SKUs for which
+    /// another, small request may prove more.
     async fn absent_mark(
         &mut self,
         page: &BalancePage<'_>,
@@ -228,7 +234,6 @@ impl Write {
 }
 
 impl Absent {
-    /// Takes in a look that counts.
     fn look(&mut self, look: Look) {
         let first = self.absent_ms.zip(self.absent_moment);
         let first = first.map(|(at, moment)| Look { at: Timestamp(at), moment: Moment(moment) });

@@ -1,4 +1,4 @@
-//! What `verify` compares: the stalest SKUs, their cells, and what is on its way to them.
+//! Rows that `verify` compares: the stalest SKUs, their stock levels, and the open changes for them.
 
 use super::cells::json;
 use super::error::Doing;
@@ -6,33 +6,33 @@ use super::{Store, StoreError};
 use crate::model::{ExchangeId, Sku, Timestamp};
 use sqlx::FromRow;
 
-/// A cell as the mirror has it.
+/// Stock level in the mirror.
 #[derive(Clone, Debug, FromRow)]
 pub struct VerifyRow {
-    /// The SKU in the service's spelling.
+    /// SKU, in the platform's spelling.
     pub sku: String,
-    /// The warehouse.
+    /// Warehouse.
     pub warehouse_id: i64,
-    /// The fact; `None`: the link vanished, or the service does not return the SKU.
+    /// Fact; `None`: the link vanished or the platform does not return the SKU.
     pub quantity: Option<i64>,
-    /// What it becomes once the pending wishes apply.
+    /// Quantity after the pending changes.
     pub pending_quantity: Option<i64>,
-    /// What a write in flight or in doubt sets.
+    /// Quantity of a write in flight or in doubt.
     pub writing: Option<i64>,
-    /// A write was concluded after the read began: it may show either side.
+    /// True if a write ended after the read began, so the read may show either side.
     pub is_overlapped: bool,
-    /// The keys of the cell's wishes that are not settled, as one text.
+    /// Keys of the stock level's open changes, as one text.
     pub wishes: Option<String>,
 }
 
-/// How much the mirror knows, and how old that is.
+/// Size and age of the mirror.
 #[derive(Clone, Copy, Debug, Default, FromRow)]
 pub struct MirrorAge {
-    /// Cells that have not vanished.
+    /// Number of stock levels that have not vanished.
     pub cells: i64,
-    /// When the oldest of their facts was observed.
+    /// Time at which the oldest fact was observed.
     pub oldest_ms: Option<i64>,
-    /// The same for the fact in the middle.
+    /// Time at which the median fact was observed.
     pub median_ms: Option<i64>,
 }
 
@@ -52,7 +52,7 @@ WHERE p.sku IN (SELECT value FROM json_each(?1)) AND p.alias_of IS NULL
 ORDER BY p.sku, b.warehouse_id";
 
 impl Store {
-    /// The tracked SKUs that were read longest ago.
+    /// Returns the tracked SKUs that were read longest ago.
     pub async fn verify_skus(&self, limit: usize) -> Result<Vec<Sku>, StoreError> {
         let sql = "SELECT p.sku FROM tracked_sku t JOIN product q ON q.sku = t.sku \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) JOIN reading r ON r.id = p.reading_id \
@@ -65,7 +65,7 @@ impl Store {
         Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
     }
 
-    /// The cells of these SKUs as the mirror has them after an exchange.
+    /// Returns the stock levels of these SKUs in the mirror, after an exchange.
     pub async fn verify_cells(
         &self,
         skus: &[Sku],
@@ -75,7 +75,7 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("read the cells to compare")
     }
 
-    /// How much the mirror knows, and how old that is.
+    /// Returns size and age of the mirror.
     pub async fn mirror_age(&self) -> Result<MirrorAge, StoreError> {
         let sql = "WITH fact AS (SELECT coalesce(b.fact_ms, r.observed_ms) AS at FROM balance b \
                        JOIN product p ON p.id = b.product LEFT JOIN reading r ON r.id = p.reading_id \
@@ -88,7 +88,7 @@ impl Store {
 }
 
 impl MirrorAge {
-    /// Ages of the oldest fact and of the one in the middle, in seconds.
+    /// Returns the ages of the oldest and the median fact, in seconds.
     pub fn seconds(&self, now: Timestamp) -> (Option<i64>, Option<i64>) {
         let age = |at: Option<i64>| at.map(|at| (now.0 - at).max(0) / 1000);
         (age(self.oldest_ms), age(self.median_ms))

@@ -1,14 +1,14 @@
-//! Which orders the work queue's counts vouch for: a run of `order_lines` need not read them again.
+//! Orders that the work queue's counts confirm as unchanged, so `order_lines` need not read them again.
 //!
-//! The rule, in positions of the journal and never in clock times (rules.md 5). An order is vouched for where
+//! The rule uses positions of the journal, never clock times (docs/rules.md 5). An order is confirmed if
 //!
-//! 1. it was read in the last run of `order_lines`, or since: so no order is left out of two runs in a row;
-//! 2. the counts were looked at after that read: a look that is older says nothing of it;
-//! 3. no look since the last one before that run showed a count of sales orders other than it was then, also not for a
-//!    while.
+//! 1. the last run of `order_lines` or a later exchange read it: no order is left out of two runs in a row;
+//! 2. the counts were read after that order;
+//! 3. no count of sales orders has differed since the last read of the counts before the first of those
+//!    orders.
 //!
-//! What it cannot see: a count that moved and moved back between two looks, and a change of an order that moves no count.
-//! For them stands the first condition: the next run reads the order whatever the counts say.
+//! The rule misses a count that changed and returned between two reads, and an update of an order that
+//! affects no count. Condition 1 covers both, because the next run reads the order in any case.
 
 use super::error::Doing;
 use super::work_queue::{counts_since, orders_differ};
@@ -16,23 +16,23 @@ use super::{Store, StoreError};
 use crate::model::{JobKind, Operation, OrderId, RunId, Timestamp};
 use std::collections::BTreeSet;
 
-/// What the counts say of orders that were read.
+/// Orders confirmed as unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vouched {
-    /// The orders that did not move, as far as the counts tell.
+    /// Confirmed orders.
     pub orders: BTreeSet<OrderId>,
-    /// When the counts were asked for.
+    /// Time at which the counts were requested.
     pub looked_at: Timestamp,
 }
 
 impl Store {
-    /// The open orders that the counts vouch for, seen from a run of `order_lines` that just began.
+    /// Returns the open orders that the counts confirm, for a run of `order_lines` that just began.
     pub async fn orders_vouched(&self, run: RunId) -> Result<Option<Vouched>, StoreError> {
         let read = self.orders_read_before(run).await?;
         let Some(first) = read.iter().map(|(_, exchange)| *exchange).min() else { return Ok(None) };
         let Some((look, looked_ms)) = self.counts_looked_at_after(first).await? else { return Ok(None) };
         let counts = counts_since(self, first).await?;
-        // Without a look before them nobody knows what the counts were when the orders were read.
+        // Without a row before them the counts at the time of the order reads are unknown.
         let is_quiet = counts.split_first().is_some_and(|(before, later)| {
             before.exchange_id < first && !later.iter().any(|row| orders_differ(before, row))
         });
@@ -41,9 +41,9 @@ impl Store {
         Ok(Some(Vouched { orders, looked_at: Timestamp(looked_ms) }))
     }
 
-    /// The open orders that the last run before this one read, or somebody since, each with the exchange that did. A run
-    /// that was begun for named orders is no such run. An order whose last answer lacked a line is left out: the second
-    /// look that decides on the line must not wait.
+    /// Returns the open orders read in the previous run or later, each with the exchange that read it. A run
+    /// for named orders does not count as a previous run. An order whose last answer lacked a line is left
+    /// out, because the second answer that decides on the line must not be delayed.
     async fn orders_read_before(&self, run: RunId) -> Result<Vec<(i64, i64)>, StoreError> {
         let sql = "SELECT o.id, o.exchange_id FROM sales_order o JOIN exchange e ON e.id = o.exchange_id \
                    WHERE o.closed_ms IS NULL AND e.run_id >= ( \
@@ -54,7 +54,7 @@ impl Store {
         query.fetch_all(&mut *self.read().await?).await.doing("find the orders the last run read")
     }
 
-    /// The newest look at the counts that was taken for fact, if it was asked for after `position`, and when.
+    /// Returns id and time of the newest applied read of the counts, if it is after `position`.
     async fn counts_looked_at_after(&self, position: i64) -> Result<Option<(i64, i64)>, StoreError> {
         let sql = "SELECT id, sent_ms FROM exchange WHERE id > ?1 AND operation = ?2 \
                    AND verdict = 'accepted' AND NOT set_aside ORDER BY id DESC LIMIT 1";
@@ -73,7 +73,6 @@ mod tests {
     const T0: i64 = 1_800_000_000_000;
     const ORDER: OrderId = OrderId(7);
 
-    /// A journal in which a script happens.
     struct Scene {
         store: Store,
         session: i64,
@@ -98,7 +97,6 @@ mod tests {
             Timestamp(T0 + self.second * 1000)
         }
 
-        /// The run of `order_lines` ends, and the next begins.
         async fn next_run(&mut self) {
             let (job, now) = (JobKind::OrderLines, self.now());
             let mut write = self.store.begin(Durability::Normal).await.unwrap();
@@ -109,7 +107,7 @@ mod tests {
             write.commit().await.unwrap();
         }
 
-        /// An answered call; what it brings is recorded by the caller.
+        /// Makes an answered call; the caller records its facts.
         async fn call(&mut self, operation: Operation) -> (Write, ExchangeId) {
             self.second += 1;
             let mut write = self.store.begin(Durability::Normal).await.unwrap();
@@ -157,7 +155,7 @@ mod tests {
             write.commit().await.unwrap();
         }
 
-        /// Whether the counts vouch for the order, as the run sees it that begins now.
+        /// Begins the next run and returns true if the counts confirm the order for it.
         async fn is_vouched(&mut self) -> bool {
             self.next_run().await;
             let vouched = self.store.orders_vouched(self.run).await.unwrap();
@@ -165,9 +163,14 @@ mod tests {
         }
     }
 
-    /// Words of a script: `5` a look that shows 5 unshipped orders, `5*` the same with another count of listings,
-    /// `probe` a probe of the key, `order` the order is read, `run` the next run begins. The last line of a row says
-    /// whether the run that begins then holds the order back.
+    /// Steps of a script:
+    ///
+    /// - `5` reads counts with 5 unshipped orders, `5*` the same with another count of listings;
+    /// - `probe` probes the key;
+    /// - `order` reads the order;
+    /// - `run` begins the next run.
+    ///
+    /// The last column is the expected result for a run that begins after the script.
     #[tokio::test]
     async fn an_order_is_held_back_only_where_younger_counts_stood_still() {
         let cases = [

@@ -1,4 +1,4 @@
-//! The list of warehouses.
+//! Warehouses.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
@@ -6,7 +6,7 @@ use crate::model::{ExchangeId, WarehouseId};
 use serde::Serialize;
 use sqlx::FromRow;
 
-/// The service's word on one warehouse (*Warehouse*).
+/// Warehouse of an answer (*Warehouse*).
 #[derive(Clone, Debug)]
 pub struct WarehouseFact {
     /// `Id`.
@@ -19,34 +19,34 @@ pub struct WarehouseFact {
     pub account_number: Option<String>,
     /// `IsSystemGenerated`.
     pub is_system_generated: Option<bool>,
-    /// `Type`, also one this version does not know.
+    /// `Type`, possibly one that this version does not know.
     pub kind: Option<String>,
     /// `ContactInformation` as JSON.
     pub contact: Option<String>,
 }
 
-/// A warehouse, as `warehouse list` prints it.
+/// Warehouse, as `warehouse list` prints it.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct WarehouseRow {
-    /// The warehouse.
+    /// Warehouse.
     pub id: i64,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// `Standard`, `Dropship`, `FulfillmentCenter`, or a word this version does not know.
+    /// `Standard`, `Dropship`, `FulfillmentCenter`, or a type that this version does not know.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// Whether it is in use.
+    /// True if it is in use.
     pub is_active: Option<bool>,
-    /// Its account number.
+    /// Account number.
     pub account_number: Option<String>,
-    /// Whether the service made it by itself.
+    /// True if the platform created it by itself.
     pub is_system_generated: Option<bool>,
-    /// Since when the service no longer lists it, RFC 3339.
+    /// Time since which the platform no longer lists it, RFC 3339.
     pub missing_since: Option<String>,
 }
 
 impl Store {
-    /// The warehouses, also those the service no longer lists.
+    /// Lists the warehouses, also those that the platform no longer lists.
     pub async fn warehouse_list(&self) -> Result<Vec<WarehouseRow>, StoreError> {
         let sql = "SELECT id, name, type AS kind, is_active, account_number, is_system_generated, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
@@ -54,7 +54,7 @@ impl Store {
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("list the warehouses")
     }
 
-    /// The ids of the warehouses the service lists.
+    /// Returns the ids of the warehouses that the platform lists.
     pub async fn warehouse_ids(&self) -> Result<Vec<WarehouseId>, StoreError> {
         let sql = "SELECT id FROM warehouse WHERE missing_since_ms IS NULL ORDER BY id";
         let ids: Vec<i64> =
@@ -64,7 +64,7 @@ impl Store {
 }
 
 impl Write {
-    /// Records warehouses of one page of the list; the number that changed is returned.
+    /// Records a page of warehouses and returns the number of new or changed ones.
     pub async fn mirror_warehouses(
         &mut self,
         exchange: ExchangeId,

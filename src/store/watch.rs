@@ -1,8 +1,8 @@
-//! Noticing what other programs wrote, without polling.
+//! Notification about writes of other programs, without polling.
 //!
-//! A commit by anybody appends to the write-ahead log, and inotify says so; only then is the database asked. Where
-//! inotify is not to be had (a network file system, a container without it), a look each quarter of a second serves.
-//! What if a word is lost: the daemon's loop looks each minute in any case.
+//! Every commit appends to the write-ahead log, and inotify reports that; only then is the database queried.
+//! Without inotify (a network file system, some containers) it is queried every 250 ms. A lost notification
+//! delays a reaction by at most a minute, because the daemon's loop queries each minute in any case.
 
 use super::error::Doing;
 use super::event::{LIFTED, RELEASED, RESOLVED, RETRIED};
@@ -16,31 +16,36 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// The look where there is no inotify: a quarter of a second, as promised to the programs beside us.
+/// Interval of the queries without inotify, as promised to other programs.
 const LOOK_WITHOUT_WATCH: Duration = Duration::from_millis(250);
 
-/// A watch on the database's write-ahead log, and on the names of the database itself.
+/// Watch on the database's write-ahead log and on the directory entries of the database file.
 #[derive(Debug)]
 pub struct Watch {
     descriptor: Option<AsyncFd<OwnedFd>>,
 }
 
-/// The newest of what others leave for the daemon; each number only grows while there is something, and is 0 where there is nothing.
+/// Newest entries that other programs left for the daemon.
+///
+/// Each number grows with new entries and is 0 where there are none.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub struct News {
-    /// The newest wish.
+    /// Id of the newest change.
     pub wish: i64,
-    /// The position of the last word that a person spoke: on a wish, a brake, an entry set aside or a wait.
+    /// Position of the last decision of a person: on a change, a brake, a quarantined entry or an ordered
+    /// wait.
     pub word: i64,
-    /// The newest request nobody answered yet.
+    /// Id of the newest unanswered request.
     pub request: i64,
-    /// The turn of the order that somebody named last.
+    /// Id of the newest request for an order.
     pub order: i64,
 }
 
 impl Store {
-    /// What there is to notice, `heard` being the last word that was heard. One statement for all: a statement goes to
-    /// its connection's thread and back, and every commit is followed by looks.
+    /// Returns the newest entries; of decisions only one after the position `heard`.
+    ///
+    /// One statement reads all, because each statement crosses to the connection's thread and a query follows
+    /// every commit.
     pub async fn news(&self, heard: Position) -> Result<News, StoreError> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS wish,
                           coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3, ?4, ?5)), 0) AS word,
@@ -51,7 +56,7 @@ impl Store {
         query.fetch_one(&mut *self.read().await?).await.doing("look for wishes, words, requests and orders")
     }
 
-    /// Begins to watch. Anything written after this call wakes the next [`Watch::changed`].
+    /// Begins to watch; a write after this call wakes the next [`Watch::changed`].
     pub fn watch(&self) -> Watch {
         let mut name = self.path().as_os_str().to_owned();
         name.push("-wal");
@@ -60,7 +65,7 @@ impl Store {
 }
 
 impl Watch {
-    /// Waits until somebody (also we ourselves) may have written.
+    /// Waits until a program, possibly this one, may have written.
     pub async fn changed(&mut self) {
         if let Some(descriptor) = &self.descriptor
             && let Ok(mut ready) = descriptor.readable().await
@@ -81,13 +86,13 @@ fn descriptor(wal: &Path, database: &Path) -> io::Result<AsyncFd<OwnedFd>> {
     let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
     let descriptor = inotify::init(flags)?;
     inotify::add_watch(&descriptor, wal, inotify::WatchFlags::MODIFY)?;
-    // Removing the file or putting another in its place changes its number of names.
+    // ATTRIB reports a removed or replaced file, because its number of links changes.
     let moved = inotify::WatchFlags::ATTRIB | inotify::WatchFlags::MOVE_SELF;
     inotify::add_watch(&descriptor, database, moved)?;
     AsyncFd::new(descriptor)
 }
 
-/// Takes all events; what they say beyond "something was written" does not matter.
+/// Discards all pending events; their content is not needed.
 fn drain(descriptor: &OwnedFd) {
     let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
     let mut events = inotify::Reader::new(descriptor, &mut buffer);

@@ -1,4 +1,4 @@
-//! The work queue's counts, a time series: a row only when a count moved.
+//! Counts of the work queue, as a time series with a row for each difference.
 
 use super::error::Doing;
 use super::{Store, StoreError, Write};
@@ -6,19 +6,19 @@ use crate::model::{ExchangeId, Timestamp};
 use serde::Serialize;
 use sqlx::FromRow;
 
-/// The twelve counts of *WorkQueue*, in the document's order; one the answer lacks is `None`.
+/// The twelve counts of *WorkQueue* in the interface's order; `None`: the answer lacks the count.
 pub type WorkQueueCounts = [Option<i64>; 12];
 
-/// What of the counts differs from the newest row.
+/// Difference between the counts and the newest row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkQueueMoved {
-    /// Any count, or there was no row yet.
+    /// True if any count differs or there was no row.
     pub any: bool,
-    /// A count of sales orders that was known before.
+    /// True if there was a row and a count of sales orders differs.
     pub orders: bool,
 }
 
-/// The places of the counts of sales orders.
+/// Indices of the counts of sales orders.
 const ORDERS: [usize; 6] = [4, 5, 6, 7, 9, 10];
 
 const COLUMNS: &str = "new_purchase_orders, submitted_purchase_orders, partially_received_purchase_orders, \
@@ -26,16 +26,16 @@ const COLUMNS: &str = "new_purchase_orders, submitted_purchase_orders, partially
     paid_ready_to_ship_sales_orders, low_inventory_products, unshipped_sales_orders, unshipped_drop_ship_orders, \
     queued_listings";
 
-/// The counts from one look to the next that saw others.
+/// Counts that stood from one exchange to the next row.
 #[derive(Debug, FromRow)]
 pub(super) struct CountsRow {
-    /// The look.
+    /// Exchange that first showed them.
     pub(super) exchange_id: i64,
-    /// The counts, in the document's order, as a JSON list.
+    /// Counts in the interface's order, as a JSON list.
     counts: String,
 }
 
-/// The counts as they stood at a position, and each change since, oldest first.
+/// Returns the counts at a position and each later row, oldest first.
 pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<CountsRow>, StoreError> {
     let sql = format!(
         "SELECT exchange_id, json_array({COLUMNS}) AS counts FROM work_queue WHERE exchange_id >= coalesce( \
@@ -45,17 +45,16 @@ pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<Cou
     query.fetch_all(&mut *store.read().await?).await.doing("read the changes of the work queue")
 }
 
-/// Whether a count of sales orders differs.
 pub(super) fn orders_differ(one: &CountsRow, other: &CountsRow) -> bool {
     let counts = |row: &CountsRow| serde_json::from_str::<WorkQueueCounts>(&row.counts).ok();
     let orders = |row: &CountsRow| counts(row).map(|counts| ORDERS.map(|place| counts[place]));
     orders(one) != orders(other)
 }
 
-/// The counts at one time, as `report work-queue` prints them; a count the answer lacked is `None`.
+/// Counts at one time, as `report work-queue` prints them; `None`: the answer lacked the count.
 #[derive(Clone, Debug, FromRow, Serialize)]
 pub struct WorkQueueRow {
-    /// When they were first seen so, RFC 3339.
+    /// Time at which they were first seen, RFC 3339.
     pub observed_at: String,
     /// `NewPurchaseOrders`.
     pub new_purchase_orders: Option<i64>,
@@ -84,7 +83,7 @@ pub struct WorkQueueRow {
 }
 
 impl Store {
-    /// The newest counts, newest first; each stands until the next.
+    /// Returns the newest counts, newest first; each row holds until the next.
     pub async fn work_queue(&self, limit: u32) -> Result<Vec<WorkQueueRow>, StoreError> {
         let sql = format!(
             "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch') AS observed_at, {COLUMNS} \
@@ -96,7 +95,7 @@ impl Store {
 }
 
 impl Write {
-    /// Records the counts; what differs from the newest row is returned.
+    /// Records the counts and returns the difference from the newest row.
     pub async fn mirror_work_queue(
         &mut self,
         exchange: ExchangeId,
