@@ -20,7 +20,7 @@ use std::sync::{MutexGuard, PoisonError};
 pub(super) enum Way {
     /// In a call shared with any other entries.
     Together,
-    /// In a call of few entries that also failed before, or isolated, because its last call failed.
+    /// In a call of few suspect entries, because its last call failed.
     Suspect,
     /// Isolated: a quarantined entry that is due.
     Alone,
@@ -60,8 +60,8 @@ impl Context {
         self.take_back(operation, entries).await
     }
 
-    /// Records an answered read of these entries. An answer that shows none of them proves neither their
-    /// guilt nor that the platform works. Returns true as [`Context::worked`] does.
+    /// Records an answered read of these entries. An answer that shows none of them proves neither a failure
+    /// of theirs nor that the platform works. Returns true as [`Context::worked`] does.
     pub(super) async fn read_worked(
         &self,
         operation: Operation,
@@ -185,7 +185,7 @@ impl Aside {
         }
     }
 
-    /// Returns the time of the next attempt at a quarantined entry; `None` if the entry may be read now.
+    /// Returns the time of a quarantined entry's next attempt. `None` if the entry may be read now.
     pub(super) fn later(&self, now: Timestamp, entry: &str) -> Option<Timestamp> {
         self.rows.get(entry).filter(|row| !row.is_due(now)).map(QuarantineRow::next_try)
     }

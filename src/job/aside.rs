@@ -1,10 +1,11 @@
-//! Order of the reads of a job that makes one call per entry: entries that failed come last. [`super::apart`]
-//! decides on the quarantine.
+//! Order of the reads of a job that makes one call per entry.
+//!
+//! Entries that failed come last. [`super::apart`] decides on the quarantine.
 //!
 //! An entry that fails costs one attempt before the others are read, and [`BEHIND`] attempts after them. A
 //! quarantined entry costs at most [`DUE`] attempts at each of its delays. Without this order each failing
 //! entry would delay all others in each run by all of its attempts. After [`FAILED_MAX`] consecutive failures
-//! the run ends, because the platform fails and no entry is to blame.
+//! the run ends, because the fault is then the platform's.
 
 use super::apart::{self, Way};
 use super::pages::Progress;

@@ -32,14 +32,15 @@ const READ: Operation = Operation::GetProductBalances;
 const FAILURES_MAX: usize = 24;
 /// Consecutive failures that need no pause. A single bad SKU causes two or three failures.
 const FAILURES_OF_ONE: usize = 2;
-/// Limit of isolated attempts per run at a SKU that fails and is not proved to be the cause.
+/// Limit of isolated attempts per run at a SKU without proof against it.
 const ALONE_MAX: u32 = 4;
-/// Pages to be loaded per query. The writes in between evict the cache of a query, so few queries are better.
+/// Number of pages to be loaded per query. Every query begins with a cold cache, because pages are written in
+/// between.
 const QUEUED_PAGES: usize = 4;
 /// Page size of the second read of lacking SKUs. With the witnesses, the answer can prove an absence.
 const SMALL_PAGE: usize = TRUSTED_PAGE - WITNESSES;
-/// Limit of pages that are recorded at a time: one is written, one decoded, and the next requested. With one
-/// page less, the next request would wait for both, because the begin of a call is a write too.
+/// Limit of pages in work. One is written, one decoded, and the next requested. With one page less, the next
+/// request would wait for both, because the begin of a call is a write too.
 const RECORDING_MAX: usize = 3;
 
 /// Reads these SKUs, or all that are due if `only` is empty.
@@ -71,7 +72,7 @@ struct Reading<'a> {
     parts: Groups<Sku>,
     /// SKUs read isolated, after all others.
     alone: VecDeque<Sku>,
-    /// Isolated failures in this run of each SKU that is not proved to be the cause.
+    /// Isolated failures in this run of each SKU without proof against it.
     tried: BTreeMap<Sku, u32>,
     aside: Aside,
     /// Number of SKUs that are quarantined and not read.
@@ -202,7 +203,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Returns the next page: parts of failed pages, then the queue, then lacking SKUs, then isolated SKUs.
+    /// Returns the next page. The order is: parts of failed pages, the queue, lacking SKUs, isolated SKUs.
     fn next_page(&mut self) -> Asked {
         if let Some(skus) = self.parts.next_part() {
             return Asked { skus, kind: Kind::Part };
@@ -268,7 +269,7 @@ impl<'a> Reading<'a> {
     async fn split(&mut self, page: Vec<Sku>, why: String) -> Result<(), JobError> {
         self.failures += 1;
         let is_guilty = self.context.failed(READ, &names(&page), &why).await?;
-        // The failure of the whole page says more than those of its parts.
+        // The message for the whole page is more useful than those for its parts.
         if self.failures == 1 {
             self.why = why;
         }

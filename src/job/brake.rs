@@ -1,4 +1,4 @@
-//! Brakes of writes: they judge planned writes together with the last hour, and hold the changes of a trip.
+//! Brakes of writes: planned writes are judged, and the changes of a trip are held.
 //!
 //! A push judges its whole backlog (`push/brake.rs`). An update of a product writes quantities too and is
 //! judged before its claim.

@@ -1,8 +1,8 @@
 //! `business_health`: reads the figures of each month.
 //!
-//! All months are in one list, so one read serves all of them. It is made while two reads of one of the last
-//! 24 months do not agree yet: on the first two days of each month, and daily if the platform has no figures
-//! of such a month.
+//! All months are in one list, so one read serves all of them. It is made until two reads of each of the last
+//! 24 months agree. This means the first two days of each month, and daily if the platform has no figures of
+//! such a month.
 
 use super::call::Answer;
 use super::pages::{self, Listing, Recorded};

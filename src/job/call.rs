@@ -19,7 +19,8 @@ use std::sync::OnceLock;
 /// Attempts at a read within a run. If three of four answers fail, one read in thirty is given up; the next
 /// run reads it first.
 pub(super) const ATTEMPTS: usize = 12;
-/// Attempts at a preflight or check, so that one failing order or shipment does not delay the others.
+/// Attempts at a preflight or check. They are few, so that a failing order or shipment does not delay the
+/// others.
 pub(super) const LOOK_ATTEMPTS: usize = 2;
 
 /// Exchange that is recorded and about to be sent.
@@ -318,7 +319,7 @@ impl Context {
         self.refused_by(reply.operation, reply.status, words(reply))
     }
 
-    /// Marks the key as refused by an answer that is no longer at hand, and returns the error.
+    /// Marks the key as refused and returns the error, without an answer at hand.
     pub(super) fn refused_by(&self, operation: Operation, status: Option<u16>, why: String) -> JobError {
         // No effect if the verdict has informed the limiter already.
         drop(self.limiter.refuse_key(&why));
@@ -331,7 +332,7 @@ impl Context {
         JobError::Refused(why)
     }
 
-    /// Fails if a repetition of the request is useless, except where a smaller page may help.
+    /// Fails if a repetition of the request is useless. Does not fail if a smaller page may help.
     pub(super) async fn give_up_if_hopeless(
         &self,
         run: RunId,

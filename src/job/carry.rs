@@ -1,4 +1,4 @@
-//! Claim, send and completion of the changes of a call, as far as they do not depend on the kind of change.
+//! Claim, send and completion of a call, as far as all kinds of change have them in common.
 //!
 //! The claim is committed before the first byte is sent, so a crash leaves its changes in doubt. Each kind
 //! parses its accepted answers. This module handles calls without an answer, and answers that prove that the
@@ -147,8 +147,10 @@ pub(super) enum Ending<'a> {
     Answered(&'a [CellWrite], &'a Told),
 }
 
-/// Commits the outcome of a call: the exchange, the states of the changes, the stock levels. Retries the
-/// commit after a transient error; nothing else is claimed until it succeeds.
+/// Commits the outcome of a call.
+///
+/// This covers the exchange, the states of the changes and the stock levels. Retries the commit after a
+/// transient error; nothing else is claimed until it succeeds.
 pub(super) async fn conclude(
     context: &Context,
     answer: &Answer,

@@ -1,6 +1,7 @@
-//! Check that the platform's account is the one of the mirror, by its list of warehouses.
+//! Check that the platform's account is the account of the mirror.
 //!
-//! The list is read as a probe and recorded as not applied, because it may be another account's.
+//! The check compares the list of warehouses. The list is read as a probe and recorded as not applied,
+//! because it may be another account's.
 
 use super::{Context, JobError};
 use crate::client::wire::{self, Paging};

@@ -56,7 +56,7 @@ pub struct Settings {
     pub retention: super::Retention,
     /// Limit of calls of an operation in flight.
     pub calls_in_flight: usize,
-    /// Timeout of a call. A call may take effect until twice this time.
+    /// Timeout of a call. The outcome of a call may still change until twice this time after the send.
     pub timeout: Duration,
     /// Free disk space in bytes, below which no change is claimed.
     pub free_floor_bytes: u64,
@@ -84,7 +84,7 @@ pub struct QuantitySettings {
     pub max_fact_age: Duration,
     /// Thresholds of the brakes.
     pub brakes: brake::Settings,
-    /// Limit of a base's age when a count is inserted; with an older fact the next read is the base.
+    /// Limit of a base's age at the insertion of a count. With an older fact the next read is the base.
     pub max_base_age: Duration,
 }
 

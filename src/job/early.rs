@@ -1,13 +1,13 @@
-//! Prefetch: reads SKUs between two passes of [`super::balances`] with spare calls, where a fresh fact is
-//! worth most ([`crate::schedule::attention`]).
+//! Prefetch: reads of SKUs between two passes of [`super::balances`], with spare calls.
 //!
-//! The daemon calls it each minute, independent of the schedules. It reads only if half of the quota is free
-//! and no bulk call waits. It replaces no pass: each pass reads every SKU read before its start. Its run is
-//! journalled but does not count as a good run of the job, so it does not affect the age of the job's data.
+//! [`crate::schedule::attention`] chooses the SKUs for which a fresh fact is worth most. The daemon calls the
+//! prefetch each minute, independent of the schedules. It reads only if half of the quota is free and no bulk
+//! call waits. It replaces no pass: each pass reads every SKU read before its start. Its run is journalled
+//! but is no pass, so it does not affect the age of the job's data.
 //!
 //! Free places of a page are filled with the SKUs that were read longest ago.
 //!
-//! Orders that an operator or a program named are read between the passes too ([`read_asked`]).
+//! Orders that an operator named are read between the passes too ([`read_asked`]).
 
 use super::{Context, Finished, JobError, Report, order_lines, record, runner};
 use crate::client::{Verdict, wire};
@@ -23,12 +23,13 @@ use std::time::Duration;
 pub const EARLY_LOOK: Duration = Duration::from_secs(60);
 /// Period in which the moves of a SKU count.
 const MOVES_SINCE: Duration = Duration::from_secs(4 * 60 * 60);
-/// Limit of pages per prefetch: 800 SKUs at the packaged page size, for one call in thirty of the quota.
+/// Limit of pages per prefetch. With the packaged page size this is 800 SKUs, for one call in thirty of the
+/// quota.
 const PAGES_MAX: usize = 4;
 /// Limit of named orders per run between the passes, because the passes wait for it.
 const BETWEEN_MAX: usize = 25;
 
-/// Prefetches if the quota has room. Returns `None`, and journals no run, if there was nothing to read.
+/// Prefetches if the quota allows it. Returns `None`, and journals no run, if there was nothing to read.
 pub async fn read_early(context: &Context) -> Result<Option<Finished>, StoreError> {
     let (kind, trigger) = (JobKind::Balances, Trigger::Outbox);
     let _turn = context.turn(kind).await;
@@ -84,7 +85,7 @@ async fn pages(context: &Context) -> Result<Vec<Vec<Sku>>, StoreError> {
     Ok(skus.chunks(size).map(<[Sku]>::to_vec).collect())
 }
 
-/// Reads page after page while the quota has room. Returns the number of SKUs read. A failure ends it,
+/// Reads page after page while the quota allows it. Returns the number of SKUs read. A failure ends it,
 /// because the next pass reads the same SKUs.
 async fn read(context: &Context, run: RunId, pages: Vec<Vec<Sku>>) -> Result<usize, JobError> {
     let mut read = 0;

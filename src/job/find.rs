@@ -1,4 +1,4 @@
-//! Reads on request of an operator: products by SKU or UPC, and the components of a kit.
+//! Reads on request of an operator: products, and the components of a kit.
 //!
 //! Answers are recorded like any other. A SKU without a product is only reported, because the request may be
 //! misspelled. A SKU counts as missing only if it is tracked and absent from balances.

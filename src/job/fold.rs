@@ -1,4 +1,4 @@
-//! Projection of the journal into the mirror: it applies each entry with the functions of the live path.
+//! Projection of the journal into the mirror, with the functions of the live path.
 //!
 //! It reads no configuration, clock or change (docs/rules.md 37). Times come from the exchange, the subject
 //! of a request from the request, and decisions of the live path about facts from events. An accepted answer

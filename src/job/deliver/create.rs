@@ -148,8 +148,8 @@ impl<'a> Create<'a> {
         }
     }
 
-    /// Reads them together with known things, so that an empty result may prove that nothing was created.
-    /// `None` if the answer has nothing under the name and lacks some of the known things.
+    /// Reads them together with known things, as proof of an empty result. `None` if the answer has nothing
+    /// under the name and lacks some of the known things.
     pub(in crate::job) async fn look_beside_others(
         &self,
         looker: Looker<'_>,
@@ -180,7 +180,8 @@ impl<'a> Create<'a> {
         }
     }
 
-    /// Returns the records found if the answer is complete (`rest_came`) or has a record under the name.
+    /// Returns the records found. `None` if the answer is not complete (`rest_came`) and has no record under
+    /// the name.
     fn vouched(&self, found: Vec<Found>, rest_came: bool) -> Option<Vec<Found>> {
         let is_there = found.iter().any(|found| fold(&found.name) == fold(self.name()));
         (rest_came || is_there).then_some(found)

@@ -1,6 +1,6 @@
-//! Reads of the platform before a send (preflights) and for the checks of changes in doubt.
+//! Reads of the platform for preflights and for the checks of changes in doubt.
 //!
-//! Each read is recorded like any other. Its result carries the time of its request, which is the age of the
+//! Each read is recorded like any other. Its result has the time of its request, which is the age of the
 //! facts.
 
 use crate::client::Request;
@@ -201,7 +201,7 @@ pub(in crate::job) async fn products(
     Ok(Seen::of(&answer, found))
 }
 
-/// Returns the units of a product over all warehouses, as far as an answer shows them.
+/// Returns the units of a product over all warehouses, if the answer shows them.
 fn total(product: &wire::ProductBalance<'_>) -> Option<i64> {
     let sum = product.warehouses.iter().map(|link| link.quantity_on_hand).sum();
     (!product.warehouses.is_empty()).then_some(sum).or(product.quantity_on_hand)
@@ -323,7 +323,7 @@ impl<T> Pages<T> {
     }
 }
 
-/// Fails if a part of the answer is unreadable, because an absent record may be that part.
+/// Fails if a part of the answer is unreadable. An absent record may be that part.
 fn whole<T>(what: &str, decoded: &Decoded<T>) -> Result<(), JobError> {
     match decoded.parked.first() {
         Some(parked) => Err(JobError::Implausible(format!(

@@ -46,7 +46,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Limit of the age of a preflight when its write has its reservation; an older one is repeated
+/// Limit of a preflight's age when its write has its reservation. An older preflight is repeated
 /// (docs/rules.md 4).
 const FRESH: Duration = Duration::from_secs(60);
 
@@ -71,7 +71,7 @@ pub(super) struct Deliver<'a> {
     unlucky: BTreeSet<WishId>,
     /// Changes that name something which answers lacked.
     lacking: BTreeSet<WishId>,
-    /// True if the run makes no further calls, because the platform cannot be reached or refuses too much.
+    /// True if the run makes no further calls. The platform cannot be reached, or it refused too many calls.
     is_cut_off: bool,
 }
 
@@ -132,8 +132,8 @@ impl<'a> Deliver<'a> {
         self.round_of(&pending, tally).await
     }
 
-    /// Sends shipments and trackings until the quantities are `over`, because a big recount can take half an
-    /// hour. They write no stock level, so they do not conflict with the quantities. They start after
+    /// Sends shipments and trackings until the quantities are `over`. A big recount can take half an hour.
+    /// Shipments write no stock level, so they do not conflict with the quantities. They start after
     /// [`STOCK_FIRST`].
     pub(super) async fn parcels(
         &mut self,
@@ -195,7 +195,7 @@ impl<'a> Deliver<'a> {
         Ok(went)
     }
 
-    /// Returns the first change of each ordering key that has no call in flight or in doubt.
+    /// Returns the first change of each ordering key. Leaves out keys with a call in flight or in doubt.
     async fn in_turn<T>(
         &self,
         wishes: Vec<(WishId, String, T)>,
@@ -442,8 +442,8 @@ fn unlucky(pending: &[WishRow]) -> BTreeSet<WishId> {
     unlucky.map(|row| WishId(row.id)).collect()
 }
 
-/// Returns the first change of each ordering key that has no call in flight or in doubt; previously failed
-/// ones last.
+/// Returns the first change of each ordering key, previously failed ones last. Leaves out keys with a call in
+/// flight or in doubt.
 fn turn<T>(
     wishes: Vec<(WishId, String, T)>,
     under_way: &BTreeSet<String>,

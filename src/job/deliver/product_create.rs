@@ -7,8 +7,8 @@ use crate::outbox::ProductCreate;
 use crate::reconcile::create::Found;
 use serde_json::Value;
 
-/// Reads the products under the SKU. Products of the mirror with the same case key count too, because the
-/// lookup may be exact where the platform's rule for a new SKU is not.
+/// Reads the products under the SKU. Products of the mirror with the same case key count too. The lookup may
+/// be exact where the platform's rule for a new SKU is not.
 ///
 /// The SKUs in `beside` are known to exist. `None` if the answer lacks one of them and also the SKU.
 pub(super) async fn look(

@@ -1,4 +1,4 @@
-//! `product.update`: a full PUT that carries the product's quantities (docs/rules.md 13).
+//! `product.update`: a full PUT, including the product's quantities (docs/rules.md 13).
 //!
 //! It occupies all stock levels of its product: it waits for their writes, and they are not written while it
 //! is in flight. Its quantities are facts just read, so it can undo only the sales since that read. A change
@@ -132,7 +132,7 @@ async fn read(
     Ok((answer.id, answer.sent_moment, product.map(look::shown).unwrap_or_default()))
 }
 
-/// Plans the body from the facts of `read`, or without a read from the known facts.
+/// Plans the body from the facts of `read`, or from the known facts without a read.
 pub(super) fn plan(
     wish: &ProductUpdate,
     cells: &ProductCells,

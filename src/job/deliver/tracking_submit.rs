@@ -86,7 +86,8 @@ async fn planned(
     Ok(plan(wish, Some(items)))
 }
 
-/// Returns the changes whose shipment exists, and true if one was rejected because its shipment never will.
+/// Returns the changes whose shipment exists. The flag is true if a change was rejected because its shipment
+/// will never exist.
 async fn with_shipment<'w>(
     deliver: &mut Deliver<'_>,
     wishes: &'w [Wish],
@@ -137,7 +138,8 @@ fn judge(key: &str, named: &NamedWish) -> Shipment {
     }
 }
 
-/// Applies a change whose items all carry their number already, by the exchange that showed them.
+/// Applies a change whose items all have their number already. The exchange of the claim is the read that
+/// showed them.
 async fn agreed(
     deliver: &mut Deliver<'_>,
     id: WishId,

@@ -1,9 +1,9 @@
-//! Brakes of a push: they judge the whole backlog by the known facts before any of it is sent.
+//! Brakes of a push: the whole backlog is judged before any of it is sent.
 //!
-//! A single batch would hide a flood: 200 of 5,000 stock levels look like ordinary work each time. The
-//! planned write of each stock level therefore stays in [`Flush`] until its call completes; from then on the
-//! rolling hour counts it. Dropping it when the call starts would leave calls that wait for the limiter
-//! uncounted.
+//! The judgement uses the known facts. A single batch would hide a flood: 200 of 5,000 stock levels seem to
+//! be ordinary work each time. The planned write of each stock level therefore stays in [`Flush`] until its
+//! call completes; from then on the rolling hour counts it. Dropping it when the call starts would leave
+//! calls that wait for the limiter uncounted.
 
 use super::work::Work;
 use crate::job::brake::{hold, trips_of};

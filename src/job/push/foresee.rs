@@ -82,8 +82,8 @@ fn without_call(work: &Work, held: &BTreeSet<WishId>, preview: &mut Preview) {
     }
 }
 
-/// Adds the batches of the push in their order: the read of each, and its calls. For a slow platform the push
-/// may use smaller pages than these.
+/// Adds the batches of the push in their order, each with its read and its calls. For a slow platform the
+/// push may use smaller pages than these.
 async fn batches(
     store: &Store,
     works: &[Work],

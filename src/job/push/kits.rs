@@ -1,9 +1,9 @@
-//! Reads of the components of products that may be kits, before a change is rejected for it.
+//! Reads of the components of products that may be kits.
 //!
 //! A kit's quantity follows from its components, so a quantity change of a kit is rejected for good. A
-//! product may be a kit if an earlier answer or an allocation suggests it. The changes wait for an answer
+//! product may be a kit if an earlier answer or an allocation suggests it. Its changes wait for an answer
 //! that is younger than they are. An answer with components makes the product a kit. A refusal with a working
-//! key makes it none, and the changes go on.
+//! key makes it none, and its changes are planned.
 
 use super::Push;
 use crate::job::JobError;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Attempts at a product in a run.
 const ATTEMPTS: usize = 2;
 
-/// Products that wait for an answer, with their changes, and those asked for in this run.
+/// Products that wait for an answer, and those asked for in this run.
 #[derive(Debug, Default)]
 pub(super) struct Kits {
     waiting: BTreeMap<ProductId, BTreeSet<WishId>>,

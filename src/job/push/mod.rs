@@ -4,7 +4,7 @@
 //! ([`super::deliver`]). The outbox wakes the job, not a schedule.
 //!
 //! The job works in batches of as many SKUs as one read takes ([`pipeline`]). It reads the stale stock levels
-//! of a batch, applies the changes that need no call, and packs the rest into as few calls as possible. It
+//! of a batch and applies the changes that need no call. It packs the rest into as few calls as possible. It
 //! reads the next batch while calls are in flight.
 //!
 //! - A few stock levels wait for others first ([`trickle`]).
@@ -154,7 +154,7 @@ struct Push<'a> {
     no_such: BTreeSet<WarehouseId>,
     /// Reason why some changes wait.
     waits: Option<String>,
-    /// End of the wait of a few stock levels for others, if nothing is in flight.
+    /// End of the wait of a few stock levels, if nothing is in flight.
     waits_until: Option<Moment>,
     /// Calls in a row that the platform refused as a whole.
     refused: usize,

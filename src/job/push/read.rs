@@ -1,4 +1,4 @@
-//! Reads of stock levels whose facts are missing or too old for a write, many in one call.
+//! Reads of stale stock levels for a push, many in one call.
 
 use crate::client::{Verdict as Answered, wire};
 use crate::job::apart::Failed;

@@ -51,7 +51,8 @@ pub(super) fn applied_after(count: &CountMark, row: &CellRow) -> Result<i64, Sto
     Ok(sum)
 }
 
-/// Returns the facts of the stock level, oldest first: each as first and as last observed.
+/// Returns the facts of the stock level, oldest first. Each has the times at which it was first and last
+/// observed.
 pub(super) fn pairs(row: &CellRow) -> Result<Vec<PastFact>, StoreError> {
     let held: Vec<(i64, i64, Option<i64>, Option<i64>)> = read("a list of earlier facts", &row.pairs)?;
     let facts = held.into_iter().flat_map(|(quantity, ours, first, last)| {

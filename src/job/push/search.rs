@@ -1,7 +1,7 @@
-//! Parts of failed reads, read singly until the SKU that causes the failure is isolated
-//! ([`isolation`](crate::reconcile::isolation)).
+//! Search for the SKU that makes a read fail ([`isolation`](crate::reconcile::isolation)).
 //!
-//! Its changes wait. All others go on, and new ones are read at the same time.
+//! Parts of the failed page are read one by one until the SKU is isolated. Its changes wait. All other
+//! changes are delivered, and new ones are read at the same time.
 
 use super::pipeline::Asked;
 use crate::job::{JobError, call};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Consecutive failures that need no pause. A single bad SKU causes two or three failures.
 const FAILURES_OF_ONE: usize = 2;
-/// Limit of isolated attempts per run at a SKU that fails and is not proved to be the cause.
+/// Limit of isolated attempts per run at a SKU without proof against it.
 const ALONE_MAX: u32 = 4;
 
 /// SKU and the stock levels that it is read for.

@@ -1,4 +1,4 @@
-//! An update call: reservation → fresh snapshot → plan → claim (commit) → send → complete (commit).
+//! Update call: reservation → fresh snapshot → plan → claim (commit) → send → complete (commit).
 //!
 //! The call completes only the changes of its own claim. A change inserted after the claim waits for the next
 //! call.
@@ -27,7 +27,7 @@ const UPDATE: Operation = Operation::UpdateQuantityOnHand;
 /// Outcome of a call.
 #[derive(Debug)]
 pub(super) enum Sent {
-    /// No call was made: nothing is left to write, or the facts aged while the call waited. The stock levels
+    /// No call was made. Nothing is left to write, or the facts aged while the call waited. The stock levels
     /// are planned again.
     Nothing,
     /// Every change of the call moved: the call was answered, or its outcome is unknown.
@@ -108,7 +108,7 @@ pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError>
     conclude(&context, call.run, lines, answer).await
 }
 
-/// Returns true if the quota is so small that facts age while a write waits for its reservation. Then the
+/// Returns true if facts age while a write waits for its reservation, because the quota is small. Then the
 /// write keeps its reservation while its facts are read. Otherwise the read would use up the reservation, and
 /// the facts would be too old again at the next one.
 fn is_slow(context: &Context) -> bool {
@@ -219,7 +219,7 @@ fn halves(cells: &[Cell]) -> Vec<Vec<Cell>> {
     vec![left.to_vec(), right.to_vec()]
 }
 
-/// Handles a refusal with status 400 or 403, which may mean the key or the content (docs/rules.md 18). The
+/// Handles a refusal with status 400 or 403 (docs/rules.md 18). It may mean the key or the content, so the
 /// key is judged first. Only then is the call cut in two to find the offending entry.
 async fn refused_whole(
     context: &Context,

@@ -58,8 +58,8 @@ impl Starts {
 }
 
 impl Push<'_> {
-    /// Returns the stock levels of a batch that go on now. The others wait in `few`. Stock levels in `begun`
-    /// never wait here, because they wait only to fill their call.
+    /// Returns the stock levels of a batch to be processed now. The others wait in `few`. Stock levels in
+    /// `begun` never wait here, because they wait only to fill their call.
     pub(super) fn few<'w>(&mut self, ways: &Ways, begun: &[Cell], batch: Vec<&'w Work>) -> Vec<&'w Work> {
         let begins = |work: &&Work| match work.plan.step {
             Step::Read | Step::Write { .. } => {
@@ -81,12 +81,13 @@ impl Push<'_> {
         now
     }
 
-    /// Returns the time at which the waiting stock levels go on, if there are any.
+    /// Returns the end of the wait of a few stock levels, if any wait.
     pub(super) fn few_until(&self) -> Option<Moment> {
         (!self.pipe.few.is_empty()).then(|| self.context.starts().next_at())
     }
 
-    /// Puts the waiting stock levels back to the backlog once their time has come, or once they are [`MANY`].
+    /// Puts the waiting stock levels back to the backlog once they may start. They may start at their time,
+    /// or once they are [`MANY`].
     pub(super) fn release_few(&mut self) {
         let is_over = self.few_until().is_some_and(|end| end <= self.context.moment());
         if is_over || self.pipe.few.len() >= MANY || self.context.is_stopping() {
@@ -96,7 +97,7 @@ impl Push<'_> {
     }
 
     /// Returns the end of the pipeline's next pause. `None` if nothing is in flight and nothing is tried
-    /// again: a few waiting stock levels do not keep the pipeline running, so that the changes behind the
+    /// again. A few waiting stock levels do not keep the pipeline running, so that the changes behind the
     /// quantities are sent.
     pub(super) fn pause_ends(&self) -> Option<Moment> {
         let again = self.pipe.search.pause_ends();

@@ -62,8 +62,8 @@ impl Ways {
 }
 
 impl Push<'_> {
-    /// Returns the stock levels of a batch that may go on. Notes at the changes of the others what they wait
-    /// for. Stock levels that must be read isolated are handed to the search.
+    /// Returns the stock levels of a batch that may be read or written now. Notes at the changes of the
+    /// others what they wait for. Stock levels that must be read isolated are handed to the search.
     pub(super) async fn turn<'w>(
         &mut self,
         ways: &Ways,
@@ -114,7 +114,7 @@ impl Push<'_> {
     }
 }
 
-/// Returns the detail of a change that waits for the next attempt of a quarantined entry.
+/// Returns the detail of a change that waits for a quarantined entry.
 pub(in crate::job) fn set_aside(entry: impl std::fmt::Display, why: &str, until: Timestamp) -> String {
     format!("calls that name {entry} fail: {why}; it is tried again by itself at {until}")
 }

@@ -1,4 +1,4 @@
-//! Snapshot of the open changes and the facts of each stock level, and the plan made from both.
+//! Snapshot of the open changes and facts of stock levels, and the plans made from it.
 //!
 //! The plan is made for the batch and again for every call at its send. `tallyd plan` shows it without
 //! sending.
@@ -18,10 +18,11 @@ use crate::store::{CellRow, CellSeen, KIT, OpenWish, Store, StoreError, Verdict,
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Time for which a read made for a write serves that write, even if `max_fact_age` is shorter.
+/// Time for which a read serves the writes it was made for, even if `max_fact_age` is shorter.
 pub(super) const OWN_READ_SERVES: Duration = Duration::from_secs(5);
 
-/// Exchange in which each stock level was read for its write; removed once that write is completed.
+/// Exchange in which each stock level was read for its write. The entry is removed once that write is
+/// completed.
 pub(in crate::job) type OwnReads = BTreeMap<Cell, ExchangeId>;
 
 /// Inputs that all stock levels of a snapshot share.
@@ -69,9 +70,9 @@ pub(in crate::job) struct Work {
     pub(super) is_awaited: bool,
     /// True if the warehouse is absent from the list of warehouses as last read.
     pub(super) is_unlisted: bool,
-    /// True if a pending change shared a call of unknown outcome and had no effect.
+    /// True if a pending change had no effect in a call of unknown outcome.
     pub(super) did_not_land: bool,
-    /// True if a pending change shared a call whose answer named no entry, and had no effect.
+    /// True if a pending change had no effect in a call whose answer named no entry.
     pub(super) may_be_refused: bool,
     /// Product that may be a kit. Its components are read before anything is decided.
     pub(super) perhaps_kit: Option<ProductId>,
@@ -79,7 +80,7 @@ pub(in crate::job) struct Work {
     pub(super) is_stale: bool,
     /// Exchange of the fact.
     pub(super) fact_exchange: ExchangeId,
-    /// Time since boot at which the fact's request was sent; `None` if that was another boot.
+    /// Time since boot at which the fact's request was sent. `None` if that was another boot.
     pub(super) fact_at: Option<Moment>,
     /// Rows that the plan was made from. A plan that needs no call is carried out only if they are unchanged.
     pub(super) seen: CellSeen,
@@ -133,8 +134,8 @@ impl Work {
     }
 }
 
-/// Loads the pending quantity changes, of all stock levels or of `only` these, and plans each stock level.
-/// Spellings of the same SKU are one stock level here, by the platform's spelling.
+/// Loads the pending quantity changes and plans each stock level, all of them or `only` these. Spellings of
+/// the same SKU are one stock level here, by the platform's spelling.
 pub(in crate::job) async fn gather(
     store: &Store,
     look: Look<'_>,
@@ -313,9 +314,9 @@ impl<'a> Look<'a> {
         }))
     }
 
-    /// Returns the fact of the stock level as far as a write may depend on it. `newest` is the position of
-    /// its newest pending change. Only an answer younger than `newest` makes it a kit: a product may stop
-    /// being a kit, and a refused adjust is lost.
+    /// Returns the fact of the stock level that a write may depend on. `newest` is the position of its newest
+    /// pending change. Only an answer younger than `newest` makes it a kit: a product may stop being a kit,
+    /// and a refused adjust is lost.
     fn fact(&self, cell: &Cell, row: &CellRow, is_listed: bool, newest: i64) -> Result<CellFact, StoreError> {
         let own = self.own_reads.get(cell).copied();
         if !row.was_asked {
@@ -360,9 +361,9 @@ impl<'a> Look<'a> {
         })
     }
 
-    /// Returns true if the fact is young enough to write on, or was read for this write. The age is measured
-    /// by the time since boot, because a calendar that is set back makes an old fact look young. A fact of
-    /// another boot is never fresh, because its age is unknown.
+    /// Returns true if the fact may serve a write: it is young enough, or was read for this write. The age is
+    /// measured by the time since boot, because a calendar that is set back makes an old fact young. A fact
+    /// of another boot is never fresh, because its age is unknown.
     fn is_fresh(&self, sent: Option<i64>, exchange: Option<i64>, own: Option<ExchangeId>) -> bool {
         let Some(sent) = sent.map(Moment).filter(|moment| *moment <= self.moment) else { return false };
         let age = self.moment.since(sent);
@@ -370,7 +371,7 @@ impl<'a> Look<'a> {
         age <= self.settings.max_fact_age || (is_own && age <= OWN_READ_SERVES)
     }
 
-    /// Returns a change of the stock level; `None` if its body is invalid or not about quantities.
+    /// Returns a change of the stock level. `None` if its body is invalid or not about quantities.
     fn wish(&self, wish: &WishRow, row: &CellRow) -> Result<Option<CellWish>, StoreError> {
         let created_at = created_at(wish, self.now)?;
         let Ok(body) = outbox::read(&wish.kind, &wish.body) else { return Ok(None) };

@@ -59,9 +59,10 @@ pub(in crate::job) async fn allocations(
 }
 
 /// Returns true if the allocations of a line may be components of its product. None of them may be the line's
-/// own product, by id or SKU. An allocation that cannot be compared decides nothing. This proves no kit: the
-/// allocations may be a substitute, the parts of a built product, or of a line that was changed since it was
-/// read.
+/// own product, by id or SKU. An allocation that cannot be compared decides nothing.
+///
+/// This proves no kit. The allocations may be a substitute, the parts of a built product, or of a line that
+/// was changed since it was read.
 fn may_be_kit(sold: &Sku, product_id: Option<ProductId>, taken: &[Allocation]) -> bool {
     let is_other = |taken: &Allocation| {
         let by_id = product_id.zip(taken.product_id).map(|(own, other)| own != other);
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
     use crate::client::wire::decode_allocations;
 
-    /// Row: the product of the line (SKU, id), its allocations, and true if it may be a kit.
+    /// Row: the line's product (SKU, id), its allocations, and true for a possible kit.
     #[test]
     fn a_kit_is_what_is_taken_apart() {
         let cases = [

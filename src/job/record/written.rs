@@ -107,7 +107,8 @@ pub(in crate::job) async fn product_updated(
     write.cell_conclude(exchange, ended, sent_at, cells).await
 }
 
-/// Returns the stock levels of a call in the order of its entries, which the answer's indexes refer to.
+/// Returns the stock levels of a call in the order of its entries. The indexes of the answer refer to this
+/// order.
 pub(in crate::job) async fn in_order(
     write: &mut Write,
     entries: &[QuantityUpdate],

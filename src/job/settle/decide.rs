@@ -1,4 +1,4 @@
-//! Execution of a judgement: the event first, then the stock level, then the changes, in one commit.
+//! Execution of a judgement in one commit: event, stock level, changes.
 
 use super::case::{Case, What};
 use super::tally::Tally;

@@ -1,5 +1,6 @@
-//! Checks of changes in doubt: the reads of a preflight, with many stock levels per read. Results are stored
-//! with the changes.
+//! Checks of changes in doubt, by the reads of a preflight.
+//!
+//! Many stock levels are read per call. Results are stored with the changes.
 
 use super::case::{Case, NOT_RETURNED, TrackingClaim, UpdateClaim, What};
 use super::tally::Tally;
@@ -75,8 +76,8 @@ fn sku(case: &Case) -> Option<&Sku> {
     }
 }
 
-/// Returns the result of a check: a quantity, null for a product without the warehouse, or [`NOT_RETURNED`].
-/// `None` if the product was read only in part, or may be among the unreadable records.
+/// Returns the result of a check for storage. It is a quantity, null for a product without the warehouse, or
+/// [`NOT_RETURNED`]. `None` if the product was read only in part, or may be among the unreadable records.
 fn shown(case: &Case, decoded: &Decoded<ProductBalance<'_>>) -> Option<Value> {
     let What::Cell { sku, write, .. } = &case.what else { return None };
     let Some(product) = decoded.records.iter().find(|product| product.sku == *sku) else {

@@ -48,7 +48,7 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
     Ok(tally.report())
 }
 
-/// Checks at once the stock levels of a call whose answer did not name its entries. Later runs of this job
+/// Checks at once the stock levels of a call without named entries in its answer. Later runs of this job
 /// check the undecided ones again.
 pub(super) async fn look_back(
     context: &Context,
@@ -65,8 +65,8 @@ pub(super) async fn look_back(
     Ok(tally)
 }
 
-/// Returns the time of the next check: of a change in doubt, an accepted write, or a stock level that no
-/// answer showed. `None` if nothing is open, or if only an operator can decide.
+/// Returns the time of the next check. A check is due for a change in doubt, an accepted write, or a stock
+/// level that no answer showed. `None` if nothing is open, or if only an operator can decide.
 pub async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
     if !context.store.adoption_list().await?.is_empty() {
         return Ok(Some(context.now()));
@@ -86,8 +86,8 @@ pub async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
     Ok(looks.chain(others.into_iter().flatten()).min())
 }
 
-/// Returns the text that names what a change in doubt waits for, and the time of its next check. `None` if
-/// the change is not in doubt. `timeout` is the longest time of a call.
+/// Returns what a change in doubt waits for, as text, and the time of its next check. `None` if the change is
+/// not in doubt. `timeout` is the timeout of a call.
 pub async fn wait(
     store: &Store,
     timeout: Duration,

@@ -1,8 +1,8 @@
-//! Reads of accepted writes: zeros, stock levels without a confirmed write, a sample of the rest, and writes
-//! that an earlier read did not show.
+//! Reads of accepted writes, to confirm them.
 //!
-//! Only the read is made here. Every recorded read of balances is judged in the same way, so a poll that
-//! comes first serves as well.
+//! They cover zeros, stock levels without a confirmed write, a sample of the rest, and writes that an earlier
+//! read did not show. Only the read is made here. Every recorded read of balances is judged in the same way,
+//! so a poll that comes first serves as well.
 
 use super::tally::Tally;
 use crate::job::vouch::Parts;

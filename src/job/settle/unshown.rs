@@ -2,7 +2,7 @@
 //!
 //! They are checked again with growing delays. A change is planned again once an answer to any read shows its
 //! stock level or proves that the SKU is missing. A change of an order, a line or another lacking thing is
-//! planned again when its check is due, because the plan begins with a preflight.
+//! planned again when its check is due. Its plan begins with a preflight.
 
 use super::tally::Tally;
 use crate::job::apart::Aside;
@@ -35,7 +35,7 @@ pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Res
     go_on(context, tally).await
 }
 
-/// Returns the time at which such a change is next due; `None` if there is none.
+/// Returns the time at which the next such change is due; `None` if there is none.
 pub(super) async fn due(context: &Context, aside: &Aside) -> Result<Option<Timestamp>, StoreError> {
     let (rows, now) = (context.store.unshown_list().await?, context.now());
     let is_told = rows.iter().any(|row| row.is_told).then_some(now);
