@@ -142,7 +142,8 @@ impl Context {
 
     /// Returns the meaning of an answer that is not accepted. May send a probe.
     ///
-    /// # Errors [`JobError::Refused`] if the key is refused.
+    /// # Errors
+    /// [`JobError::Refused`] if the key is refused.
     pub(super) async fn failure(&self, run: RunId, reply: &Reply) -> Result<Failed, JobError> {
         match reply.verdict {
             Verdict::Throttled(_) => Ok(Failed::Throttled),

@@ -70,8 +70,9 @@ impl Answer {
 impl Context {
     /// Waits for a reservation of the limiter.
     ///
-    /// # Errors [`JobError::Refused`] at once while the key is refused, except for probes.
-    /// [`JobError::Stopped`] if the daemon stops.
+    /// # Errors
+    /// [`JobError::Refused`] at once while the key is refused, except for probes. [`JobError::Stopped`] if
+    /// the daemon stops.
     pub(super) async fn place(
         &self,
         operation: Operation,

@@ -75,7 +75,8 @@ pub(super) async fn claim(context: &Context, load: &Load<'_>) -> Result<Option<S
 
 /// Commits the outcome of a call that was not accepted. Leaves an accepted answer to its kind.
 ///
-/// # Errors [`JobError::Refused`] if the answer refuses the key, after the commit.
+/// # Errors
+/// [`JobError::Refused`] if the answer refuses the key, after the commit.
 pub(super) async fn unanswered(
     context: &Context,
     wishes: &[WishId],

@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 
 /// Returns true if the platform's list has one of these warehouses.
 ///
-/// # Errors Fails if no known warehouse was found and the list is empty, cut or partly unreadable.
+/// # Errors
+/// Fails if no known warehouse was found and the list is empty, cut or partly unreadable.
 pub async fn lists_any(
     context: &Context,
     run: RunId,

@@ -1,6 +1,4 @@
-//! Orders, shipments and products for which calls fail.
-//!
-//! They wait or are sent isolated, and do not block other changes.
+//! Orders, shipments and products for which calls fail. They do not block other changes.
 
 use super::{Deliver, Tally};
 use crate::job::JobError;

@@ -96,8 +96,8 @@ fn order(load: &Load) -> wire::ShipmentOrder {
     wire::ShipmentOrder { order_id: *order_id, lines: lines.iter().map(line).collect() }
 }
 
-/// Completes each order by the request that its record echoes. An order with no record, or with two, stays in
-/// doubt.
+/// Completes each order by the request that its record echoes. An order with no record, or with two, is in
+/// doubt then.
 async fn conclude(
     deliver: &mut Deliver<'_>,
     loads: &[Load],

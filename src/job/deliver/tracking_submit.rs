@@ -197,8 +197,8 @@ pub(super) fn request(loads: &[Load]) -> Result<Request, Invalid> {
     wire::submit_tracking(&loads.iter().map(|load| load.entry.clone()).collect::<Vec<_>>())
 }
 
-/// Completes each shipment by the request that its record echoes. A shipment with no record, or with two,
-/// stays in doubt.
+/// Completes each shipment by the request that its record echoes. A shipment with no record, or with two, is
+/// in doubt then.
 async fn conclude(
     deliver: &mut Deliver<'_>,
     loads: &[Load],

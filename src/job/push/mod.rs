@@ -92,7 +92,7 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
             continue;
         }
         let Some(end) = push.waits_until.filter(|_| broken.is_none()) else { break None };
-        // The run ends although a trickle never does, because other jobs start only after it.
+        // A run waits only once, because a trickle may never end and other work starts only after the run.
         if has_waited {
             break Some(JobKind::Push);
         }

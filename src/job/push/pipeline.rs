@@ -197,8 +197,9 @@ impl Push<'_> {
         Ok(works)
     }
 
-    /// Returns the stock levels that these denote by now, each once, without those in flight. A read may have
-    /// shown that two spellings are the same SKU.
+    /// Returns the stock levels that these denote now, each once. A read may have shown that two spellings
+    /// are the same SKU. Stock levels in flight are left out, because they return to the backlog after their
+    /// call.
     async fn meant(&mut self, cells: Vec<Cell>) -> Result<Vec<Cell>, JobError> {
         let meant = self.context.store.cells_meant(&cells).await?;
         for (named, cell) in cells.iter().zip(&meant).filter(|(named, cell)| named != cell) {
@@ -285,7 +286,8 @@ impl Push<'_> {
             self.pipe.backlog.put_back(tired.into_iter().map(named).collect());
         }
         let urgent = stale.iter().any(|work| work.urgent);
-        // Only operators' stock levels are read first, because a small page is answered and recorded sooner.
+        // With stale operators' stock levels, only those are read now. A small page is answered and recorded
+        // sooner.
         let stale: Vec<&Work> = stale.into_iter().filter(|work| work.urgent || !urgent).collect();
         let skus = self.page(&stale);
         if skus.is_empty() {

@@ -78,8 +78,8 @@ impl Search {
 
     /// Counts a failed read and sets the pause.
     ///
-    /// # Errors [`JobError::GivenUp`] after [`call::ATTEMPTS`] consecutive failures, because then the
-    /// platform fails.
+    /// # Errors
+    /// [`JobError::GivenUp`] after [`call::ATTEMPTS`] consecutive failures, because then the platform fails.
     pub(super) fn failed(&mut self, why: String, now: Moment) -> Result<(), JobError> {
         self.failures += 1;
         if self.failures >= call::ATTEMPTS {

@@ -30,7 +30,7 @@ pub(super) enum Sent {
     /// No call was made. Nothing is left to write, or the facts aged while the call waited. The stock levels
     /// are planned again.
     Nothing,
-    /// Every change of the call moved: the call was answered, or its outcome is unknown.
+    /// Every change of the call moved. The call was answered, or its outcome is unknown.
     Concluded {
         /// Stock levels of the call.
         cells: Vec<Cell>,

@@ -1,12 +1,12 @@
 //! Delay of a few stock levels, so that they share their reads and their calls.
 //!
 //! Without it a read and an update for every two or three adjusts took three quarters of the quota. A call
-//! that waited for the next read to fill it waited 9 s.
+//! that was held until the next read filled it was 9 s late.
 //!
 //! A few stock levels start together: a read and the calls that follow. They start once in the time of
-//! [`CALLS_APART`] calls of the quota. Up to [`SAVED`] starts accumulate, so single changes do not wait.
-//! These start at once: two full calls, operators' changes, writes whose stock levels were just read, and
-//! calls apart after a failure.
+//! [`CALLS_APART`] calls of the quota. Up to [`SAVED`] starts accumulate, so single changes do not wait. Some
+//! stock levels start at once: two full calls, operators' changes, writes whose stock levels were just read,
+//! and calls apart after a failure.
 
 use super::turn::Ways;
 use super::work::Work;

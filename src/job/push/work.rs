@@ -255,7 +255,8 @@ impl<'a> Look<'a> {
         Self { settings, now: context.now(), moment: context.moment(), own_reads, no_such: &NONE }
     }
 
-    /// Returns the stock level with its plan. `None` while a write of it is in flight or in doubt.
+    /// Returns the stock level with its plan. `None` while a write of it is in flight or in doubt, or while a
+    /// second read must confirm an accepted write.
     fn work(
         &self,
         cell: Cell,

@@ -12,7 +12,7 @@ use crate::reconcile::shipment::{ClaimedLine, adopt};
 use crate::store::{AdoptionRow, Durability, Verdict};
 use serde_json::json;
 
-/// Kind of the event.
+/// Kind of the event of an adoption.
 const ADOPTED: &str = "outbox.adopted";
 
 pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {

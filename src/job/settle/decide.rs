@@ -10,7 +10,7 @@ use crate::store::{Durability, Verdict};
 use crate::telemetry::event;
 use serde_json::json;
 
-/// Kind of the event.
+/// Kind of the event of a decision.
 const SETTLED: &str = "outbox.settled";
 
 /// Detail of an update that is sent again.

@@ -3,16 +3,16 @@
 //! Each check is stored with its change. The judgement uses all checks since the send, so it is the same
 //! after a crash.
 //!
-//! - A change took effect as soon as one check shows it.
-//! - A change had no effect only after a quiet time and two checks. Until then it is checked again when a
-//!   result is possible ([`due`]), not earlier.
+//! - The first check that shows the effect decides that the change took effect.
+//! - A quiet time and two checks without an effect decide that it had no effect. Until then the change is
+//!   checked again when a result is possible ([`due`]), not earlier.
 //! - A change that checks cannot decide is left to an operator, with the evidence.
 //!
 //! An answer that does not name its entries leaves nothing in flight. The push then checks the stock levels
 //! at once, without a quiet time ([`look_back`]).
 //!
-//! The job also reads back accepted writes ([`readback`]), and stock levels that no answer showed, for the
-//! changes that wait for them ([`unshown`]).
+//! The job also reads accepted writes back ([`readback`]). For held changes it reads the stock levels that no
+//! answer showed ([`unshown`]).
 
 mod adopt;
 mod case;
