@@ -1,9 +1,9 @@
-//! Entries that fail: who goes with the others, who goes alone, who rests, and who is set aside. The rule is
-//! [`isolation`](crate::reconcile::isolation); here it meets the database and the log.
+//! Quarantine of entries for which calls fail. The rule is [`isolation`](crate::reconcile::isolation); this
+//! module connects it with the database and the log.
 //!
-//! An entry that is set aside stands in the table `quarantine`. It is left out of all calls of others, tried again by
-//! itself with growing delays, and taken back by the first call that succeeds. The others of its operation are tried at once
-//! then: what made several fail may have been the platform.
+//! A quarantined entry is a row of the table `quarantine`. It is left out of shared calls and tried in a call
+//! of its own with growing delays. The first success ends the quarantine. All other quarantined entries of
+//! the operation are then due at once, because the platform may have caused several failures.
 
 use super::{Context, JobError, probe_key};
 use crate::client::{Reply, Verdict};
@@ -15,52 +15,53 @@ use crate::telemetry::event;
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
-/// The way of an entry to its next call.
+/// Way of an entry to its next call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// With others.
+    /// In a call shared with any other entries.
     Together,
-    /// Its last call failed: with those alone that failed with it, or by itself.
+    /// In a call of few suspect entries, because its last call failed.
     Suspect,
-    /// It was set aside and is tried again: in a call of its own.
+    /// Isolated: a quarantined entry that is due.
     Alone,
-    /// In no call before this time; the words say why.
+    /// In no call before this time; the text is the reason.
     Later(Timestamp, String),
 }
 
-/// The entries of one operation that are set aside.
+/// Quarantined entries of an operation.
 #[derive(Debug)]
 pub(super) struct Aside {
     operation: Operation,
     rows: BTreeMap<String, QuarantineRow>,
 }
 
-/// The meaning of a call that failed as a whole.
+/// Meaning of a call that failed as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// Told to wait: it is sent again when the limiter lets it go, and nothing is counted.
+    /// Throttled: the call is repeated when the limiter allows it, and no failure is counted.
     Throttled,
-    /// No byte left, or nobody can tell whether the key is meant: its entries do not matter.
+    /// No byte was sent, or the failure may mean the key. No failure of an entry is counted.
     Unsent,
-    /// Failure that one of its entries may cause.
+    /// Failure that an entry may cause.
     Entries,
 }
 
 impl Context {
-    /// The entries of an operation that are set aside now.
+    /// Loads the quarantined entries of an operation.
     pub(super) async fn aside(&self, operation: Operation) -> Result<Aside, StoreError> {
         let rows = self.store.quarantine_of(operation).await?.into_iter();
         Ok(Aside { operation, rows: rows.map(|row| (row.subject.clone(), row)).collect() })
     }
 
-    /// A call of these entries succeeded. One that was alone in it goes with the others again; true if it was set aside.
+    /// Records a successful call of these entries. An isolated entry leaves the quarantine; returns true if
+    /// it was there.
     pub(super) async fn worked(&self, operation: Operation, entries: &[&str]) -> Result<bool, StoreError> {
         self.failures().worked(operation, entries.iter().copied());
         self.take_back(operation, entries).await
     }
 
-    /// A read of these entries was answered. An answer that shows nothing of what was asked for accuses none of them, and
-    /// it does not tell that the platform works: whoever fails beside it may be as innocent. True as of [`Context::worked`].
+    /// Records an answered read of these entries. An answer that shows none of them proves neither a failure
+    /// of theirs nor that the platform works. Returns true as [`Context::worked`] does.
     pub(super) async fn read_worked(
         &self,
         operation: Operation,
@@ -74,7 +75,7 @@ impl Context {
         self.take_back(operation, entries).await
     }
 
-    /// An entry that was alone in a call which did not fail goes with the others again, and the rest of those set aside is
+    /// Ends the quarantine of an isolated entry whose call did not fail. All other quarantined entries are
     /// due at once.
     async fn take_back(&self, operation: Operation, entries: &[&str]) -> Result<bool, StoreError> {
         let [alone] = entries else { return Ok(false) };
@@ -99,7 +100,8 @@ impl Context {
         Ok(was_aside)
     }
 
-    /// A call of these entries failed. True if that was proof against the only one of them: it is set aside then.
+    /// Records a failed call of these entries. Returns true if the call had a single entry and that entry is
+    /// now quarantined.
     pub(super) async fn failed(
         &self,
         operation: Operation,
@@ -111,8 +113,8 @@ impl Context {
         self.set_aside(operation, alone, why).await
     }
 
-    /// Sets an entry aside that failed alone, if that is proved; one that is set aside is tried again later than before.
-    /// True if it is set aside then.
+    /// Quarantines an isolated entry that failed, if the failures are proof. A quarantined entry gets a
+    /// longer delay. Returns true if the entry is quarantined.
     pub(super) async fn set_aside(
         &self,
         operation: Operation,
@@ -138,7 +140,10 @@ impl Context {
         Ok(true)
     }
 
-    /// The meaning of an answer that is not accepted. A refused key is an error: nothing is sent until it works.
+    /// Returns the meaning of an answer that is not accepted. May send a probe.
+    ///
+    /// # Errors
+    /// [`JobError::Refused`] if the key is refused.
     pub(super) async fn failure(&self, run: RunId, reply: &Reply) -> Result<Failed, JobError> {
         match reply.verdict {
             Verdict::Throttled(_) => Ok(Failed::Throttled),
@@ -155,14 +160,14 @@ impl Context {
         }
     }
 
-    /// The failures so far. A panic under the lock would be a bug in the counting; the others go on with what it left.
+    /// Returns the failures so far. A poisoned lock is used as it is.
     pub(super) fn failures(&self) -> MutexGuard<'_, Failures> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Aside {
-    /// The way of an entry.
+    /// Returns the way of an entry to its next call.
     pub(super) fn way(&self, context: &Context, entry: &str) -> Way {
         if let Some(row) = self.rows.get(entry) {
             return match row.is_due(context.now()) {
@@ -181,18 +186,18 @@ impl Aside {
         }
     }
 
-    /// The time until which nothing is asked for an entry that is set aside.
+    /// Returns the time of a quarantined entry's next attempt. `None` if the entry may be read now.
     pub(super) fn later(&self, now: Timestamp, entry: &str) -> Option<Timestamp> {
         self.rows.get(entry).filter(|row| !row.is_due(now)).map(QuarantineRow::next_try)
     }
 
-    /// The entries that are not tried again yet, and when each is.
+    /// Returns the entries whose next attempt is in the future, with its time.
     pub(super) fn waiting(&self, now: Timestamp) -> impl Iterator<Item = (&str, Timestamp)> {
         let waiting = self.rows.values().filter(move |row| !row.is_due(now));
         waiting.map(|row| (row.subject.as_str(), row.next_try()))
     }
 
-    /// True if an entry is set aside, also one that is due.
+    /// Returns true if the entry is quarantined, also if it is due.
     pub(super) fn contains(&self, entry: &str) -> bool {
         self.rows.contains_key(entry)
     }

@@ -1,9 +1,11 @@
-//! Many things of one operation, one call each, in this order: all others before one that failed. Who is set aside, and
-//! when it is tried again, is decided in [`super::apart`].
+//! Order of the reads of a job that makes one call per entry.
 //!
-//! Without this each failing entry costs its whole patience in front of all others, at each run. An entry costs so one
-//! attempt in front of the others, [`BEHIND`] behind them, and once it is set aside at most [`DUE`] at each of its delays.
-//! With no entry answered, the service is sick and no entry is to blame: the run ends after [`FAILED_MAX`] in a row.
+//! Entries that failed come last. [`super::apart`] decides on the quarantine.
+//!
+//! An entry that fails costs one attempt before the others are read, and [`BEHIND`] attempts after them. A
+//! quarantined entry costs at most [`DUE`] attempts at each of its delays. Without this order each failing
+//! entry would delay all others in each run by all of its attempts. After [`FAILED_MAX`] consecutive failures
+//! the run ends, because the fault is then the platform's.
 
 use super::apart::{self, Way};
 use super::pages::Progress;
@@ -14,49 +16,50 @@ use crate::reconcile::isolation::PROOF;
 
 /// Attempts at an entry among the others.
 const FIRST: usize = 1;
-/// Attempts at one that failed, once the others were asked for.
+/// Attempts at an entry that failed, after the others.
 const BEHIND: usize = 3;
-/// Attempts at one that is set aside, when its delay is over.
+/// Attempts at a quarantined entry that is due.
 const DUE: usize = 2;
-/// Limit of failures in a row, after which the run ends: the next one begins with them.
+/// Limit of consecutive failures, after which the run ends.
 const FAILED_MAX: usize = 12;
 
-/// An entry as it is named: by the quarantine and to people.
+/// Entry of a job.
 pub(super) trait Entry: Copy + Send + Sync {
-    /// Its name in the quarantine.
+    /// Name in the table `quarantine`.
     fn subject(&self) -> String;
-    /// Its name for people.
+    /// Name in summaries and messages.
     fn name(&self) -> String;
 }
 
-/// Operation that is asked for one entry at a time.
+/// Operation that reads one entry per call.
 pub(super) trait Asks: Sync {
-    /// Entry that it is asked for.
+    /// Entry of the operation.
     type Entry: Entry;
-    /// The operation.
+    /// Operation of the calls.
     const OPERATION: Operation;
-    /// Asks for an entry with so many attempts, and records what comes.
+    /// Reads an entry with at most so many attempts, and records the answer.
     async fn ask(&self, entry: Self::Entry, attempts: usize) -> Result<Came, JobError>;
 }
 
-/// Result of an entry's answer.
+/// Result of an entry's read.
 #[derive(Debug, Default)]
 pub(super) struct Came {
     /// Number of facts that are new or changed.
     pub(super) changed: u64,
-    /// Oddity that keeps it from being all there is.
+    /// Reason why the answer may be incomplete.
     pub(super) oddity: Option<String>,
 }
 
-/// The entries of one run.
+/// Entries of a run.
 pub(super) struct Aside<'a, A: Asks> {
     context: &'a Context,
     asks: A,
-    /// Those set aside before this run.
+    /// Entries quarantined before this run.
     known: apart::Aside,
-    /// To be asked for behind the others, with why they failed; those without a reason were set aside before this run.
+    /// Entries to be read after the others, with their error. Without an error: quarantined before this run,
+    /// and due.
     behind: Vec<(A::Entry, Option<JobError>)>,
-    /// Entries that were answered in this run.
+    /// Number of entries that were read in this run.
     answered: usize,
     failed_in_a_row: usize,
     tally: Tally,
@@ -69,19 +72,20 @@ impl<'a, A: Asks> Aside<'a, A> {
         Ok(Self { context, asks, known, behind, answered, failed_in_a_row, tally: Tally::default() })
     }
 
-    /// True if the entry goes among the others. One that is set aside goes behind them where it is due, else nowhere.
+    /// Returns true if the entry is read among the others. A quarantined entry is read after them if it is
+    /// due.
     pub(super) fn admits(&mut self, entry: A::Entry) -> bool {
         let is_known = self.known.contains(&entry.subject());
         match self.known.way(self.context, &entry.subject()) {
             Way::Alone => self.behind.push((entry, None)),
             Way::Later(_, why) if is_known => self.tell(entry, &why),
-            // Others of the run show whether the service answers again, so none of them rests.
+            // Not delayed, because other entries of the run show if the platform answers again.
             Way::Together | Way::Suspect | Way::Later(..) => return true,
         }
         false
     }
 
-    /// Asks for one entry among the others; true if it was answered.
+    /// Reads an entry among the others. Returns true if the read succeeded.
     pub(super) async fn ask(&mut self, entry: A::Entry) -> Result<bool, JobError> {
         let error = match self.attempt(entry, FIRST).await {
             Ok(came) => return self.answered(entry, came).await.map(|()| true),
@@ -100,10 +104,10 @@ impl<'a, A: Asks> Aside<'a, A> {
         Ok(false)
     }
 
-    /// Asks once more for those that failed, and for those whose delay is over.
+    /// Reads the entries again that failed, and the quarantined ones that are due.
     pub(super) async fn ask_behind(&mut self) -> Result<(), JobError> {
         let behind = std::mem::take(&mut self.behind);
-        // Several that failed since the last answer may be the platform's failure; one is its own.
+        // A single failure since the last success means the entry. Several may mean the platform.
         if let (1.., 1, Some((last, _))) =
             (self.answered, self.failed_in_a_row, behind.iter().rfind(|(_, first)| first.is_some()))
         {
@@ -111,9 +115,9 @@ impl<'a, A: Asks> Aside<'a, A> {
         }
         for (entry, first) in behind {
             let asked = match first {
-                // Nobody was answered, so it is not to blame, and asking again would not tell more.
+                // No read of this run succeeded, so a further attempt proves nothing.
                 Some(error) if self.answered == 0 => Err(error),
-                // A refusal is a refusal: asking again would cost a bad request.
+                // A refusal would be repeated, and each costs a bad request.
                 Some(error) if !matches!(error, JobError::GivenUp { .. }) => Err(error),
                 Some(_) => self.attempt(entry, BEHIND).await,
                 None => self.attempt(entry, DUE).await,
@@ -130,17 +134,17 @@ impl<'a, A: Asks> Aside<'a, A> {
         Ok(())
     }
 
-    /// The asking operation, and the tally of all entries.
+    /// Returns the operation and the summary of all entries.
     pub(super) fn ended(self) -> (A, Tally) {
         (self.asks, self.tally)
     }
 
-    /// Asks with so many attempts, and counts those that failed.
+    /// Reads an entry with at most so many attempts and counts its failures.
     async fn attempt(&self, entry: A::Entry, attempts: usize) -> Result<Came, JobError> {
         let asked = self.asks.ask(entry, attempts).await;
         let failed = match &asked {
             Err(JobError::GivenUp { .. }) => attempts,
-            // The service would answer the same again.
+            // A refused or invalid answer would be the same again, so it counts as full proof.
             Err(JobError::Rejected { .. } | JobError::Implausible(_)) => PROOF,
             Ok(_) | Err(JobError::Stopped | JobError::Refused(_) | JobError::Store(_)) => 0,
         };
@@ -161,7 +165,7 @@ impl<'a, A: Asks> Aside<'a, A> {
         Ok(())
     }
 
-    /// Tells of one that is not read; one that was set aside before makes no run bad.
+    /// Notes an entry that was not read. An entry quarantined before this run does not make the run partial.
     fn tell(&mut self, entry: A::Entry, why: &str) {
         let named = format!("{} ({why})", entry.name());
         if self.known.contains(&entry.subject()) {
@@ -172,7 +176,7 @@ impl<'a, A: Asks> Aside<'a, A> {
     }
 }
 
-/// Asks for each of these, those that fail behind the others.
+/// Reads each of these entries; those that fail come last.
 pub(super) async fn each<A: Asks>(
     context: &Context,
     asks: A,
@@ -188,7 +192,7 @@ pub(super) async fn each<A: Asks>(
     Ok(aside.tally)
 }
 
-/// The words of a failure that may be the entry's own.
+/// Returns the message of a failure that the entry may cause.
 fn words(error: &JobError) -> Option<&str> {
     match error {
         JobError::Rejected { why, .. } | JobError::GivenUp { why, .. } | JobError::Implausible(why) => {
@@ -210,7 +214,7 @@ impl From<Progress> for Came {
     }
 }
 
-/// Names an entry by a number and a noun.
+/// Implements [`Entry`] for an id type with a noun.
 macro_rules! entry {
     ($id:ty, $noun:literal) => {
         impl Entry for $id {

@@ -1,4 +1,4 @@
-//! `backup`: a scheduled copy of the database, and the removal of the oldest.
+//! `backup`: a scheduled copy of the database, and the removal of the oldest copies.
 
 use super::{Context, JobError, Report};
 use crate::store::{StoreError, scheduled_name};
@@ -7,7 +7,7 @@ use crate::telemetry::event;
 pub(super) async fn run(context: &Context) -> Result<Report, JobError> {
     tokio::select! {
         report = copy(context) => report,
-        // A copy that is cut short is no copy; what was written of it goes.
+        // A stop drops the copy; its incomplete file is removed.
         () = context.stopped() => Err(JobError::Stopped),
     }
 }

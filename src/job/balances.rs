@@ -1,17 +1,18 @@
-//! `balances`: the balances of every tracked SKU, stalest first.
+//! `balances`: reads the balances of every tracked SKU, stalest first.
 //!
-//! Each page is committed as it arrives, and the stalest SKU is always the next to be read: a crash or a spent budget
-//! loses nothing and needs no cursor. How many SKUs a page takes is found out ([`super::page_size`]).
+//! Each page is committed as it arrives, and the stalest SKU is always read next. A crash or an exhausted
+//! quota therefore loses nothing and needs no cursor. The page size adapts ([`super::page_size`]).
 //!
-//! An answer that lacks much may have been cut silently: what it lacked is asked for again at the end, in pages so small
-//! that their answers are trusted, with SKUs beside it that are known to be there. Such looks alone prove that a SKU is
-//! missing, and of a SKU that was known it takes two of them, minutes apart ([`crate::reconcile::proof`]).
+//! An answer that lacks much may be cut. The lacking SKUs are read again at the end, in small pages together
+//! with known SKUs. Only such an answer can prove that a SKU is missing. A known SKU needs two of them,
+//! minutes apart ([`crate::reconcile::proof`]).
 //!
-//! A page that fails is halved until the SKU that makes it fail is alone, and the others go on
-//! ([`isolation`](crate::reconcile::isolation)). That SKU is set aside; when it is due it is read by itself, behind all others.
+//! A page that fails is halved until the failing SKU is isolated; all others go on
+//! ([`isolation`](crate::reconcile::isolation)). That SKU is quarantined. It is read isolated when it is due,
+//! after all others.
 //!
-//! Between the passes some are read before their turn ([`super::early`]), never instead of one: each pass reads every SKU
-//! older than its start.
+//! Prefetches between the passes ([`super::early`]) replace no pass: each pass reads every SKU read before
+//! its start.
 
 use super::apart::{Aside, Failed, Way};
 use super::page_size::PageSize;
@@ -27,27 +28,26 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::task::JoinSet;
 
 const READ: Operation = Operation::GetProductBalances;
-/// Failed attempts in a row after which the run ends; the next run goes on where this one stopped.
+/// Limit of consecutive failures, after which the run ends.
 const FAILURES_MAX: usize = 24;
-/// Failures in a row that need no pause: one SKU that always fails brings two or three, and only more than that is
-/// worth one.
+/// Consecutive failures that need no pause. A single bad SKU causes two or three failures.
 const FAILURES_OF_ONE: usize = 2;
-/// Attempts at a SKU that fails alone and is not proved guilty; the next run tries it again.
+/// Limit of isolated attempts per run at a SKU without proof against it.
 const ALONE_MAX: u32 = 4;
-/// SKUs are looked for so many pages at a time: each look begins with a cold cache, as pages are written all along.
+/// Number of pages to be loaded per query. Every query begins with a cold cache, because pages are written in
+/// between.
 const QUEUED_PAGES: usize = 4;
-/// Page size for what was lacking and is asked for again: with the witnesses beside it, the answer is small enough to
-/// be trusted.
+/// Page size of the second read of lacking SKUs. With the witnesses, the answer can prove an absence.
 const SMALL_PAGE: usize = TRUSTED_PAGE - WITNESSES;
-/// Pages under way at a time: one is written, another decoded meanwhile, and the next asked for. With one less, the next is
-/// asked for only when the first is written: to begin a call is a write too, which waits behind that of the second.
+/// Limit of pages in work. One is written, one decoded, and the next requested. With one page less, the next
+/// request would wait for both, because the begin of a call is a write too.
 const RECORDING_MAX: usize = 3;
 
-/// Reads these SKUs, or all that are due where none is named.
+/// Reads these SKUs, or all that are due if `only` is empty.
 pub(super) async fn run(context: &Context, run: RunId, only: &[Sku]) -> Result<Report, JobError> {
     let mut reading = Reading::begin(context, run, only).await?;
     let read = reading.pages().await;
-    // What was answered is recorded, however the reading ended.
+    // Answered pages are recorded, also after an error.
     let recorded = reading.record_up_to(0).await;
     let gave_up = read?;
     recorded?;
@@ -55,73 +55,73 @@ pub(super) async fn run(context: &Context, run: RunId, only: &[Sku]) -> Result<R
     reading.report(gave_up)
 }
 
-/// One pass over the tracked SKUs.
+/// Pass over the tracked SKUs.
 struct Reading<'a> {
     context: &'a Context,
     run: RunId,
-    /// To be read next.
+    /// SKUs to be read next.
     queue: Vec<Sku>,
-    /// Where the queue is filled from; `None`: a person named the SKUs.
+    /// Source of the queue; `None` if an operator named the SKUs.
     tracked: Option<Stalest>,
-    /// What was read before this is due.
+    /// Position of the start: SKUs last read before it are due.
     before: Position,
     size: PageSize,
-    /// What is configured, and what was proved before this run.
+    /// Configured page size, and the size proved before this run.
     before_size: (usize, Option<usize>),
     /// Parts of pages that failed.
     parts: Groups<Sku>,
-    /// Read by themselves, behind all others.
+    /// SKUs read isolated, after all others.
     alone: VecDeque<Sku>,
-    /// The failures alone in this run of those that are not proved guilty.
+    /// Isolated failures in this run of each SKU without proof against it.
     tried: BTreeMap<Sku, u32>,
     aside: Aside,
-    /// SKUs left unread because calls for them alone fail.
+    /// Number of SKUs that are quarantined and not read.
     set_aside: usize,
-    /// In a row.
+    /// Consecutive failures.
     failures: usize,
-    /// The words of the first of these failures.
+    /// Message of the first of these failures.
     why: String,
-    /// SKUs that stay unread although nothing is proved against them.
+    /// Number of SKUs that stay unread although they are not quarantined.
     unread: usize,
     delays: Delays,
     asked: usize,
-    /// Cells whose wishes waited for a look at them.
+    /// Number of stock levels whose changes waited for this read.
     freed: u64,
-    /// A SKU that was set aside was answered: its wishes, and those of the others set aside, are tried again.
+    /// True if a quarantine ended, so that the changes of quarantined SKUs are tried again.
     is_taken_back: bool,
     absent: usize,
-    /// Not returned, but not sure to be missing.
+    /// SKUs that an answer lacked without proof of their absence.
     unsure: Vec<Sku>,
     changed: u64,
-    /// Asked for again in this run: once is enough, because what that does not prove takes minutes.
+    /// SKUs read a second time in this run. A third read proves nothing, because the proof takes minutes.
     again: BTreeSet<Sku>,
-    /// Pages that came.
+    /// Answered pages that are being recorded.
     recording: JoinSet<Result<Page, JobError>>,
 }
 
-/// SKUs to be asked for.
+/// SKUs of a request.
 struct Asked {
     skus: Vec<Sku>,
     kind: Kind,
 }
 
-/// The source of a page.
+/// Origin of a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The queue.
+    /// Queue of due SKUs.
     First,
-    /// A page that failed.
+    /// Part of a page that failed.
     Part,
-    /// Request for what earlier answers lacked, with witnesses beside it.
+    /// Lacking or isolated SKUs, read together with witnesses.
     Again,
 }
 
-/// A page that was answered and looked into.
+/// Recorded page.
 struct Page {
-    /// Without witnesses.
+    /// Requested SKUs without the witnesses.
     asked: Vec<Sku>,
     kind: Kind,
-    /// Record of the answer, or why the answer makes no sense.
+    /// Result of the record, or the reason why the answer is not plausible.
     came: Result<BalancesRecorded, String>,
 }
 
@@ -160,14 +160,14 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Reads page after page; the reason is returned where it is time to give up.
+    /// Reads page after page. Returns the reason if it gives up.
     async fn pages(&mut self) -> Result<Option<String>, JobError> {
         loop {
             self.record_up_to(RECORDING_MAX - 1).await?;
             self.fill().await?;
             let mut page = self.next_page();
             if page.skus.is_empty() {
-                // What is being recorded may show SKUs that are to be read again.
+                // Pages still being recorded may add SKUs to be read again.
                 self.record_up_to(0).await?;
                 page = self.next_page();
             }
@@ -181,7 +181,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Makes sure that a page is queued, as far as so much is due.
+    /// Fills the queue with the SKUs of a page, if so many are due.
     async fn fill(&mut self) -> Result<(), JobError> {
         let Some(stands) = &mut self.tracked else { return Ok(()) };
         while self.queue.len() < self.size.get() {
@@ -191,7 +191,7 @@ impl<'a> Reading<'a> {
             if texts.is_empty() {
                 break;
             }
-            // A page of texts that are no SKUs must not end the run: those behind it are read all the same.
+            // A page of invalid SKUs must not end the run, because valid ones may follow.
             for sku in texts.into_iter().filter_map(|text| Sku::new(text).ok()) {
                 match self.aside.contains(sku.as_str()).then(|| self.aside.way(self.context, sku.as_str())) {
                     None => self.queue.push(sku),
@@ -203,7 +203,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Parts of pages that failed go first, then what is queued, then what was lacking, and at last those that go alone.
+    /// Returns the next page. The order is: parts of failed pages, the queue, lacking SKUs, isolated SKUs.
     fn next_page(&mut self) -> Asked {
         if let Some(skus) = self.parts.next_part() {
             return Asked { skus, kind: Kind::Part };
@@ -212,7 +212,7 @@ impl<'a> Reading<'a> {
             let skus = self.queue.drain(..self.size.get().min(self.queue.len())).collect();
             return Asked { skus, kind: Kind::First };
         }
-        // With the witnesses beside them, the answer is small enough to be trusted.
+        // With the witnesses, the answer can prove an absence.
         let first = self.unsure.len().saturating_sub(SMALL_PAGE);
         let skus = self.unsure.split_off(first);
         if skus.is_empty() {
@@ -222,7 +222,7 @@ impl<'a> Reading<'a> {
         Asked { skus, kind: Kind::Again }
     }
 
-    /// Reads one page. One that fails is split, or asked for again.
+    /// Reads a page. Splits it after a failure, or puts it back to the queue.
     async fn read(&mut self, Asked { skus, kind }: Asked) -> Result<(), JobError> {
         let mut asked = skus.clone();
         if kind == Kind::Again {
@@ -231,11 +231,12 @@ impl<'a> Reading<'a> {
         let request =
             wire::get_product_balances(&asked).map_err(|why| JobError::Implausible(why.to_string()))?;
         let (context, run) = (self.context, self.run);
-        // The next page is looked for while this one is on its way.
+        // The queue is filled while the request is in flight.
         let (answer, filled) = tokio::join!(context.read_once(run, Lane::Poll, request), self.fill());
         let answer = answer?;
         if answer.reply.verdict == Verdict::Accepted {
-            // The next page is asked for before this one is recorded, which may still show that it was cut.
+            // The next page is requested before this one is recorded, which may still show that this one was
+            // cut.
             self.size.worked(skus.len() >= self.size.get());
             self.record(answer, skus, asked, kind);
             return filled;
@@ -263,12 +264,12 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A page failed: its halves are read by themselves. A SKU that was alone is set aside if it is proved guilty, or
-    /// else read once more behind all others, whose success is the proof that it lacks.
+    /// Splits a page that failed. A page of one SKU is quarantined on proof. Otherwise the SKU is read once
+    /// more after the others, because their success is the missing proof.
     async fn split(&mut self, page: Vec<Sku>, why: String) -> Result<(), JobError> {
         self.failures += 1;
         let is_guilty = self.context.failed(READ, &names(&page), &why).await?;
-        // The page as it was queued says more than its parts.
+        // The message for the whole page is more useful than those for its parts.
         if self.failures == 1 {
             self.why = why;
         }
@@ -285,7 +286,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// What was found out about the page size outlives the program.
+    /// Stores the page size if it changed, so that it survives a restart.
     async fn remember(&self) -> Result<(), JobError> {
         let (configured, proved) = self.before_size;
         if self.size.get() == proved.unwrap_or(configured) {
@@ -296,7 +297,7 @@ impl<'a> Reading<'a> {
         Ok(write.commit().await?)
     }
 
-    /// Records a page while the next is read.
+    /// Records a page in a task while the next one is read.
     fn record(&mut self, answer: call::Answer, skus: Vec<Sku>, asked: Vec<Sku>, kind: Kind) {
         let context = self.context.clone();
         let is_new = self.tracked.as_ref().is_some_and(Stalest::is_at_never_read);
@@ -308,7 +309,7 @@ impl<'a> Reading<'a> {
                 record::balances_look(&context, &answer, &asked).await
             };
             let came = match looked {
-                // A page that is small may hold nothing but what is gone; it must not keep the others from being read.
+                // A small page may consist of missing SKUs; it must not stop the pass.
                 Ok(looked) if looked.wants_witnesses() && kind == Kind::First && skus.len() <= SMALL_PAGE => {
                     let (absent, unsure) = (skus.clone(), skus.clone());
                     Ok(BalancesRecorded { absent, unsure, ..Default::default() })
@@ -324,7 +325,7 @@ impl<'a> Reading<'a> {
         });
     }
 
-    /// Waits until at most so many pages are being recorded, and counts what the others brought.
+    /// Waits until at most `pages` are being recorded. Counts the results of the others.
     async fn record_up_to(&mut self, pages: usize) -> Result<(), JobError> {
         let mut failed = Ok(());
         while self.recording.len() > pages {
@@ -344,7 +345,7 @@ impl<'a> Reading<'a> {
         self.changed += recorded.cells_changed;
         self.freed += recorded.freed;
         let is_empty = recorded.absent.len() >= asked.len();
-        // With the witnesses there, a SKU that the answer lacks is gone, and the call for it did not fail.
+        // With witnesses in the answer, a lacking SKU is missing; its call did not fail.
         if kind == Kind::Again || !is_empty {
             self.is_taken_back |= self.context.read_worked(READ, &names(asked), !is_empty).await?;
         }
@@ -376,7 +377,7 @@ impl<'a> Reading<'a> {
             Some(why) if self.asked == 0 => return Err(JobError::GivenUp { what: "balances".into(), why }),
             Some(why) => Report::partial(format!("{summary}; then it failed: {why}; the next run goes on")),
         };
-        // `settle` would have looked at these cells, and woken the push.
+        // The read replaces checks of `settle`, which would have woken the push.
         let wakes = (self.freed > 0 || self.is_taken_back).then_some(JobKind::Push);
         Ok(Report { wakes, ..report })
     }

@@ -1,7 +1,7 @@
-//! The brakes, asked and obeyed: what would be written is judged beside the last hour, and what trips is held.
+//! Brakes of writes: planned writes are judged, and the changes of a trip are held.
 //!
-//! A push asks them for its whole backlog (`push/brake.rs`), a product's update, which carries quantities too, for what it
-//! would claim.
+//! A push judges its whole backlog (`push/brake.rs`). An update of a product writes quantities too and is
+//! judged before its claim.
 
 use super::{Context, JobError};
 use crate::model::{Cell, Sku, Timestamp, WarehouseId, WishId};
@@ -12,10 +12,10 @@ use crate::telemetry::event;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Zeroings are counted over a rolling hour plus the flush (rules.md 27).
+/// Window in which zeroings count, together with the projected backlog (docs/rules.md 27).
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// What these writes trip, with what the last hour wrote.
+/// Returns the trips of these writes together with the writes of the last hour.
 pub(super) async fn trips_of(
     store: &Store,
     settings: brake::Settings,
@@ -36,7 +36,7 @@ pub(super) async fn trips_of(
     }
 }
 
-/// Judges what a product's update would write; how many wishes were held is returned.
+/// Judges the writes of a product's update. Returns the number of held changes.
 pub(super) async fn judge_update(
     context: &Context,
     wish: WishId,
@@ -52,12 +52,12 @@ pub(super) async fn judge_update(
     let flush: Vec<Entry> = writes.iter().filter_map(entry).collect();
     let now = context.now();
     let trips = trips_of(&context.store, context.settings().quantities.brakes, now, &flush).await?;
-    // Where the wish was moved meanwhile, its claim fails and nothing is sent.
+    // If the change moved in the meantime, its claim fails and nothing is sent.
     Ok(hold(context, now, &trips).await?.unwrap_or(0))
 }
 
-/// Holds what the trips name; how many wishes that are is returned. None where one of them was moved meanwhile: then
-/// nothing was done, since what would be written is no longer what was judged.
+/// Holds the changes of these trips. Returns their number. `None` if a change moved in the meantime: nothing
+/// is held, because the writes are no longer those that were judged.
 pub(super) async fn hold(context: &Context, now: Timestamp, trips: &[Trip]) -> Result<Option<u64>, JobError> {
     if trips.is_empty() {
         return Ok(Some(0));

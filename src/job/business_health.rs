@@ -1,7 +1,8 @@
-//! `business_health`: the figures of each month.
+//! `business_health`: reads the figures of each month.
 //!
-//! All months stand in one list, so one read serves for all of them. It is made while one of the last 24 months is not
-//! agreed: on the first two days of each month, and daily where the service has no figures of one of them.
+//! All months are in one list, so one read serves all of them. It is made until two reads of each of the last
+//! 24 months agree. This means the first two days of each month, and daily if the platform has no figures of
+//! such a month.
 
 use super::call::Answer;
 use super::pages::{self, Listing, Recorded};

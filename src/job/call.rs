@@ -1,7 +1,8 @@
-//! The only way to the service: a place in the quota, the exchange written down, one send, the limiter told.
+//! Calls to the platform. Each call has four steps: reservation, record of the exchange, one send, report to
+//! the limiter. There is no other way to the platform.
 //!
-//! Waiting for a place is not failing and costs no attempt. A read is tried again within its run; a write never is: a
-//! retry of a write is a new plan.
+//! Waiting for a reservation is no failed attempt. A read is repeated within its run. A write is never
+//! repeated: its retry is a new plan.
 
 use super::{Context, JobError};
 use crate::client::wire::Malformed;
@@ -15,13 +16,14 @@ use crate::store::{Durability, StoreError, Write};
 use crate::telemetry::event;
 use std::sync::OnceLock;
 
-/// Attempts at one read within a run. With three answers of four broken, one read in thirty is given up, and then
-/// the next run reads it first.
+/// Attempts at a read within a run. If three of four answers fail, one read in thirty is given up; the next
+/// run reads it first.
 pub(super) const ATTEMPTS: usize = 12;
-/// Attempts at a look before a send: what stands behind it does not wait for the trouble of one order or shipment.
+/// Attempts at a preflight or check. They are few, so that a failing order or shipment does not delay the
+/// others.
 pub(super) const LOOK_ATTEMPTS: usize = 2;
 
-/// An exchange that is written down and about to be sent.
+/// Exchange that is recorded and about to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) id: ExchangeId,
@@ -35,20 +37,20 @@ impl Sent {
     }
 }
 
-/// An exchange that came back and is not written down yet.
+/// Exchange that was sent and whose end is not recorded yet.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// The exchange.
+    /// Id of the exchange.
     pub(super) id: ExchangeId,
-    /// When its request was sent: the age of every fact it brings.
+    /// Time at which the request was sent, which is the age of its facts.
     pub(super) sent_at: Timestamp,
-    /// The same since boot.
+    /// The time since boot at which the request was sent.
     pub(super) sent_moment: Moment,
-    /// What came of it.
+    /// Answer with its verdict.
     pub(super) reply: Reply,
-    /// The name of its body.
+    /// Digest of the body.
     pub(super) digest: Digest,
-    /// Its body ready to be stored, where that was made before the turn to write.
+    /// Compressed body, if it was prepared before the write lock was taken.
     packed: OnceLock<Body>,
     answered_at: Timestamp,
     answered_moment: Moment,
@@ -56,17 +58,21 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Makes the body ready to be stored. Worth it before the turn to write is waited for, where the body is hardly known.
+    /// Prepares the body for storage. Useful before the write lock is taken, if the body is probably new.
     pub(super) fn pack(&self) {
         if let Ok(packed) = Body::pack(&self.reply.body) {
-            // Without one it is packed when it is kept, and there the error is told.
+            // After an error the body is compressed when it is stored, and that call returns the error.
             self.packed.get_or_init(|| packed);
         }
     }
 }
 
 impl Context {
-    /// Waits for a place in the quota. Fails at once while the key is refused: nothing but a probe is sent then.
+    /// Waits for a reservation of the limiter.
+    ///
+    /// # Errors
+    /// [`JobError::Refused`] at once while the key is refused, except for probes. [`JobError::Stopped`] if
+    /// the daemon stops.
     pub(super) async fn place(
         &self,
         operation: Operation,
@@ -79,7 +85,7 @@ impl Context {
         self.limiter.acquire(operation, lane, pace).await.map_err(|_| JobError::Stopped)
     }
 
-    /// Writes an exchange down before it is sent.
+    /// Records the begin of an exchange in the given transaction, before its request is sent.
     pub(super) async fn exchange_begin(
         &self,
         write: &mut Write,
@@ -91,7 +97,7 @@ impl Context {
         Ok(Sent::of(write.exchange_begin(self.session_id, &begun).await?, &begun))
     }
 
-    /// The same, and commits.
+    /// Records the begin of an exchange and commits.
     pub(super) async fn exchange_begin_alone(
         &self,
         write: Write,
@@ -115,7 +121,7 @@ impl Context {
         }
     }
 
-    /// Sends a request that was written down, once, and tells the limiter what came of it.
+    /// Sends a recorded request once and reports the outcome to the limiter.
     pub(super) async fn send(
         &self,
         permit: Permit,
@@ -133,7 +139,7 @@ impl Context {
         Answer { id, sent_at, sent_moment, reply, digest, packed, answered_at, answered_moment, notices }
     }
 
-    /// Writes down what came of an exchange, and what the limiter must not forget of it.
+    /// Records the end of an exchange, and the limiter's state if it changed.
     pub(super) async fn exchange_end(
         &self,
         write: &mut Write,
@@ -158,14 +164,14 @@ impl Context {
         write.exchange_end(answer.id, &ended).await
     }
 
-    /// Keeps what the limiter must not forget and the journal does not tell.
+    /// Stores the limiter's state that does not follow from the journal.
     pub(super) async fn limiter_remember(&self, write: &mut Write) -> Result<(), StoreError> {
         let kept = serde_json::to_string(&self.limiter.memory().kept);
         let kept = kept.expect("what is kept has text keys, which JSON can write");
         write.limiter_remember(&kept).await
     }
 
-    /// What a decoder made of an accepted answer; one that it cannot read at all is written down and is an error.
+    /// Returns the decoded answer. A malformed answer is recorded as not applied and is an error.
     pub(super) async fn decoded<T>(
         &self,
         answer: &Answer,
@@ -180,7 +186,7 @@ impl Context {
         }
     }
 
-    /// One read, sent once. The caller writes it down together with its facts.
+    /// Sends a read once. The caller records its end together with its facts.
     pub(super) async fn read_once(
         &self,
         run: RunId,
@@ -190,7 +196,7 @@ impl Context {
         loop {
             let permit = self.place(request.operation, lane, Pace::Paced).await?;
             let write = self.store.begin(Durability::Normal).await?;
-            // Another call may have been throttled while this one waited for its turn to write.
+            // Another call may have been throttled while this one waited for the write lock.
             if !permit.may_send() {
                 permit.give_back();
                 continue;
@@ -200,8 +206,8 @@ impl Context {
         }
     }
 
-    /// One read, tried again while that may help. An answer that is returned was accepted and is not written down
-    /// yet; all others are.
+    /// Reads with up to [`ATTEMPTS`] attempts. Only the end of the returned, accepted answer is left to the
+    /// caller to record.
     pub(super) async fn read(
         &self,
         run: RunId,
@@ -212,7 +218,7 @@ impl Context {
         self.read_within(ATTEMPTS, run, lane, what, request).await
     }
 
-    /// The same with so many attempts.
+    /// Reads with at most so many attempts.
     pub(super) async fn read_within(
         &self,
         attempts: usize,
@@ -225,7 +231,7 @@ impl Context {
         self.read_until(attempts, run, lane, what, request, is_answer).await
     }
 
-    /// The same for an operation that documents a 404 as its answer: that one is returned too.
+    /// Reads an operation that documents a 404 as its answer. Returns a 404 too.
     pub(super) async fn read_or_not_found(
         &self,
         attempts: usize,
@@ -267,7 +273,7 @@ impl Context {
         }
     }
 
-    /// Writes down an answer that brings no facts, here and in a replay.
+    /// Records an answer as not applied: it brings no facts, live and in a replay.
     pub(super) async fn end_alone(&self, answer: &Answer) -> Result<(), StoreError> {
         let mut write = self.store.begin(Durability::Normal).await?;
         self.exchange_end(&mut write, answer).await?;
@@ -277,7 +283,7 @@ impl Context {
         write.commit().await
     }
 
-    /// Waits, unless the daemon stops meanwhile.
+    /// Waits for the delay; fails if the daemon stops.
     pub(super) async fn pause(&self, delay: std::time::Duration) -> Result<(), JobError> {
         tokio::select! {
             () = self.clock.sleep(delay) => Ok(()),
@@ -285,7 +291,7 @@ impl Context {
         }
     }
 
-    /// Why sending the same again cannot help, if it cannot.
+    /// Returns the error if a repetition of the request is useless.
     async fn hopeless(&self, run: RunId, what: &str, reply: &Reply) -> Result<Option<JobError>, JobError> {
         Ok(match reply.verdict {
             Verdict::Accepted
@@ -300,7 +306,7 @@ impl Context {
                 let (what, why) = (what.to_owned(), words(reply));
                 match super::probe_key(self, run).await?.key {
                     Key::Works => Some(JobError::Rejected { what, why, status: reply.status }),
-                    // It may be the id or the key, and nobody can tell which.
+                    // The refusal may mean the id or the key.
                     Key::NotKnown => Some(JobError::GivenUp { what, why }),
                     Key::Refused => Some(self.refused(reply)),
                 }
@@ -309,14 +315,14 @@ impl Context {
         })
     }
 
-    /// The error of a refused key, which is known to be refused from now on.
+    /// Marks the key as refused and returns the error.
     pub(super) fn refused(&self, reply: &Reply) -> JobError {
         self.refused_by(reply.operation, reply.status, words(reply))
     }
 
-    /// The same where the answer is not at hand any more.
+    /// Marks the key as refused and returns the error, without an answer at hand.
     pub(super) fn refused_by(&self, operation: Operation, status: Option<u16>, why: String) -> JobError {
-        // The limiter knows already where the verdict itself said so.
+        // No effect if the verdict has informed the limiter already.
         drop(self.limiter.refuse_key(&why));
         tracing::error!(
             event = event::AUTH_REFUSED,
@@ -327,7 +333,7 @@ impl Context {
         JobError::Refused(why)
     }
 
-    /// Fails where sending the same again cannot help.
+    /// Fails if a repetition of the request is useless. Does not fail if a smaller page may help.
     pub(super) async fn give_up_if_hopeless(
         &self,
         run: RunId,
@@ -341,12 +347,12 @@ impl Context {
     }
 }
 
-/// The service's words, or what kept them from coming.
+/// Returns the platform's message, or the reason of its absence.
 pub(super) fn words(reply: &Reply) -> String {
     reply.message.clone().unwrap_or_else(|| "it gave no reason".into())
 }
 
-/// What the limiter is told.
+/// Returns the outcome for the limiter.
 fn concluded(reply: &Reply) -> limiter::Outcome {
     match reply.verdict {
         Verdict::Throttled(Throttle::Rate { wait }) => limiter::Outcome::RateThrottled(wait),
@@ -364,7 +370,7 @@ fn concluded(reply: &Reply) -> limiter::Outcome {
     }
 }
 
-/// The journal's word for a verdict.
+/// Returns the journal's outcome of a verdict.
 fn outcome(verdict: Verdict) -> Outcome {
     match verdict {
         Verdict::Accepted => Outcome::Accepted,
@@ -377,7 +383,7 @@ fn outcome(verdict: Verdict) -> Outcome {
     }
 }
 
-/// Logs what changed in the account's budget. A refused key is shouted about by [`Context::refused_by`].
+/// Logs a change of the account's budget. [`Context::refused_by`] logs a refused key.
 fn tell(notice: &Notice) {
     match notice {
         Notice::HoldStarted(hold) if hold.scope == Scope::Key => {}

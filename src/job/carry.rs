@@ -1,8 +1,8 @@
-//! Carrying wishes to the service: claim (commit) → send → conclude (commit), as far as it is the same for every kind.
+//! Claim, send and completion of a call, as far as all kinds of change have them in common.
 //!
-//! A claim stands on disk before the first byte leaves: a crash leaves its wishes in doubt, never unknown. What an
-//! answer says only its kind can read; what it means that none came, or one that proves that nothing was done, is the
-//! same for all of them and is written down here (rules.md 16, 17).
+//! The claim is committed before the first byte is sent, so a crash leaves its changes in doubt. Each kind
+//! parses its accepted answers. This module handles calls without an answer, and answers that prove that the
+//! call had no effect (docs/rules.md 16, 17).
 
 use super::call::{Answer, Sent, words};
 use super::record::Told;
@@ -15,43 +15,43 @@ use crate::outbox::{Reason, State};
 use crate::store::{CellWrite, Claim, Durability, Kept, StoreError, Verdict};
 use crate::telemetry::event;
 
-/// What is insisted on when an answer came, as in "cannot …".
+/// Name of the commit that is retried after an answer, as in "cannot …".
 pub(super) const WRITE_ANSWER: &str = "write down an answer";
 
-/// The wishes of one call, and what is kept with their claim.
+/// Claimed call: its request, its changes and their evidence.
 pub(super) struct Load<'a> {
     pub(super) run: RunId,
     pub(super) lane: Lane,
     pub(super) request: &'a Request,
     pub(super) wishes: &'a [Claim],
-    /// The cells it writes.
+    /// Stock levels that the request writes.
     pub(super) cells: &'a [CellWrite],
-    /// What judging its other wishes will need.
+    /// Evidence for `settle`, for changes other than quantities.
     pub(super) kept: &'a [Kept],
 }
 
-/// What became of a call, before its answer is read.
+/// Outcome of a call before its answer is parsed.
 #[derive(Debug)]
 pub(super) enum Went {
-    /// Answered; nothing is written down yet.
+    /// Accepted; the end of the exchange is not recorded yet.
     Answered,
-    /// Sent, outcome unknown: its wishes are in doubt.
+    /// Sent with unknown outcome; its changes are in doubt.
     InDoubt,
-    /// Told to wait: its wishes are pending again, and the limiter knows when.
+    /// Throttled; its changes are pending again, and the limiter has the delay.
     Throttled,
-    /// No byte left: its wishes are pending again, and trying again at once is no use.
+    /// Not sent; its changes are pending again. Another attempt at once is useless.
     NotSent(String),
-    /// The content was refused and nothing was done; its wishes are pending again until somebody judges them.
+    /// Refused without effect; its changes are pending again until the caller has judged the refusal.
     Refused {
-        /// The HTTP status.
+        /// HTTP status.
         status: u16,
-        /// The service's words.
+        /// Message of the platform.
         why: String,
     },
 }
 
-/// Commits the claim. None where a wish was moved by somebody else or a cell moved since the plan, or where an answer
-/// waits to be written down: then nothing is to be sent, and the next look plans anew.
+/// Commits the claim. Returns `None` without a commit if the claim gate is closed, or if a change or a stock
+/// level moved since the plan. Then nothing is sent, and the changes are planned again.
 pub(super) async fn claim(context: &Context, load: &Load<'_>) -> Result<Option<Sent>, JobError> {
     if !context.gate.is_open() {
         return Ok(None);
@@ -73,7 +73,10 @@ pub(super) async fn claim(context: &Context, load: &Load<'_>) -> Result<Option<S
     Ok(Some(begun))
 }
 
-/// Writes down what became of a call that was not answered in the expected shape; an answer is left to its kind.
+/// Commits the outcome of a call that was not accepted. Leaves an accepted answer to its kind.
+///
+/// # Errors
+/// [`JobError::Refused`] if the answer refuses the key, after the commit.
 pub(super) async fn unanswered(
     context: &Context,
     wishes: &[WishId],
@@ -98,7 +101,7 @@ pub(super) async fn unanswered(
             not_done(context, wishes, answer, &why).await?;
             Ok(Went::Refused { status, why })
         }
-        // The id in the path may be meant: the key is judged by whoever sent the call.
+        // The refusal may mean the id in the path, so the sender of the call judges the key.
         Answered::Refused { may_be_id: true } => {
             not_done(context, wishes, answer, &why).await?;
             Ok(Went::Refused { status: answer.reply.status.unwrap_or(403), why })
@@ -110,7 +113,7 @@ pub(super) async fn unanswered(
     }
 }
 
-/// The cells stay claimed: until a look at the service nobody knows what they hold.
+/// Commits that the outcome is unknown. The stock levels stay claimed until a check decides.
 async fn in_doubt(context: &Context, wishes: &[WishId], answer: &Answer, why: &str) -> Result<(), JobError> {
     let detail = format!("sent, but no answer tells what became of it: {why}");
     let moves = all(wishes, State::InDoubt, Reason::NoAnswer, &detail);
@@ -134,18 +137,21 @@ async fn not_done(context: &Context, wishes: &[WishId], answer: &Answer, why: &s
     Ok(conclude(context, answer, &moves, Ending::NotDone).await?)
 }
 
-/// What becomes of the cells of a call.
+/// Outcome of a call for its stock levels.
 #[derive(Clone, Copy)]
 pub(super) enum Ending<'a> {
-    /// Nobody knows: the cells stay claimed until a look at the service.
+    /// Unknown: the stock levels stay claimed until a check decides.
     Open,
-    /// Nothing was done: they hold what they held.
+    /// No effect: the stock levels are unchanged.
     NotDone,
-    /// These were to be written, in the order of the entries, and the answer says what became of each.
+    /// Accepted: the writes in the order of the entries, and the parsed answer.
     Answered(&'a [CellWrite], &'a Told),
 }
 
-/// Commits what came of a call: the exchange, the wishes' states, the cells. Until that stands nothing else is claimed.
+/// Commits the outcome of a call.
+///
+/// This covers the exchange, the states of the changes and the stock levels. Retries the commit after a
+/// transient error; nothing else is claimed until it succeeds.
 pub(super) async fn conclude(
     context: &Context,
     answer: &Answer,
@@ -169,7 +175,7 @@ async fn try_conclude(
 ) -> Result<(), StoreError> {
     let mut write = context.store.begin(Durability::Full).await?;
     if write.exchange_is_over(answer.id).await? {
-        // The last attempt did commit, whatever it said.
+        // The last attempt was committed despite its error.
         return Ok(());
     }
     let position = context.exchange_end(&mut write, answer).await?;
@@ -185,7 +191,7 @@ async fn try_conclude(
     write.commit().await
 }
 
-/// The same move for every wish.
+/// Returns the move for every change.
 fn all(wishes: &[WishId], to: State, reason: Reason, detail: &str) -> Vec<Verdict> {
     wishes.iter().map(|id| Verdict::new(*id, to, Some(reason.as_str()), detail)).collect()
 }

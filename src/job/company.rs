@@ -1,16 +1,17 @@
-//! Whether the service's company is the one the mirror is of: the list of warehouses tells.
+//! Check that the platform's account is the account of the mirror.
 //!
-//! A probe: what it reads is no fact, because it may be another company's.
+//! The check compares the list of warehouses. The list is read as a probe and recorded as not applied,
+//! because it may be another account's.
 
 use super::{Context, JobError};
 use crate::client::wire::{self, Paging};
 use crate::model::{Lane, RunId, WarehouseId};
 use std::collections::BTreeSet;
 
-/// True if any of these warehouses is among those the platform lists now.
+/// Returns true if the platform's list has one of these warehouses.
 ///
 /// # Errors
-/// Also where the list is empty or a part of it cannot be read: then it does not tell whose it is.
+/// Fails if no known warehouse was found and the list is empty, cut or partly unreadable.
 pub async fn lists_any(
     context: &Context,
     run: RunId,

@@ -1,4 +1,4 @@
-//! What every job works with: the rooms at the edges, and plain settings.
+//! Shared dependencies of all jobs, and their settings.
 
 use super::insist::Gate;
 use super::probe::Proofs;
@@ -16,87 +16,87 @@ use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
-/// What every job works with.
+/// Shared dependencies of all jobs. Clones share their state.
 #[derive(Clone)]
 pub struct Context {
-    /// The database.
+    /// Database.
     pub store: Store,
-    /// The service.
+    /// Client of the platform.
     pub client: Client,
-    /// The account's budget, shared by all.
+    /// Limiter of the account's calls, shared by all jobs.
     pub limiter: Limiter,
-    /// Time.
+    /// Clock.
     pub clock: Arc<dyn Clock>,
-    /// This start of the daemon.
+    /// Session: this start of the daemon.
     pub session_id: i64,
-    /// Shut while an answer cannot be written down.
+    /// Claim gate, closed while an answer cannot be committed.
     pub(super) gate: Gate,
     /// Recent results of key probes.
     pub(super) proofs: Proofs,
     settings: Arc<RwLock<Arc<Settings>>>,
     stopping: CancellationToken,
-    /// Rung when wishes came while a push may be at work.
+    /// Notification of new changes for a running push.
     wishes: watch::Sender<()>,
-    /// Held by the run of each kind of job.
+    /// Lock of each kind of job; its run holds it.
     turns: Arc<BTreeMap<JobKind, Arc<Mutex<()>>>>,
-    /// The calls that failed lately, entry by entry ([`super::apart`]).
+    /// Recent failures by entry ([`super::apart`]).
     pub(super) failures: Arc<SyncMutex<Failures>>,
-    /// Times at which a push of few cells may begin.
+    /// Times at which a push of few stock levels may start.
     starts: Arc<SyncMutex<Starts>>,
 }
 
-/// The settings of the jobs, as plain values.
+/// Settings of the jobs, as plain values.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// SKUs in a balances call.
     pub skus_per_call: usize,
-    /// The rules for quantities.
+    /// Settings of quantities.
     pub quantities: QuantitySettings,
-    /// How long and how large the journal is kept.
+    /// Limits of the journal's age and size.
     pub retention: super::Retention,
-    /// Calls of one operation in flight at a time.
+    /// Limit of calls of an operation in flight.
     pub calls_in_flight: usize,
-    /// The longest a call may take: what became of it may still change for as long again.
+    /// Timeout of a call. The outcome of a call may still change until twice this time after the send.
     pub timeout: Duration,
-    /// Room on the disk below which no wish is claimed, in bytes.
+    /// Free disk space in bytes, below which no change is claimed.
     pub free_floor_bytes: u64,
-    /// Where copies of the database go.
+    /// Settings of scheduled copies of the database.
     pub backup: BackupSettings,
 }
 
-/// `[backup]`.
+/// Settings of `[backup]`.
 #[derive(Clone, Debug)]
 pub struct BackupSettings {
-    /// Where copies of the database are written.
+    /// Directory of the copies.
     pub directory: PathBuf,
-    /// How many of them are kept.
+    /// Number of copies that are kept.
     pub keep: usize,
 }
 
-/// The rules for quantities.
+/// Settings of quantities.
 #[derive(Clone, Debug)]
 pub struct QuantitySettings {
-    /// Where both sides moved.
+    /// Policy for a stock level that moved at the platform since it was counted.
     pub policy: Policy,
-    /// The same for single warehouses.
+    /// Policies of single warehouses.
     pub by_warehouse: BTreeMap<WarehouseId, Policy>,
-    /// A cell is read again before it is written when its fact is older.
+    /// Limit of a fact's age at a write; an older fact is read again first.
     pub max_fact_age: Duration,
-    /// When a push is stopped before mass damage.
+    /// Thresholds of the brakes.
     pub brakes: brake::Settings,
-    /// A count made against an older fact waits for the next read as its base.
+    /// Limit of a base's age at the insertion of a count. With an older fact the next read is the base.
     pub max_base_age: Duration,
 }
 
 impl QuantitySettings {
-    /// The policy of a warehouse.
+    /// Returns the policy of a warehouse.
     pub fn policy_of(&self, warehouse: WarehouseId) -> Policy {
         self.by_warehouse.get(&warehouse).copied().unwrap_or(self.policy)
     }
 }
 
 impl Context {
-    /// Puts the rooms together.
+    /// Creates the context.
     pub fn new(
         store: Store,
         client: Client,
@@ -127,59 +127,59 @@ impl Context {
         }
     }
 
-    /// Waits until no other run of the job is under way, whoever began it; the turn ends with what is returned.
+    /// Waits until no other run of the job is active. The run owns the job until the guard is dropped.
     pub(super) async fn turn(&self, kind: JobKind) -> OwnedMutexGuard<()> {
         let turn = self.turns.get(&kind).expect("every kind of job has a turn");
         Arc::clone(turn).lock_owned().await
     }
 
-    /// The settings in force now.
+    /// Returns the settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.read().expect("nobody panics while holding the settings"))
     }
 
-    /// Puts other settings in force, from the next look on.
+    /// Replaces the settings. A job uses them from its next call of [`Self::settings`] on.
     pub fn reconfigure(&self, settings: Settings) {
         *self.settings.write().expect("nobody panics while holding the settings") = Arc::new(settings);
     }
 
-    /// Lets nothing new begin: calls that wait for a place and pauses between attempts end at once.
+    /// Stops the jobs: waits for reservations and pauses between attempts end at once.
     pub fn stop(&self) {
         self.limiter.close();
         self.stopping.cancel();
     }
 
-    /// Until nothing new may begin.
+    /// Waits for [`Self::stop`].
     pub(super) async fn stopped(&self) {
         self.stopping.cancelled().await;
     }
 
-    /// True if nothing new may begin.
+    /// Returns true after [`Self::stop`].
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
     }
 
-    /// The times at which a push of few cells may begin.
+    /// Returns the times at which a push of few stock levels may start.
     pub(super) fn starts(&self) -> MutexGuard<'_, Starts> {
         self.starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells a push that is at work that there are new wishes; one that is not looks at its start anyway.
+    /// Notifies a running push of new changes. A push that starts later reads them anyway.
     pub fn wishes_came(&self) {
         self.wishes.send_replace(());
     }
 
-    /// Changes when wishes come from now on.
+    /// Returns a receiver that changes with each later notification of new changes.
     pub(super) fn new_wishes(&self) -> watch::Receiver<()> {
         self.wishes.subscribe()
     }
 
-    /// The calendar's now.
+    /// Returns the time by the calendar.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The time since boot, by which ages and waits are measured.
+    /// Returns the time since boot, by which ages and delays are measured.
     pub fn moment(&self) -> Moment {
         self.clock.moment()
     }

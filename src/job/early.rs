@@ -1,13 +1,13 @@
-//! Reading before their turn: with calls nobody needs, the SKUs whose facts are worth most between two passes of
-//! [`super::balances`] ([`crate::schedule::attention`]).
+//! Prefetch: reads of SKUs between two passes of [`super::balances`], with spare calls.
 //!
-//! The daemon asks each minute, whatever schedules are configured. A look costs nothing while the quota is busy: half of
-//! it must be free and no bulk call wait. It is never instead of a pass, each of which reads every SKU older than its
-//! start, and says nothing about the age of the job's data: its run is journalled and moves no *last good*.
+//! [`crate::schedule::attention`] chooses the SKUs for which a fresh fact is worth most. The daemon calls the
+//! prefetch each minute, independent of the schedules. It reads only if half of the quota is free and no bulk
+//! call waits. It replaces no pass: each pass reads every SKU read before its start. Its run is journalled
+//! but is no pass, so it does not affect the age of the job's data.
 //!
-//! A call that is made anyway is made full: what its page has room for beside them are the stalest SKUs.
+//! Free places of a page are filled with the SKUs that were read longest ago.
 //!
-//! Orders that somebody named are read between the passes too ([`read_asked`]).
+//! Orders that an operator named are read between the passes too ([`read_asked`]).
 
 use super::{Context, Finished, JobError, Report, order_lines, record, runner};
 use crate::client::{Verdict, wire};
@@ -18,16 +18,18 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How often the daemon asks: facts younger than this are not read early, so asking more often brings nothing.
+/// Interval of prefetches. Facts younger than this are not read again, so a shorter interval would bring
+/// nothing.
 pub const EARLY_LOOK: Duration = Duration::from_secs(60);
-/// So far back moves are looked at.
+/// Period in which the moves of a SKU count.
 const MOVES_SINCE: Duration = Duration::from_secs(4 * 60 * 60);
-/// Pages of one look: with the packaged page size 800 SKUs, for one call in thirty of the quota.
+/// Limit of pages per prefetch. With the packaged page size this is 800 SKUs, for one call in thirty of the
+/// quota.
 const PAGES_MAX: usize = 4;
-/// Named orders that are read at a time between the passes, which wait for them.
+/// Limit of named orders per run between the passes, because the passes wait for it.
 const BETWEEN_MAX: usize = 25;
 
-/// Reads what is worth it, if there is room; none where there was nothing to do, and then nothing is journalled.
+/// Prefetches if the quota allows it. Returns `None`, and journals no run, if there was nothing to read.
 pub async fn read_early(context: &Context) -> Result<Option<Finished>, StoreError> {
     let (kind, trigger) = (JobKind::Balances, Trigger::Outbox);
     let _turn = context.turn(kind).await;
@@ -42,7 +44,7 @@ pub async fn read_early(context: &Context) -> Result<Option<Finished>, StoreErro
     runner::run_beside(context, kind, trigger, None, work).await.map(Some)
 }
 
-/// Reads orders that somebody named, a few at a time; none where nobody named one, and then nothing is journalled.
+/// Reads some of the named orders. Returns `None`, and journals no run, if no order is named.
 pub async fn read_asked(context: &Context) -> Result<Option<Finished>, StoreError> {
     let (kind, trigger) = (JobKind::OrderLines, Trigger::Outbox);
     let _turn = context.turn(kind).await;
@@ -54,11 +56,11 @@ pub async fn read_asked(context: &Context) -> Result<Option<Finished>, StoreErro
     runner::run_beside(context, kind, trigger, Some(&named), work).await.map(Some)
 }
 
-/// The pages worth reading now, the most worth first.
+/// Returns the pages worth reading now, the most valuable first.
 async fn pages(context: &Context) -> Result<Vec<Vec<Sku>>, StoreError> {
     let now = context.now();
     let configured = context.settings().skus_per_call;
-    // Where the service takes less than is configured, no more is tried here.
+    // If the platform takes smaller pages than configured, larger ones are not tried here.
     let size = context.store.page_size(configured).await?.unwrap_or(configured).min(configured);
     let mut rows = context.store.early_list(now.minus(MOVES_SINCE)).await?;
     let aside = context.aside(Operation::GetProductBalances).await?;
@@ -83,8 +85,8 @@ async fn pages(context: &Context) -> Result<Vec<Vec<Sku>>, StoreError> {
     Ok(skus.chunks(size).map(<[Sku]>::to_vec).collect())
 }
 
-/// Reads page after page while there is room; how many SKUs that were is returned. One that fails ends it: the next pass
-/// reads them all the same.
+/// Reads page after page while the quota allows it. Returns the number of SKUs read. A failure ends it,
+/// because the next pass reads the same SKUs.
 async fn read(context: &Context, run: RunId, pages: Vec<Vec<Sku>>) -> Result<usize, JobError> {
     let mut read = 0;
     for page in pages {

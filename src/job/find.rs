@@ -1,15 +1,14 @@
-//! What a person asks the service for, now: products by SKU or UPC, and what a kit is made of.
+//! Reads on request of an operator: products, and the components of a kit.
 //!
-//! What comes is recorded as every fact is. What was asked for in vain is only reported: people mistype, and a SKU is
-//! missing only if it is tracked and absent from balances.
+//! Answers are recorded like any other. A SKU without a product is only reported, because the request may be
+//! misspelled. A SKU counts as missing only if it is tracked and absent from balances.
 
 use super::kit_components::read_kit;
 use super::{Context, JobError, call, record};
 use crate::client::wire::{self, ProductKey};
 use crate::model::{Lane, ProductId, RunId};
 
-/// Looks products up (*Get products by SKU or UPC*) and records them; the SKUs found are returned, in the service's
-/// spelling.
+/// Looks up products and records them. Returns the SKUs found, in the platform's spelling.
 pub async fn find_products(
     context: &Context,
     run: RunId,
@@ -26,12 +25,12 @@ pub async fn find_products(
     Ok(found)
 }
 
-/// Reads the components of a product (*Get kit components*), which fails where it is no kit; its id is returned.
+/// Reads the components of a product and returns its id. Fails if the product is no kit.
 pub async fn read_components(context: &Context, run: RunId, sku: &str) -> Result<ProductId, JobError> {
     let mut product = context.store.product_id_of(sku).await?;
     if product.is_none() {
         let found = find_products(context, run, ProductKey::Sku, &[sku.to_owned()]).await?;
-        // The exact spelling goes first; several others would be a guess.
+        // The exact spelling wins. Among several other spellings none is chosen.
         let one = found.iter().find(|spelled| *spelled == sku).or(match found.as_slice() {
             [only] => Some(only),
             _ => None,

@@ -1,8 +1,9 @@
-//! The mirror is a fold over the journal: what each entry does to the facts, by the functions the live path calls.
+//! Projection of the journal into the mirror, with the functions of the live path.
 //!
-//! It reads no configuration, clock or wish (rules.md 37). Times come from the exchange, what was asked for from the
-//! request, and what the live path decided about facts from events. Where the live path does not take an answer for
-//! fact, it says so in the journal (`exchange.set_aside`), and such an answer does not come here.
+//! It reads no configuration, clock or change (docs/rules.md 37). Times come from the exchange, the subject
+//! of a request from the request, and decisions of the live path about facts from events. An accepted answer
+//! that the live path did not apply is marked in the journal (`exchange.set_aside`); such an answer is left
+//! out here.
 
 use super::{JobError, record};
 use crate::client::wire::{self, Asked, Malformed};
@@ -13,11 +14,12 @@ use crate::store::{
     PAST_FORGOTTEN, SKU_LEARNT, StoreError, Write,
 };
 
-/// The version of this fold and of the records and decoders it calls (rules.md 40): raise it with each change after which
-/// the same journal comes to other facts. The daemon then begins anew behind a snapshot (`new_fold.rs`).
+/// Version of the projection with its records and decoders (docs/rules.md 40). It must grow with each change
+/// after which the same journal leads to other facts. The daemon then starts again behind a snapshot
+/// (`new_fold.rs`).
 pub const FOLD: i64 = 5;
 
-/// Folds one entry in.
+/// Applies an entry.
 pub(super) async fn entry(write: &mut Write, entry: &Entry) -> Result<(), JobError> {
     write.position_set(entry.position()).await?;
     match entry {
@@ -39,14 +41,14 @@ pub(super) async fn entry(write: &mut Write, entry: &Entry) -> Result<(), JobErr
     Ok(())
 }
 
-/// Folds an exchange in once more whose parked records this version may understand.
+/// Applies an exchange again whose parked records this version may understand.
 pub(super) async fn again(write: &mut Write, asking: &Asking, ending: &Ending) -> Result<(), JobError> {
     let asked = asked(asking)?;
     let parked = write.parked_take(asking.id).await?;
     match ended(write, asking, ending, &asked).await {
         Ok(()) => Ok(()),
         Err(Folding::Store(error)) => Err(error.into()),
-        // Nothing was taken from it: its records stay where they were.
+        // Nothing of the answer is applied, and its records stay parked.
         Err(Folding::Unreadable(_)) => {
             for row in parked {
                 let record = usize::try_from(row.record).unwrap_or(usize::MAX);
@@ -69,7 +71,7 @@ fn damaged(asking: &Asking, why: &Malformed) -> JobError {
     ))
 }
 
-/// Why an answer cannot be folded in.
+/// Failure to apply an answer.
 enum Folding {
     Unreadable(Malformed),
     Store(StoreError),
@@ -104,7 +106,8 @@ async fn ended(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Aske
     Ok(())
 }
 
-/// A write that proved not to be done frees its cells; one whose outcome is unknown leaves them claimed.
+/// Releases the stock levels of a write that proved to have no effect. A write of unknown outcome keeps its
+/// claim.
 async fn not_done(write: &mut Write, asking: &Asking, ending: &Ending) -> Result<(), StoreError> {
     let proved = [Outcome::Rejected, Outcome::Throttled, Outcome::Refused, Outcome::NotSent];
     if proved.iter().any(|outcome| outcome.as_str() == ending.verdict) {
@@ -113,7 +116,7 @@ async fn not_done(write: &mut Write, asking: &Asking, ending: &Ending) -> Result
     Ok(())
 }
 
-/// Answers to writes of cells.
+/// Applies answers to writes of stock levels.
 async fn written(
     write: &mut Write,
     asking: &Asking,
@@ -136,7 +139,7 @@ async fn written(
     }
 }
 
-/// Answers to creates; one that cannot be read left its wish in doubt, and no fact.
+/// Applies answers to creates. An unreadable one left its change in doubt and brings no fact.
 async fn made(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Asked) -> Result<(), StoreError> {
     let (id, at, body) = (asking.id, asking.sent_at, &ending.body);
     match asked {
@@ -157,7 +160,7 @@ async fn made(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Asked
     }
 }
 
-/// Answers to reads.
+/// Applies answers to reads.
 async fn read(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Asked) -> Result<(), Folding> {
     let (id, at, body) = (asking.id, asking.sent_at, &ending.body);
     match asked {
@@ -197,7 +200,7 @@ async fn read(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Asked
     Ok(())
 }
 
-/// Pages of lists. A tracking and a new template bring no facts: the next read does.
+/// Applies pages of lists. Answers to trackings and new templates bring no facts; the next read does.
 async fn list(write: &mut Write, asking: &Asking, ending: &Ending, asked: &Asked) -> Result<(), Folding> {
     let (id, body) = (asking.id, &ending.body);
     match asked {
@@ -229,7 +232,7 @@ async fn decided(write: &mut Write, event: &Decided) -> Result<(), StoreError> {
         PAST_FORGOTTEN => write.past_refold(detail).await,
         KIT_DENIED => write.kit_refold(&event.subject, detail, Timestamp(event.at_ms)).await,
         SKU_LEARNT => write.learnt_sku_refold(&event.subject, detail).await,
-        // All others change no facts.
+        // All other events change no facts.
         _ => Ok(()),
     }
 }

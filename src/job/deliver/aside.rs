@@ -1,4 +1,4 @@
-//! Orders, shipments and products for which calls fail: they wait or go by themselves, and nobody waits behind them.
+//! Orders, shipments and products for which calls fail. They do not block other changes.
 
 use super::{Deliver, Tally};
 use crate::job::JobError;
@@ -10,13 +10,13 @@ use crate::outbox::{Reason, State};
 use crate::store::{Kept, WishRow};
 use std::collections::BTreeSet;
 
-/// Limit of calls refused in a row, with none accepted between: that many are no entry's fault, it is the way to the
-/// service.
+/// Limit of calls refused in a row, with none accepted between them. More refusals mean that the fault is not
+/// in an entry.
 const REFUSED_MAX: usize = 3;
 
 impl Deliver<'_> {
-    /// The wishes whose entries may be asked for and sent now. The others are told what they wait for; what failed before
-    /// goes in a call of its own.
+    /// Returns the changes whose entries may be read and sent now. Notes at the others what they wait for. A
+    /// change that failed before goes in a call of its own.
     pub(super) async fn not_aside<T>(
         &mut self,
         operations: &[Operation],
@@ -55,8 +55,9 @@ impl Deliver<'_> {
         Ok(now)
     }
 
-    /// A call refused as a whole. 400 means its content, and so does 403 where the path names an id: alone they are final
-    /// once the key is proved. Any other status proves nothing against a wish.
+    /// Handles a call refused as a whole. A 400 refuses the content, and so does a 403 if the path names an
+    /// id. A refusal of an isolated change is final once the key is proved. Any other status proves nothing
+    /// against a change.
     pub(super) async fn refused(
         &mut self,
         kept: &[Kept],
@@ -99,8 +100,8 @@ impl Deliver<'_> {
         }
     }
 
-    /// A call was refused as a whole with a status that the document does not give to its contents: that proves nothing
-    /// against a wish. Its wishes go by themselves, and one that was alone waits.
+    /// Handles a refusal with a status that is not documented for content errors. It proves nothing against a
+    /// change. The changes are then sent isolated; one that was isolated already waits for the next run.
     async fn refused_strangely(
         &mut self,
         operation: Operation,
@@ -125,14 +126,14 @@ impl Deliver<'_> {
     }
 }
 
-/// The orders, shipments or products of a call: the subjects of its wishes without the word before them.
+/// Returns the orders, shipments or products of a call: the ordering keys without their prefix.
 pub(super) fn entries(kept: &[Kept]) -> Vec<&str> {
     kept.iter()
         .map(|kept| kept.subject.split_once(' ').map_or(kept.subject.as_str(), |(_, name)| name))
         .collect()
 }
 
-/// The wishes that shared a call of unknown outcome and did not land.
+/// Returns the changes that shared a call of unknown outcome and had no effect.
 pub(super) fn did_not_land(pending: &[WishRow]) -> BTreeSet<WishId> {
     let rows = pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::NotLanded.as_str()));
     rows.map(|row| WishId(row.id)).collect()

@@ -1,7 +1,9 @@
-//! The three creates that are looked for by a name: `product.create`, `warehouse.create`, `listing_template.create`.
+//! The three creates with a preflight by name: `product.create`, `warehouse.create`,
+//! `listing_template.create`.
 //!
-//! Look first: what is there already (folded) is not made again. The ids seen are kept with the claim, so that a later
-//! look can tell what the wish made from what was there before (rules.md 26). One call makes one thing.
+//! A thing whose name exists already (by case key) is not created again. The ids seen in the preflight are
+//! stored with the claim, so that `settle` can tell a created thing from an older one (docs/rules.md 26). A
+//! call creates one thing.
 
 use super::look::{self, Looker, Seen};
 use super::{Deliver, Fold, Wish, product_create, refusal, template_create, unmatched, warehouse_create};
@@ -17,7 +19,7 @@ use crate::reconcile::create::{Found, fold, plan};
 use crate::store::{Kept, Store, StoreError, Verdict, Write};
 use serde_json::json;
 
-/// A thing to be made.
+/// Thing to be created.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::job) enum Create<'a> {
     Product(&'a ProductCreate),
@@ -25,7 +27,7 @@ pub(in crate::job) enum Create<'a> {
     Template(&'a ListingTemplateCreate),
 }
 
-/// A thing the service made.
+/// Thing that the platform created.
 enum Made {
     Product(Box<wire::Product>),
     Warehouse(Box<wire::Warehouse>),
@@ -68,7 +70,7 @@ async fn conclude(
     deliver.conclude(answer, &Told { id, create, told }, tally).await
 }
 
-/// What the service said of a create.
+/// Parsed answer to a create.
 struct Told<'a> {
     id: WishId,
     create: Create<'a>,
@@ -96,7 +98,7 @@ impl Fold for Told<'_> {
 }
 
 impl<'a> Create<'a> {
-    /// The create a wish asks for, if it asks for one of these.
+    /// Returns the create of a body; `None` for other kinds.
     pub(in crate::job) fn of(body: &'a Body) -> Option<Self> {
         match body {
             Body::ProductCreate(product) => Some(Create::Product(product)),
@@ -118,7 +120,7 @@ impl<'a> Create<'a> {
         }
     }
 
-    /// What it is looked for by.
+    /// Returns the name by which the preflight finds the thing.
     pub(in crate::job) fn name(&self) -> &'a str {
         match self {
             Create::Product(wish) => wish.sku.as_str(),
@@ -135,7 +137,7 @@ impl<'a> Create<'a> {
         }
     }
 
-    /// What the service has under the name, or a name like it, each compared with the wish.
+    /// Reads the things with the same or a similar name, each compared with the change.
     pub(in crate::job) async fn look(&self, looker: Looker<'_>) -> Result<Seen<Vec<Found>>, JobError> {
         match self {
             Create::Product(wish) => {
@@ -146,8 +148,8 @@ impl<'a> Create<'a> {
         }
     }
 
-    /// The same where nothing is found, which may prove that nothing was made; none where the answer shows nothing under the
-    /// name and leaves out others that are there.
+    /// Reads them together with known things, as proof of an empty result. `None` if the answer has nothing
+    /// under the name and lacks some of the known things.
     pub(in crate::job) async fn look_beside_others(
         &self,
         looker: Looker<'_>,
@@ -178,14 +180,14 @@ impl<'a> Create<'a> {
         }
     }
 
-    /// The records found, if the answer holds all that is known to be there. A record under the name is there, whatever
-    /// else the answer lacks.
+    /// Returns the records found. `None` if the answer is not complete (`rest_came`) and has no record under
+    /// the name.
     fn vouched(&self, found: Vec<Found>, rest_came: bool) -> Option<Vec<Found>> {
         let is_there = found.iter().any(|found| fold(&found.name) == fold(self.name()));
         (rest_came || is_there).then_some(found)
     }
 
-    /// The first request of [`Create::look`].
+    /// Returns the first request of [`Create::look`].
     pub(super) fn first_look(&self) -> Result<Request, Invalid> {
         match self {
             Create::Product(wish) => look::products_request(std::slice::from_ref(&wish.sku)),
@@ -196,7 +198,7 @@ impl<'a> Create<'a> {
         }
     }
 
-    /// What the mirror has under the name, or a name like it.
+    /// Returns the mirror's things that may have the name.
     pub(super) async fn at_hand(&self, store: &Store) -> Result<Vec<Found>, JobError> {
         let found = |id, name: Option<String>| Found { id, name: name.unwrap_or_default(), equal: false };
         Ok(match self {
@@ -257,7 +259,7 @@ impl Made {
                 record::product_made(write, answer.id, answer.sent_at, product).await?;
             }
             Made::Warehouse(warehouse) => record::warehouse_made(write, answer.id, warehouse).await?,
-            // Its storefront's list brings it into the mirror.
+            // The list of the storefront's templates brings it into the mirror.
             Made::Template(_) => {}
         }
         Ok(())

@@ -1,7 +1,8 @@
-//! The deliveries of the next push, foreseen from the facts at hand: the same turns, decisions and requests, without the
-//! looks, the claims and the sends.
+//! Preview of the changes other than quantities in the next push, by the known facts.
 //!
-//! A second wish of one order, shipment, SKU or name is not foreseen: it is planned from what the first one made.
+//! It uses the order, decisions and requests of the push, without the preflights, claims and sends. A second
+//! change of an order, shipment, SKU or name has no preview, because its plan depends on the result of the
+//! first one.
 
 use super::create::Create;
 use super::{Wish, order_subject, product_update, shipment_create, shipment_subject, sku_subject};
@@ -19,7 +20,7 @@ use crate::store::{ProductCells, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use tracking_submit::Shipment;
 
-/// Adds the deliveries to a preview.
+/// Adds the changes other than quantities to a preview.
 pub(in crate::job) async fn foresee(store: &Store, preview: &mut Preview) -> Result<(), JobError> {
     let pending = store.outbox_pending().await?;
     let under_way = store.delivery_under_way().await?;
@@ -39,14 +40,14 @@ struct Foresight<'a> {
     preview: &'a mut Preview,
     under_way: BTreeSet<String>,
     unlucky: BTreeSet<WishId>,
-    /// The subjects that had their turn, and whose it was.
+    /// First change of each ordering key in this preview.
     went: BTreeMap<String, WishId>,
-    /// The wishes that were spoken of.
+    /// Changes that the preview covers already.
     done: BTreeSet<WishId>,
 }
 
 impl Foresight<'_> {
-    /// One call of each kind; false when there is none left.
+    /// Adds a call of each kind. Returns false if nothing is left.
     async fn round(&mut self, wishes: &[Wish]) -> Result<bool, JobError> {
         let before = self.done.len();
         self.shipments(wishes).await?;
@@ -56,7 +57,8 @@ impl Foresight<'_> {
         Ok(self.done.len() > before)
     }
 
-    /// Whose turn it is for one call of `limit` wishes; those behind a wish that had its turn are noted.
+    /// Returns the changes of the next call, at most `limit`. Notes the changes that are behind another with
+    /// the same ordering key.
     fn next<T>(&mut self, wishes: Vec<(WishId, String, T)>, limit: usize) -> Vec<(WishId, String, T)> {
         let mut open = Vec::new();
         for (id, subject, wish) in wishes {
@@ -174,7 +176,7 @@ impl Foresight<'_> {
         Ok(())
     }
 
-    /// An update goes behind the quantities of the same push, so it carries what those make of its cells.
+    /// Plans an update with the quantities that the same push writes before it.
     fn update(
         &self,
         wish: &ProductUpdate,
@@ -198,7 +200,7 @@ impl Foresight<'_> {
         self.call(|| request, vec![id])
     }
 
-    /// Adds a request for these wishes, if there are any.
+    /// Adds a request for these changes, if there are any.
     fn call(
         &mut self,
         request: impl FnOnce() -> Result<Request, Invalid>,
@@ -211,7 +213,7 @@ impl Foresight<'_> {
         Ok(())
     }
 
-    /// What a plan sends; of a wish that is not sent it is noted why.
+    /// Returns the content of a plan that sends. Otherwise notes the reason.
     fn planned<T>(&mut self, id: WishId, plan: Plan<T>, what: &str) -> Option<T> {
         match plan {
             Plan::Go(what) => return Some(what),

@@ -1,5 +1,7 @@
-//! Looks at the service before a send and after one whose answer is lost. Each is recorded as a fact like any read,
-//! and tells when its request was sent: what it shows is as old as that.
+//! Reads of the platform for preflights and for the checks of changes in doubt.
+//!
+//! Each read is recorded like any other. Its result has the time of its request, which is the age of the
+//! facts.
 
 use crate::client::Request;
 use crate::client::wire::{self, Decoded, Invalid, Malformed, Paging, ProductKey};
@@ -13,19 +15,19 @@ use crate::reconcile::tracking::Item;
 use crate::reconcile::update::{self, Shown};
 use crate::store::{Durability, ListOf};
 
-/// No shipment or list has so many pages; a service that pages for ever is stopped here.
+/// Limit of pages of a list. It stops a platform that pages without an end.
 const PAGES_MAX: u32 = 100;
 
-/// What a look showed.
+/// Result of a read.
 #[derive(Clone, Debug)]
 pub(in crate::job) struct Seen<T> {
-    /// Its exchange; of several pages the first one's.
+    /// Exchange of the read; of several pages the first.
     pub(in crate::job) exchange: ExchangeId,
-    /// When that was sent.
+    /// Time at which the first request was sent.
     pub(in crate::job) sent_at: Timestamp,
-    /// The same since boot.
+    /// The time since boot of that request.
     pub(in crate::job) sent_moment: Moment,
-    /// What it showed.
+    /// Records of the read.
     pub(in crate::job) what: T,
 }
 
@@ -34,19 +36,19 @@ impl<T> Seen<T> {
         Self { exchange: answer.id, sent_at: answer.sent_at, sent_moment: answer.sent_moment, what }
     }
 
-    /// The same look with what is made of what it showed.
+    /// Converts the records.
     pub(in crate::job) fn map<U>(self, told: impl FnOnce(T) -> U) -> Seen<U> {
         let Self { exchange, sent_at, sent_moment, what } = self;
         Seen { exchange, sent_at, sent_moment, what: told(what) }
     }
 
-    /// The same look, told in another way.
+    /// Replaces the records.
     pub(in crate::job) fn with<U>(self, what: U) -> Seen<U> {
         Seen { exchange: self.exchange, sent_at: self.sent_at, sent_moment: self.sent_moment, what }
     }
 }
 
-/// Who looks, and how urgently.
+/// Origin of a read: run and priority class.
 #[derive(Clone, Copy)]
 pub(in crate::job) struct Looker<'a> {
     pub(in crate::job) context: &'a Context,
@@ -54,7 +56,7 @@ pub(in crate::job) struct Looker<'a> {
     pub(in crate::job) lane: Lane,
 }
 
-/// An order's lines.
+/// Lines of an order.
 #[derive(Clone, Debug)]
 pub(in crate::job) struct Order {
     pub(in crate::job) lines: Vec<OrderLine>,
@@ -62,7 +64,7 @@ pub(in crate::job) struct Order {
 }
 
 impl Order {
-    /// The order as a plan takes it.
+    /// Returns the order as the fact for a plan.
     pub(in crate::job) fn fact(&self) -> OrderFact<'_> {
         match (self.is_complete, self.lines.is_empty()) {
             (false, _) => OrderFact::Incomplete,
@@ -72,7 +74,7 @@ impl Order {
     }
 }
 
-/// *Get line items of a sales order*.
+/// Reads and records the lines of an order.
 pub(in crate::job) async fn order(looker: Looker<'_>, order: OrderId) -> Result<Seen<Order>, JobError> {
     let context = looker.context;
     let what = format!("the lines of order {order}");
@@ -89,8 +91,8 @@ pub(in crate::job) async fn order(looker: Looker<'_>, order: OrderId) -> Result<
     Ok(Seen::of(&answer, Order { lines, is_complete }))
 }
 
-/// *Get shipment line items*, all pages. An item that cannot be read makes the look fail: a tracking number must not
-/// go to a part of a shipment because the rest was unreadable.
+/// Reads and records the items of a shipment, all pages. Fails if an item is unreadable, because a tracking
+/// number must not go to a part of a shipment only.
 pub(in crate::job) async fn shipment(
     looker: Looker<'_>,
     shipment: ShipmentId,
@@ -114,7 +116,7 @@ pub(in crate::job) async fn shipment(
     }
 }
 
-/// The items as a tracking plan takes them.
+/// Returns the items as the facts for a tracking plan.
 pub(in crate::job) fn tracked(items: &[wire::ShipmentItem]) -> Vec<Item> {
     let item = |item: &wire::ShipmentItem| Item {
         item_id: item.id,
@@ -125,21 +127,21 @@ pub(in crate::job) fn tracked(items: &[wire::ShipmentItem]) -> Vec<Item> {
     items.iter().map(item).collect()
 }
 
-/// A product as *Get products by SKU or UPC* shows it.
+/// Product of a lookup by SKU.
 #[derive(Clone, Debug)]
 pub(in crate::job) struct FoundProduct {
     pub(in crate::job) id: i64,
     pub(in crate::job) sku: Sku,
     pub(in crate::job) upc: Option<String>,
-    /// Its units over all warehouses.
+    /// Units over all warehouses.
     pub(in crate::job) total: Option<i64>,
-    /// True if it is linked to a warehouse.
+    /// True if the product is linked to a warehouse.
     pub(in crate::job) is_linked: bool,
-    /// All that the lookup shows of it beside quantities.
+    /// All other fields that the lookup shows.
     pub(in crate::job) shown: Shown,
 }
 
-/// Product facts that a look shows beside quantities.
+/// Returns the product's fields other than quantities.
 pub(in crate::job) fn shown(product: &wire::ProductBalance<'_>) -> Shown {
     let mut fields = vec![
         (update::SKU.to_owned(), Some(product.sku.to_string())),
@@ -156,23 +158,23 @@ pub(in crate::job) fn shown(product: &wire::ProductBalance<'_>) -> Shown {
     fields.into_iter().filter_map(told).collect()
 }
 
-/// The request of [`products`].
+/// Builds the request of [`products`].
 pub(super) fn products_request(skus: &[Sku]) -> Result<Request, Invalid> {
     let ids: Vec<String> = skus.iter().map(ToString::to_string).collect();
     wire::get_products(ProductKey::Sku, &ids)
 }
 
-/// A request of [`warehouses`].
+/// Builds a request of [`warehouses`].
 pub(super) fn warehouses_request(page: Paging) -> Request {
     wire::list_warehouses(page)
 }
 
-/// A request of [`templates`].
+/// Builds a request of [`templates`].
 pub(super) fn templates_request(storefront: StorefrontId, name: &str, page: Paging) -> Request {
     wire::list_listing_templates(storefront, Some(name.trim()), page)
 }
 
-/// *Get products by SKU or UPC*, by SKU.
+/// Looks up products by SKU and records them.
 pub(in crate::job) async fn products(
     looker: Looker<'_>,
     skus: &[Sku],
@@ -199,13 +201,13 @@ pub(in crate::job) async fn products(
     Ok(Seen::of(&answer, found))
 }
 
-/// The units of a product over all warehouses, as far as an answer tells.
+/// Returns the units of a product over all warehouses, if the answer shows them.
 fn total(product: &wire::ProductBalance<'_>) -> Option<i64> {
     let sum = product.warehouses.iter().map(|link| link.quantity_on_hand).sum();
     (!product.warehouses.is_empty()).then_some(sum).or(product.quantity_on_hand)
 }
 
-/// *List warehouses*, all pages.
+/// Reads and records the list of warehouses, all pages.
 pub(in crate::job) async fn warehouses(looker: Looker<'_>) -> Result<Seen<Vec<wire::Warehouse>>, JobError> {
     let mut pages = Pages::of("the warehouses".into());
     loop {
@@ -221,7 +223,7 @@ pub(in crate::job) async fn warehouses(looker: Looker<'_>) -> Result<Seen<Vec<wi
     }
 }
 
-/// *List listing templates*, those whose name contains `name`, all pages.
+/// Reads the listing templates whose name contains `name`, all pages.
 pub(in crate::job) async fn templates(
     looker: Looker<'_>,
     storefront: StorefrontId,
@@ -239,7 +241,7 @@ pub(in crate::job) async fn templates(
 }
 
 impl Looker<'_> {
-    /// One page, read and decoded, not yet written down.
+    /// Reads and decodes a page. The caller commits the answer.
     async fn page<T>(
         &self,
         what: &str,
@@ -251,7 +253,7 @@ impl Looker<'_> {
         Ok((answer, decoded))
     }
 
-    /// A page about one order or shipment, which is set aside if calls for it alone fail again and again.
+    /// Reads a page about a single order or shipment. Counts its failures, which may quarantine it.
     async fn page_of<T>(
         &self,
         entry: &str,
@@ -275,7 +277,7 @@ impl Looker<'_> {
     }
 }
 
-/// A list on its way, page by page.
+/// List that is read page by page.
 struct Pages<T> {
     what: String,
     paging: Paging,
@@ -293,15 +295,16 @@ impl<T> Pages<T> {
         !page.has_more() || is_empty || self.paging.number() >= PAGES_MAX
     }
 
-    /// The ids of the whole list, where this page is its last and each record makes sense; an empty one says nothing.
+    /// Returns the ids of the whole list. `None` unless this page is the last, each record is valid and the
+    /// list is not empty.
     fn whole_with(&self, page: &Decoded<T>, id: impl Fn(&T) -> i64) -> Option<Vec<i64>> {
         let ids: Vec<i64> = self.listed.iter().chain(&page.records).map(id).collect();
         let is_whole = self.ends_with(page) && !page.has_more() && page.parked.is_empty();
         (is_whole && !ids.is_empty()).then_some(ids)
     }
 
-    /// Takes a page that is written down; the whole list is returned with its last one. A list in which the platform counts
-    /// more records than came is not whole: what looks absent may be among those.
+    /// Adds a page that is recorded. Returns the whole list with the last page. Fails if the platform counts
+    /// more records than came, because an absent record may be among the rest.
     fn take(&mut self, answer: &Answer, page: Decoded<T>) -> Result<Option<Seen<Vec<T>>>, JobError> {
         whole(&self.what, &page)?;
         let is_last = self.ends_with(&page);
@@ -320,7 +323,7 @@ impl<T> Pages<T> {
     }
 }
 
-/// Refuses to decide on an answer of which a part could not be read: what looks absent may be that part.
+/// Fails if a part of the answer is unreadable. An absent record may be that part.
 fn whole<T>(what: &str, decoded: &Decoded<T>) -> Result<(), JobError> {
     match decoded.parked.first() {
         Some(parked) => Err(JobError::Implausible(format!(

@@ -1,12 +1,17 @@
-//! Delivery of the wishes that are no quantities, one file per kind; a part of the push: parcels beside the quantities, the
-//! others behind them.
+//! Delivery of all changes other than quantities, in one file per kind. It is a part of the push.
 //!
-//! Every kind goes the same way: *whose turn* (one wish of an order, shipment, SKU or name at a time) → *look* (a fresh
-//! read, recorded like any other) → *plan* (pure) → *carry* (claim, send) → *conclude*. What was seen is kept with the
-//! claim, so that [`settle`](super::settle) can judge a wish whose answer is lost.
+//! Shipments and trackings go beside the quantities, the other kinds behind them. Every kind has the same
+//! steps:
 //!
-//! A round gives each kind one call; operators' wishes have rounds of their own that go first. A wish that cannot be
-//! delivered now is left alone for the rest of the run: nobody waits behind it, and nothing spins.
+//! 1. order: one change at a time per order, shipment, SKU or name;
+//! 2. preflight: a fresh read, recorded like any other;
+//! 3. plan (pure);
+//! 4. claim and send. The preflight's result is stored with the claim as evidence for
+//!    [`settle`](super::settle);
+//! 5. completion of the answer.
+//!
+//! A round gives each kind one call. Operators' changes go first, in rounds of their own. A change that
+//! cannot be sent now is skipped for the rest of the run; it does not block other changes.
 
 mod aside;
 mod create;
@@ -41,54 +46,56 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// A look older than this when its write gets a place in the quota is made again (rules.md 4).
+/// Limit of a preflight's age when its write has its reservation. An older preflight is repeated
+/// (docs/rules.md 4).
 const FRESH: Duration = Duration::from_secs(60);
 
-/// The start that stock has before parcels go beside it: a few counts are sent in the order in which they were planned,
-/// and a parcel's calls take as long anyway.
+/// Lead of the quantities before shipments go beside them. A few quantities are thus sent in their planned
+/// order.
 const STOCK_FIRST: Duration = Duration::from_secs(1);
 
-/// The wishes that are no quantities, on their way.
+/// Delivery of the changes other than quantities in a run of the push.
 pub(super) struct Deliver<'a> {
     context: &'a Context,
     run: RunId,
-    /// Not again in this run.
+    /// Changes skipped for the rest of the run.
     left_alone: BTreeSet<WishId>,
-    /// They failed together with others: each of them goes in a call of its own. Each costs a look of its own anyway, and
-    /// halves would cost those of unknown outcome another quiet time.
+    /// Changes that failed together with others; each is sent in a call of its own. Halving would cost
+    /// changes of unknown outcome another quiet time per step.
     alone: BTreeSet<WishId>,
-    /// The last call held one of these.
+    /// True if the last call had a change of `alone`.
     went_alone: bool,
-    /// Calls in a row that the service refused as a whole, and not for their contents.
+    /// Calls in a row that the platform refused as a whole with an undocumented status.
     refused: usize,
-    /// Tried before without success: they go behind the others, which so wait for nobody's bad luck.
+    /// Changes that failed before. They are sent last, so that they do not delay the others.
     unlucky: BTreeSet<WishId>,
-    /// Answers lacked what they name.
+    /// Changes that name something which answers lacked.
     lacking: BTreeSet<WishId>,
-    /// The service cannot be reached: nothing more goes in this run.
+    /// True if the run makes no further calls. The platform cannot be reached, or it refused too many calls.
     is_cut_off: bool,
 }
 
-/// A pending wish whose body makes sense.
+/// Pending change with a valid body.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     id: WishId,
     is_urgent: bool,
-    /// A person let it go past a brake.
+    /// True if the change was released from a brake.
     is_released: bool,
     body: Body,
 }
 
-/// What one wish is sent with.
+/// Entry of a call, with the evidence to be stored with its claim.
 struct Parcel<T> {
     kept: Kept,
-    /// What its entry in the call is made of.
+    /// Content of the entry.
     entry: T,
 }
 
-/// What a kind makes of its answer.
+/// Application of an answer by its kind.
 trait Fold: Sync {
-    /// Writes what the answer brings, and says where its wishes go. It may be called again, if the commit fails.
+    /// Writes the facts of the answer and returns the moves of its changes. Idempotent, because it runs again
+    /// after a failed commit.
     async fn fold(
         &self,
         write: &mut Write,
@@ -97,7 +104,7 @@ trait Fold: Sync {
     ) -> Result<Vec<Verdict>, StoreError>;
 }
 
-/// An answer that brings nothing but its wishes' moves.
+/// Answer without facts: only the moves.
 impl Fold for Vec<Verdict> {
     async fn fold(&self, _: &mut Write, _: &Answer, _: Position) -> Result<Vec<Verdict>, StoreError> {
         Ok(self.clone())
@@ -119,14 +126,15 @@ impl<'a> Deliver<'a> {
         }
     }
 
-    /// One call for each kind that has something to send; false when nothing is left to do now.
+    /// Sends a call for each kind that has something to send. Returns false if nothing is left to do now.
     pub(super) async fn round(&mut self, tally: &mut Tally) -> Result<bool, JobError> {
         let pending = self.context.store.outbox_pending().await?;
         self.round_of(&pending, tally).await
     }
 
-    /// Ships and tracks until the stock is `over`: a parcel does not wait behind half an hour of counts. It writes no
-    /// cell, so neither is in the other's way. It begins after [`STOCK_FIRST`].
+    /// Sends shipments and trackings until the quantities are `over`. A big recount can take half an hour.
+    /// Shipments write no stock level, so they do not conflict with the quantities. They start after
+    /// [`STOCK_FIRST`].
     pub(super) async fn parcels(
         &mut self,
         over: &CancellationToken,
@@ -156,7 +164,7 @@ impl<'a> Deliver<'a> {
         let lacking = Lacking::read(self.context).await?;
         let lacks = |wish: &&Wish| lacking.has(&lacking_subject(wish.id));
         self.lacking = wishes.iter().filter(lacks).map(|wish| wish.id).collect();
-        // What a person or a due time made pending again has no reason, and is looked at now.
+        // A change that a person or a due time made pending again has no reason, and is not skipped here.
         let unproved = pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::Unproved.as_str()));
         for id in unproved.map(|row| WishId(row.id)) {
             if let Some(what) = lacking.not_yet(self.context, &lacking_subject(id)) {
@@ -187,7 +195,7 @@ impl<'a> Deliver<'a> {
         Ok(went)
     }
 
-    /// Whose turn it is: the first wish of each subject for which nothing is under way.
+    /// Returns the first change of each ordering key. Leaves out keys with a call in flight or in doubt.
     async fn in_turn<T>(
         &self,
         wishes: Vec<(WishId, String, T)>,
@@ -199,7 +207,7 @@ impl<'a> Deliver<'a> {
         Ok(turn(wishes, &under_way, &self.unlucky))
     }
 
-    /// The first `limit` of them for one call; one that failed among others goes by itself, in turn with the others.
+    /// Returns the first `limit` changes for a call. Isolated changes and the others take turns.
     fn share_call<T>(&mut self, wishes: Vec<(WishId, String, T)>, limit: usize) -> Vec<(WishId, String, T)> {
         let (mut alone, mut others): (Vec<_>, Vec<_>) =
             wishes.into_iter().partition(|(id, ..)| self.alone.contains(id));
@@ -212,8 +220,8 @@ impl<'a> Deliver<'a> {
         others
     }
 
-    /// Result of a look, unless it failed: what the service refuses to show is as good as lacking, what cannot be read
-    /// now leaves the wish alone.
+    /// Returns the result of a read. `None` after a failure: a refusal counts as an absence, and any other
+    /// failure skips the change.
     async fn seen<T>(
         &mut self,
         id: WishId,
@@ -237,7 +245,7 @@ impl<'a> Deliver<'a> {
         }
     }
 
-    /// What a plan sends; a wish that is not sent is moved to where it is read why.
+    /// Returns the content of a plan that sends. Otherwise moves the change, or skips it.
     async fn planned<T>(
         &mut self,
         id: WishId,
@@ -262,8 +270,8 @@ impl<'a> Deliver<'a> {
         Ok(None)
     }
 
-    /// An answer lacks what a wish names: the wish waits for a second look, and is then held for a person. It is refused
-    /// for good only where what is known speaks against it.
+    /// Handles an answer that lacks the thing a change names. The change waits for a second answer and is
+    /// then held. It is rejected only if known facts contradict it.
     async fn lacks(
         &mut self,
         id: WishId,
@@ -287,7 +295,7 @@ impl<'a> Deliver<'a> {
         }
     }
 
-    /// Moves a pending wish that is not sent, unless somebody moved it meanwhile.
+    /// Moves a pending change to a state without a call. Does nothing if the change is no longer pending.
     async fn stop(
         &mut self,
         id: WishId,
@@ -307,7 +315,7 @@ impl<'a> Deliver<'a> {
         Ok(())
     }
 
-    /// Says of wishes that stay pending what they wait for.
+    /// Notes at pending changes what they wait for.
     async fn wait(&mut self, waiting: &[(WishId, Reason, String)]) -> Result<(), JobError> {
         if waiting.is_empty() {
             return Ok(());
@@ -322,7 +330,7 @@ impl<'a> Deliver<'a> {
         Ok(())
     }
 
-    /// Sends parcels in one call; see [`Self::carry`].
+    /// Sends entries in one call; see [`Self::carry`].
     async fn carry_parcels<T>(
         &mut self,
         lane: Lane,
@@ -335,8 +343,9 @@ impl<'a> Deliver<'a> {
         self.carry(lane, request, &kept, &[], seen_at, tally).await
     }
 
-    /// Claims the parcels and sends their call. The answer is returned where one came that the kind has to read; it
-    /// is not written down yet. `seen_at`: when the oldest look at what they depend on was made.
+    /// Claims changes and sends their call. Returns an accepted answer, which the caller must complete.
+    /// `None` if nothing was sent or the outcome needs no parsing. `seen_at` is the time of the oldest
+    /// preflight.
     async fn carry(
         &mut self,
         lane: Lane,
@@ -370,7 +379,7 @@ impl<'a> Deliver<'a> {
                 return Ok(Some(answer));
             }
             Went::InDoubt => {
-                // What became of a product's update is judged by itself, and so is whether it is sent again.
+                // `settle` judges the update of a product, and also its repetition.
                 if operation != Operation::UpdateProduct {
                     self.context.failed(operation, &aside::entries(kept), &words(&answer.reply)).await?;
                 }
@@ -388,7 +397,8 @@ impl<'a> Deliver<'a> {
         tally.note(why);
     }
 
-    /// Commits an answer with what it brings and what it means for its wishes, until that stands.
+    /// Commits an answer with its facts and the moves of its changes. Retries the commit after a transient
+    /// error.
     async fn conclude(&self, answer: &Answer, fold: &impl Fold, tally: &mut Tally) -> Result<(), JobError> {
         let mut insist = self.context.insist(WRITE_ANSWER);
         let moves = loop {
@@ -409,7 +419,8 @@ impl<'a> Deliver<'a> {
         let moves = fold.fold(&mut write, answer, position).await?;
         write.outbox_move(State::Sending, &moves, self.context.now()).await?;
         if !is_over {
-            // Else the last attempt did commit, whatever it said, and this one only tells the moves.
+            // Otherwise the last attempt was committed despite its error, and this attempt only returns the
+            // moves.
             write.commit().await?;
         }
         Ok(moves)
@@ -417,7 +428,7 @@ impl<'a> Deliver<'a> {
 }
 
 impl Wish {
-    /// The wish, unless it is a quantity's or makes no sense (which the quantities' round rejects).
+    /// Parses a change. `None` for quantities and for invalid bodies, which the quantities' part rejects.
     fn of(row: &WishRow) -> Option<Self> {
         let body = outbox::read(&row.kind, &row.body).ok()?;
         let (is_urgent, is_released) = (row.priority > 0, row.released_ms.is_some());
@@ -425,13 +436,14 @@ impl Wish {
     }
 }
 
-/// The wishes that were tried before without success.
+/// Returns the changes that failed before.
 fn unlucky(pending: &[WishRow]) -> BTreeSet<WishId> {
     let unlucky = pending.iter().filter(|row| row.reason.as_deref() == Some(Reason::NotSent.as_str()));
     unlucky.map(|row| WishId(row.id)).collect()
 }
 
-/// The first wish of each subject for which nothing is under way, those with bad luck last.
+/// Returns the first change of each ordering key, previously failed ones last. Leaves out keys with a call in
+/// flight or in doubt.
 fn turn<T>(
     wishes: Vec<(WishId, String, T)>,
     under_way: &BTreeSet<String>,
@@ -445,34 +457,34 @@ fn turn<T>(
     first
 }
 
-/// The order's name among subjects.
+/// Returns the ordering key of an order.
 fn order_subject(wish: &outbox::ShipmentCreate) -> String {
     format!("order {}", wish.order_id)
 }
 
-/// The wish's name among what answers lacked.
+/// Returns the key of the change in the table of absences.
 fn lacking_subject(wish: WishId) -> String {
     format!("wish {wish}")
 }
 
-/// The shipment's name among subjects.
+/// Returns the ordering key of a shipment.
 fn shipment_subject(shipment: ShipmentId) -> String {
     format!("shipment {shipment}")
 }
 
-/// The product's name among subjects: twins in spelling are one.
+/// Returns the ordering key of a product. Spellings with the same case key have the same ordering key.
 pub(super) fn sku_subject(sku: &Sku) -> String {
     format!("sku {}", sku.fold())
 }
 
-/// What the service's words on one record of an answer mean for its wish.
+/// Returns the move of a change that the platform refused.
 fn refusal(id: WishId, messages: &[String]) -> Verdict {
     let words = if messages.is_empty() { "it gave no reason".into() } else { messages.join(" ") };
     let detail = format!("the service refused it: {words}");
     Verdict::new(id, State::Rejected, Some(Reason::ServiceRefused.as_str()), detail)
 }
 
-/// An answer that does not say what became of a wish.
+/// Returns the move of a change that the answer does not identify.
 fn unmatched(id: WishId) -> Verdict {
     let detail = "the answer does not say what became of it";
     Verdict::new(id, State::InDoubt, Some(Reason::Unmatched.as_str()), detail)

@@ -1,4 +1,4 @@
-//! `product.create`, looked for by its SKU.
+//! `product.create`, with a preflight by SKU.
 
 use super::look::{FoundProduct, Looker, Seen, products};
 use crate::job::JobError;
@@ -7,9 +7,10 @@ use crate::outbox::ProductCreate;
 use crate::reconcile::create::Found;
 use serde_json::Value;
 
-/// What the service has under the SKU. Twins in spelling that only the mirror knows count too: the lookup may be exact
-/// where the service's own rule for a new SKU is not.
-/// Those asked for `beside` it are known to be there: none where the answer lacks one of them, and the SKU too.
+/// Reads the products under the SKU. Products of the mirror with the same case key count too. The lookup may
+/// be exact where the platform's rule for a new SKU is not.
+///
+/// The SKUs in `beside` are known to exist. `None` if the answer lacks one of them and also the SKU.
 pub(super) async fn look(
     wish: &ProductCreate,
     beside: &[Sku],
@@ -28,8 +29,8 @@ pub(super) async fn look(
     Ok(seen.with((rest_came || is_there).then_some(found)))
 }
 
-/// Equal is a product that shows what the wish says, and nothing that the wish does not say: its SKU, its UPC and its
-/// units. A kit's units follow from its components.
+/// Compares a product with the change. They are equal if SKU, UPC and units agree. A kit's units are not
+/// compared, because they follow from its components.
 fn compared(wish: &ProductCreate, product: &FoundProduct) -> Found {
     let upc = wish.fields.get("Identifiers").and_then(|ids| ids.get("UPC")).and_then(Value::as_str);
     let wanted = upc.map(str::trim).filter(|upc| !upc.is_empty());
@@ -40,7 +41,8 @@ fn compared(wish: &ProductCreate, product: &FoundProduct) -> Found {
     Found { id: product.id, name: product.sku.to_string(), equal }
 }
 
-/// The units that the wish gives the product. Where it is linked to warehouses, their sum overwrites the product's own.
+/// Returns the units that the change gives the product. With links to warehouses it is the sum over the
+/// links.
 fn units(wish: &ProductCreate, is_linked: bool) -> i64 {
     let whole = |value: Option<&Value>| value.and_then(Value::as_number).and_then(integral).unwrap_or(0);
     if !is_linked {

@@ -1,8 +1,8 @@
-//! `product.update`: a full PUT, and with it the quantities of the product (rules.md 13).
+//! `product.update`: a full PUT, including the product's quantities (docs/rules.md 13).
 //!
-//! It occupies all cells of its product: it waits while one of them is being written, and while it is under way nobody
-//! else writes them. Its quantities are the facts just read, so that it undoes no sale but those of the moment
-//! between; a caller who wants other quantities is told so.
+//! It occupies all stock levels of its product: it waits for their writes, and they are not written while it
+//! is in flight. Its quantities are facts just read, so it can undo only the sales since that read. A change
+//! that names other quantities is rejected.
 
 use super::look::{self, Looker};
 use super::{Deliver, Fold, Wish, refusal, sku_subject, unmatched};
@@ -80,20 +80,20 @@ pub(super) async fn deliver(
     Ok(true)
 }
 
-/// The SKU the service knows the product by now: the update may be about to change it.
+/// Returns the platform's present SKU of the product, because the update may change it.
 pub(super) async fn known_sku(store: &Store, wish: &ProductUpdate) -> Result<Sku, JobError> {
     let known = store.product_sku(wish.product_id).await?;
     Ok(known.and_then(|sku| Sku::new(sku).ok()).unwrap_or_else(|| wish.sku.clone()))
 }
 
-/// The call that replaces the product.
+/// Builds the call that replaces the product.
 pub(super) fn request(fields: Map<String, Value>) -> Result<Request, Invalid> {
     wire::update_product(&Value::Object(fields))
 }
 
-/// The balances of the product, read for this very write, and what else the answer shows of it. One that nobody ever saw is
-/// looked for twice, which proves that the service does not have it. A link that the answer lacks is looked for once more
-/// with others beside: a platform that leaves something out seldom picks the same of so many.
+/// Reads the product's balances for this write, and its other fields. A product that was never seen is read
+/// twice, as proof of its absence. An absent link is read once more together with other SKUs, because an
+/// incomplete answer seldom leaves out the same record twice.
 async fn look(
     looker: Looker<'_>,
     wish: &ProductUpdate,
@@ -132,7 +132,7 @@ async fn read(
     Ok((answer.id, answer.sent_moment, product.map(look::shown).unwrap_or_default()))
 }
 
-/// The body to be sent, from what `read` showed, or without one from the facts at hand.
+/// Plans the body from the facts of `read`, or from the known facts without a read.
 pub(super) fn plan(
     wish: &ProductUpdate,
     cells: &ProductCells,
@@ -166,7 +166,7 @@ pub(super) fn plan(
     let total = cells.total.unwrap_or_else(|| facts.values().map(|quantity| quantity.0).sum());
     match wish.with_quantities(&facts, Quantity(total)) {
         Ok(fields) => Plan::Go(fields),
-        // The answer shows no such link.
+        // The answer has no such link.
         Err(Rejection { reason: reason @ Reason::UnknownWarehouse, detail }) => {
             Plan::Lacking { reason, detail }
         }
@@ -174,7 +174,8 @@ pub(super) fn plan(
     }
 }
 
-/// Done: the cells hold what they held. In doubt, they stay occupied until nobody can carry the update out any more.
+/// Completes an accepted answer. In doubt, the stock levels stay occupied until the update can no longer take
+/// effect.
 async fn conclude(
     deliver: &mut Deliver<'_>,
     (id, sku): (WishId, &Sku),
@@ -186,7 +187,7 @@ async fn conclude(
     deliver.conclude(answer, &Told { id, sku, writes, told }, tally).await
 }
 
-/// What the service said of an update.
+/// Parsed answer to an update.
 struct Told<'a> {
     id: WishId,
     sku: &'a Sku,
@@ -209,7 +210,7 @@ impl Fold for Told<'_> {
         }
         Ok(vec![match &self.told {
             Ok(told) if told.outcome() == Outcome::Refused => refusal(id, &told.messages),
-            // A record is not asked for: an update makes nothing whose id would be needed.
+            // No record is required, because an update creates no id.
             Ok(told) if told.was_successful == Some(true) => {
                 Verdict::new(id, State::Applied, None, "the product was updated; its quantities stayed")
             }

@@ -1,4 +1,5 @@
-//! `shipment.create`: several orders a call, each once, each read just before; lines and quantities are always named.
+//! `shipment.create`: several orders per call, each once, each read just before. Lines and quantities are
+//! explicit.
 
 use super::look::{self, Looker};
 use super::{Deliver, Fold, Parcel, Wish, order_subject, refusal, unmatched};
@@ -15,14 +16,14 @@ use crate::reconcile::shipment::{ClaimedLine, plan};
 use crate::store::{Kept, Store, StoreError, Verdict, Write};
 use serde_json::json;
 
-/// Orders of one call. Each costs a read of its own, so more would save little, and the first of them would wait
-/// longer behind the reads of the others.
+/// Limit of orders per call. Each order costs a read, so more orders would save few calls and delay the first
+/// one.
 pub(super) const ORDERS_MAX: usize = 10;
 
-/// The operations that may fail for an order.
+/// Operations that may fail for an order.
 const ENTRY: &[Operation] = &[Operation::GetOrderLineItems, Operation::CreateShipments];
 
-/// One order of the call.
+/// Order of the call.
 pub(super) type Load = Parcel<(OrderId, Vec<ClaimedLine>)>;
 
 pub(super) async fn deliver(
@@ -59,8 +60,8 @@ pub(super) async fn deliver(
     Ok(true)
 }
 
-/// The plan on an answer. A wish that names no lines ships all that are left, so an answer that lacks a known line is none
-/// to ship it on.
+/// Plans a shipment on an answer. A change without lines ships all that is left. An answer that lacks a known
+/// line therefore does not serve such a change.
 async fn planned(
     store: &Store,
     wish: &ShipmentCreate,
@@ -83,7 +84,7 @@ pub(super) fn load(id: WishId, subject: String, wish: &ShipmentCreate, lines: Ve
     Parcel { kept, entry: (wish.order_id, lines) }
 }
 
-/// The call that makes these shipments.
+/// Builds the call that creates these shipments.
 pub(super) fn request(loads: &[Load]) -> Result<Request, Invalid> {
     wire::create_shipments(&loads.iter().map(order).collect::<Vec<_>>())
 }
@@ -95,7 +96,8 @@ fn order(load: &Load) -> wire::ShipmentOrder {
     wire::ShipmentOrder { order_id: *order_id, lines: lines.iter().map(line).collect() }
 }
 
-/// Each order by the request its record echoes; a record that echoes none, or an order with two, settles nothing.
+/// Completes each order by the request that its record echoes. An order with no record, or with two, is in
+/// doubt then.
 async fn conclude(
     deliver: &mut Deliver<'_>,
     loads: &[Load],
@@ -107,7 +109,7 @@ async fn conclude(
     deliver.conclude(answer, &Told { loads, records }, tally).await
 }
 
-/// What the service said of the shipments of a call.
+/// Parsed answer to the creation of shipments.
 struct Told<'a> {
     loads: &'a [Load],
     records: Vec<CreatedShipment>,

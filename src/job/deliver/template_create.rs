@@ -1,5 +1,6 @@
-//! `listing_template.create`, looked for by its name among its storefront's templates. The service's filter is a
-//! *contains*: it only makes the list shorter, names are compared whole.
+//! `listing_template.create`, with a preflight by name among the storefront's templates.
+//!
+//! The platform's filter is a *contains*. It only shortens the list; names are compared as a whole.
 
 use super::look::{Looker, Seen, templates};
 use crate::client::wire::ListingTemplate;
@@ -18,7 +19,7 @@ pub(super) async fn look(
     Ok(compare(wish, templates(looker, wish.storefront_id, &wish.name).await?))
 }
 
-/// All templates of the storefront.
+/// Reads all templates of the storefront.
 pub(super) async fn look_at_all(
     wish: &ListingTemplateCreate,
     looker: Looker<'_>,

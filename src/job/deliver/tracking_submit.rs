@@ -1,6 +1,7 @@
-//! `tracking.submit`: several shipments a call, each once; every item is named with its number, after a fresh read.
+//! `tracking.submit`: several shipments per call, each once. Each item gets its number explicitly, after a
+//! fresh read.
 //!
-//! A wish that names its shipment by key waits until that shipment is there, without a call and without a look.
+//! A change that names its shipment by key waits until that shipment exists, without a call.
 
 use super::look::{self, Looker};
 use super::{Deliver, Parcel, Wish, refusal, shipment_subject, tell, unmatched};
@@ -16,16 +17,16 @@ use crate::reconcile::tracking::{Entry, Item, plan};
 use crate::store::{Claim, Durability, Kept, NamedWish, Store, StoreError, Verdict};
 use serde_json::json;
 
-/// Shipments of one call; each costs a read of its own, as an order does.
+/// Limit of shipments per call; each costs a read.
 pub(super) const SHIPMENTS_MAX: usize = 10;
 
-/// The operations that may fail for a shipment.
+/// Operations that may fail for a shipment.
 const ENTRY: &[Operation] = &[Operation::ShipmentLineItems, Operation::SubmitTracking];
 
-/// One shipment of the call.
+/// Shipment of the call.
 pub(super) type Load = Parcel<wire::TrackingSubmission>;
 
-/// What became of a wish's shipment.
+/// State of the shipment that a change names.
 pub(super) enum Shipment {
     There(ShipmentId),
     NotYet(String),
@@ -65,8 +66,8 @@ pub(super) async fn deliver(
     Ok(went)
 }
 
-/// The plan on an answer. A wish that names no lines tells all items, so an answer that lacks a known item is none to tell
-/// them on: the item would go without a number.
+/// Plans a tracking on an answer. A change without lines covers all items. An answer that lacks a known item
+/// does not serve such a change, because that item would get no number.
 async fn planned(
     store: &Store,
     (shipment, wish): (ShipmentId, &TrackingSubmit),
@@ -85,7 +86,8 @@ async fn planned(
     Ok(plan(wish, Some(items)))
 }
 
-/// The wishes whose shipment is there; whether one was rejected because its shipment never will be.
+/// Returns the changes whose shipment exists. The flag is true if a change was rejected because its shipment
+/// will never exist.
 async fn with_shipment<'w>(
     deliver: &mut Deliver<'_>,
     wishes: &'w [Wish],
@@ -107,7 +109,7 @@ async fn with_shipment<'w>(
     Ok((ready, went))
 }
 
-/// The shipment a wish means: by its id, or by what became of the wish that makes it.
+/// Returns the shipment of a change: by id, or by the change that creates it.
 pub(super) async fn shipment_of(store: &Store, shipment: &ShipmentRef) -> Result<Shipment, JobError> {
     let key = match shipment {
         ShipmentRef::Id(id) => return Ok(Shipment::There(*id)),
@@ -136,7 +138,8 @@ fn judge(key: &str, named: &NamedWish) -> Shipment {
     }
 }
 
-/// All items carry their number already: applied by the exchange that said so.
+/// Applies a change whose items all have their number already. The exchange of the claim is the read that
+/// showed them.
 async fn agreed(
     deliver: &mut Deliver<'_>,
     id: WishId,
@@ -146,7 +149,7 @@ async fn agreed(
     let mut write = deliver.context.store.begin(Durability::Full).await?;
     let claims = [Claim { id, written: None }];
     if write.outbox_claim(exchange, &claims, deliver.context.now()).await? != 1 {
-        // Somebody moved it meanwhile; the next round sees where to.
+        // The change is no longer pending; the next round reads its new state.
         return Ok(());
     }
     let detail = "the shipment carried this number already";
@@ -158,7 +161,8 @@ async fn agreed(
     Ok(())
 }
 
-/// Every item carries its own words: nothing falls back to what the call says of the whole shipment.
+/// Builds the entry of a shipment. Each line has its own carrier and number, so those of the entry never
+/// apply.
 pub(super) fn load(
     id: WishId,
     subject: String,
@@ -188,12 +192,13 @@ pub(super) fn load(
     Parcel { kept, entry: submission }
 }
 
-/// The call that tells these numbers.
+/// Builds the call that submits these numbers.
 pub(super) fn request(loads: &[Load]) -> Result<Request, Invalid> {
     wire::submit_tracking(&loads.iter().map(|load| load.entry.clone()).collect::<Vec<_>>())
 }
 
-/// Each shipment by the request its record echoes, as with orders.
+/// Completes each shipment by the request that its record echoes. A shipment with no record, or with two, is
+/// in doubt then.
 async fn conclude(
     deliver: &mut Deliver<'_>,
     loads: &[Load],

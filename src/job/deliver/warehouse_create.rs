@@ -1,4 +1,4 @@
-//! `warehouse.create`, looked for by its name among all warehouses.
+//! `warehouse.create`, with a preflight by name among all warehouses.
 
 use super::look::{Looker, Seen, warehouses};
 use crate::client::wire::Warehouse;
@@ -7,12 +7,12 @@ use crate::outbox::WarehouseCreate;
 use crate::reconcile::create::{Found, fold};
 use serde_json::Value;
 
-/// The type of a warehouse of which the wish says none.
+/// Type of a warehouse if the change names none.
 const TYPE_UNSAID: &str = "Standard";
-/// The texts of a contact that requests and answers name alike.
+/// Text fields of a contact that have the same name in requests and answers.
 const CONTACT_TEXTS: [&str; 6] =
     ["CompanyName", "FullName", "FirstName", "LastName", "EmailAddress", "FaxNumber"];
-/// The texts of its address.
+/// Text fields of an address.
 const ADDRESS_TEXTS: [&str; 8] =
     ["Street1", "Street2", "Street3", "City", "State", "Country", "ZipCode", "UrbanizationCode"];
 
@@ -26,8 +26,8 @@ pub(super) async fn look(wish: &WarehouseCreate, looker: Looker<'_>) -> Result<S
     Ok(seen.with(found))
 }
 
-/// Equal is a warehouse that shows what the wish says, and nothing that the wish does not say. A list may leave out type,
-/// note and contact: what it leaves out is not compared.
+/// Compares a warehouse with the change. They are equal if every field shown agrees with the change. A list
+/// may leave out type, note and contact; an absent field is not compared.
 fn compared(wish: &WarehouseCreate, there: &Warehouse) -> Found {
     let name = there.name.clone().unwrap_or_default();
     let ours = |field: &str| wish.fields.get(field).and_then(Value::as_str).unwrap_or_default().trim();
@@ -41,7 +41,8 @@ fn compared(wish: &WarehouseCreate, there: &Warehouse) -> Found {
     Found { id: there.id.0, name, equal }
 }
 
-/// True if each text of a contact is ours. Ids are the platform's own, and it tells telephone numbers by other names.
+/// Returns true if each text shown in a contact is in the change. Ids and telephone numbers are not compared:
+/// ids are the platform's own, and telephone numbers have other names in answers.
 fn says_no_more(theirs: Option<&str>, ours: Option<&Value>) -> bool {
     let theirs: Value = theirs.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let is_ours = |theirs: &Value, ours: Option<&Value>, names: &[&str]| {

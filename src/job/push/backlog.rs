@@ -1,11 +1,12 @@
-//! The cells of a push that wait for their turn: operators' first, then in the order in which they came. Pure.
+//! Queue of stock levels that wait to be planned. Pure.
 //!
-//! A cell stands here at most once. What was looked at and not begun goes back to where it was, in front.
+//! Operators' stock levels come first, then all others in the order of arrival. A stock level is queued at
+//! most once. A stock level that was planned and not started goes back to the front.
 
 use crate::model::{Cell, Sku};
 use std::collections::{BTreeSet, VecDeque};
 
-/// The cells that wait.
+/// Stock levels that wait.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     urgent: VecDeque<Cell>,
@@ -14,7 +15,8 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// A cell comes, or comes again. One that an operator's wish names goes before all others, wherever it stood.
+    /// Queues a stock level. If `is_urgent`, it moves before all bulk stock levels, also if it was queued
+    /// already.
     pub(super) fn add(&mut self, cell: Cell, is_urgent: bool) {
         let is_new = self.known.insert(cell.clone());
         if is_urgent {
@@ -27,7 +29,7 @@ impl Backlog {
         }
     }
 
-    /// Cells go back to the front, in their order.
+    /// Puts stock levels back to the front, in their order. A queued one stays in its position.
     pub(super) fn put_back(&mut self, cells: Vec<(Cell, bool)>) {
         for (cell, is_urgent) in cells.into_iter().rev() {
             if self.known.insert(cell.clone()) {
@@ -37,7 +39,7 @@ impl Backlog {
         }
     }
 
-    /// Takes out the cells of the first `limit` SKUs.
+    /// Takes out the stock levels of the first `limit` SKUs.
     pub(super) fn page(&mut self, limit: usize) -> Vec<Cell> {
         let (mut skus, mut page) = (BTreeSet::<Sku>::new(), Vec::new());
         while let Some(cell) = self.urgent.front().or(self.bulk.front()) {
@@ -53,12 +55,12 @@ impl Backlog {
         page
     }
 
-    /// Whether nothing waits.
+    /// Returns true if nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Whether an operator's wish waits.
+    /// Returns true if an operator's change waits.
     pub(super) fn is_urgent(&self) -> bool {
         !self.urgent.is_empty()
     }

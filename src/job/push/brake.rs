@@ -1,8 +1,9 @@
-//! The brakes of a push: the whole backlog is judged before any of it is sent, from the facts at hand.
+//! Brakes of a push: the whole backlog is judged before any of it is sent.
 //!
-//! A batch alone would not show a flood: two hundred of five thousand cells look like ordinary work each time. So what
-//! each cell is heading for is remembered until its call is over ([`Flush`]); from then on the hour counts it. *Remembered
-//! only until the call begins, what waits for its place would be counted by nobody.*
+//! The judgement uses the known facts. A single batch would hide a flood: 200 of 5,000 stock levels seem to
+//! be ordinary work each time. The planned write of each stock level therefore stays in [`Flush`] until its
+//! call completes; from then on the rolling hour counts it. Dropping it when the call starts would leave
+//! calls that wait for the limiter uncounted.
 
 use super::work::Work;
 use crate::job::brake::{hold, trips_of};
@@ -13,7 +14,7 @@ use crate::reconcile::brake::{self, Entry, Trip};
 use crate::store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The brakes that the backlog trips, by the facts at hand.
+/// Returns the brakes that the backlog trips, by the known facts.
 pub(super) async fn trips(
     store: &Store,
     settings: brake::Settings,
@@ -24,17 +25,17 @@ pub(super) async fn trips(
     trips_of(store, settings, now, &flush).await
 }
 
-/// Where the cells of the backlog are heading for.
+/// Projected backlog: the planned write of each stock level.
 #[derive(Debug, Default)]
 pub(super) struct Flush {
     entries: BTreeMap<Cell, Entry>,
-    /// A cell heads elsewhere than when the brakes were last asked. Without it they would say what they said: asking
-    /// them looks through the whole backlog, and a call must not cost more for what waits behind it.
+    /// True if an entry changed since the last judgement. Without a change the result would be the same. A
+    /// judgement reads the whole backlog, so a call must not cause one each time.
     has_moved: bool,
 }
 
 impl Flush {
-    /// Takes in what a look at some cells found.
+    /// Replaces the entries of `cells` by those of a new snapshot.
     pub(super) fn found(&mut self, cells: &[Cell], works: &[Work]) {
         let before: BTreeMap<Cell, Entry> =
             cells.iter().filter_map(|cell| self.entries.remove_entry(cell)).collect();
@@ -44,19 +45,20 @@ impl Flush {
         }
     }
 
-    /// The cells that head for something.
+    /// Returns the stock levels with a planned write.
     pub(super) fn cells(&self) -> Vec<Cell> {
         self.entries.keys().cloned().collect()
     }
 
-    /// The brakes were asked. What they hold goes nowhere: left in, it would trip them again with the next batch.
+    /// Records a judgement. Removes the entries with held changes, because they would trip the brakes again
+    /// with the next batch.
     fn stopped(&mut self, trips: &[Trip]) {
         let held: BTreeSet<&WishId> = trips.iter().flat_map(Trip::wishes).collect();
         self.entries.retain(|_, entry| !entry.wishes.iter().any(|wish| held.contains(wish)));
         self.has_moved = false;
     }
 
-    /// The calls of these cells are over, or there is nothing to do for them any more.
+    /// Removes stock levels whose call is completed or that need no write any more.
     pub(super) fn gone(&mut self, cells: &[Cell]) {
         for cell in cells {
             self.entries.remove(cell);
@@ -64,8 +66,8 @@ impl Flush {
     }
 }
 
-/// Judges the backlog, if anything in it moved; how many wishes were held is returned. After a trip its cells are looked
-/// at anew. None where a wish was moved while it was judged: then the whole backlog is to be looked at again.
+/// Judges the backlog if an entry changed. Returns the number of held changes. `None`: a change moved during
+/// the judgement, so nothing was held and the whole backlog must be loaded again.
 pub(super) async fn judge_backlog(context: &Context, flush: &mut Flush) -> Result<Option<u64>, JobError> {
     if !flush.has_moved {
         return Ok(Some(0));
@@ -80,7 +82,7 @@ pub(super) async fn judge_backlog(context: &Context, flush: &mut Flush) -> Resul
     Ok(held)
 }
 
-/// The write a cell is heading for, as far as the facts at hand tell.
+/// Returns the planned write of a stock level, by the known facts.
 fn entry(work: &Work) -> Option<Entry> {
     let Step::Write { from: Some(from), to } = work.foreseen.step else { return None };
     Some(Entry {

@@ -1,7 +1,8 @@
-//! The quantities of the next push, foreseen from the facts at hand: the same look, brakes, batches, packing and request
-//! as the push has, without a place in the quota, a claim or a send.
+//! Preview of the quantities of the next push, by the known facts.
 //!
-//! A cell whose fact is too old is named and its read shown; what would be sent is what the fact at hand makes of it.
+//! It uses the snapshot, brakes, batches, packing and requests of the push, without a reservation, a claim or
+//! a send. A stock level whose fact is too old is listed with its read, and its write is computed from the
+//! known fact.
 
 use super::backlog::Backlog;
 use super::pipeline::named;
@@ -50,7 +51,7 @@ pub(in crate::job) async fn foresee(
     batches(store, &works, settings.skus_per_call, preview).await
 }
 
-/// The cell as the fact at hand makes it; one whose fact is too old is named.
+/// Returns the plan by the known fact. Lists the stock level as a read if its fact is too old.
 fn at_hand(mut work: Work, preview: &mut Preview) -> Work {
     if work.plan.step == Step::Read {
         preview.reads.push(work.cell.clone());
@@ -62,7 +63,7 @@ fn at_hand(mut work: Work, preview: &mut Preview) -> Work {
     work
 }
 
-/// Says of the wishes that no call carries what becomes of them.
+/// Adds the outcome of the changes that need no call.
 fn without_call(work: &Work, held: &BTreeSet<WishId>, preview: &mut Preview) {
     for decision in &work.plan.decisions {
         let sentence = match (&decision.outcome, work.plan.step) {
@@ -81,8 +82,8 @@ fn without_call(work: &Work, held: &BTreeSet<WishId>, preview: &mut Preview) {
     }
 }
 
-/// The batches of the push, one after the other, by its own backlog: what each reads first, and its calls. A slow
-/// service may be read in smaller pages than these.
+/// Adds the batches of the push in their order, each with its read and its calls. For a slow platform the
+/// push may use smaller pages than these.
 async fn batches(
     store: &Store,
     works: &[Work],

@@ -1,8 +1,9 @@
-//! Products that may be kits: the service is asked for their components before a wish is refused for one.
+//! Reads of the components of products that may be kits.
 //!
-//! A kit's quantity follows from its components, so a wish for it is refused for good. That a product is a kit was said
-//! once, or an allocation suggests it; neither proves that it is one now. So its wishes wait for an answer that is younger
-//! than they are: components make it a kit, a refusal with a key that works makes it none, and its wishes go on.
+//! A kit's quantity follows from its components, so a quantity change of a kit is rejected for good. A
+//! product may be a kit if an earlier answer or an allocation suggests it. Its changes wait for an answer
+//! that is younger than they are. An answer with components makes the product a kit. A refusal with a working
+//! key makes it none, and its changes are planned.
 
 use super::Push;
 use crate::job::JobError;
@@ -12,10 +13,10 @@ use crate::outbox::{Reason, State};
 use crate::store::{Durability, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Attempts at one product in a run: the wishes of all others are done before.
+/// Attempts at a product in a run.
 const ATTEMPTS: usize = 2;
 
-/// The products that wait for an answer, with their wishes, and those that were asked for in this run.
+/// Products that wait for an answer, and those asked for in this run.
 #[derive(Debug, Default)]
 pub(super) struct Kits {
     waiting: BTreeMap<ProductId, BTreeSet<WishId>>,
@@ -23,14 +24,15 @@ pub(super) struct Kits {
 }
 
 impl Kits {
-    /// Takes in wishes of a product that may be a kit.
+    /// Adds changes of a product that may be a kit.
     pub(super) fn add(&mut self, product: ProductId, wishes: &[WishId]) {
         self.waiting.entry(product).or_default().extend(wishes);
     }
 }
 
 impl Push<'_> {
-    /// Asks for the products that wait, each once in a run; true if one was answered, and its wishes can be decided.
+    /// Reads the waiting products, each once in a run. Returns true if an answer came, so that changes can be
+    /// decided.
     pub(super) async fn ask_for_kits(&mut self) -> Result<bool, JobError> {
         let mut was_answered = false;
         for (product, wishes) in std::mem::take(&mut self.kits.waiting) {
@@ -50,7 +52,7 @@ impl Push<'_> {
         Ok(was_answered)
     }
 
-    /// Asks for one; why it was not answered, if it was not.
+    /// Reads the components of a product. Returns the reason if no answer came.
     async fn ask_for_kit(&self, product: ProductId) -> Result<Option<String>, JobError> {
         let (context, operation, subject) = (self.context, Operation::KitComponents, product.to_string());
         let rows = context.store.quarantine_of(operation).await?;
@@ -76,7 +78,7 @@ impl Push<'_> {
         Ok(why)
     }
 
-    /// Says of the wishes what they wait for. The run is tried again.
+    /// Notes at the changes what they wait for. The run is tried again.
     async fn await_kit(
         &mut self,
         product: ProductId,

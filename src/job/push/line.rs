@@ -1,4 +1,4 @@
-//! The line itself: the calls that are queued, and which of them begins next.
+//! Queue of a pipeline: the packed calls, and the choice of the next one.
 
 use super::backlog::Backlog;
 use super::brake;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 impl Pipeline {
-    /// Queues a call, an operator's before the others.
+    /// Queues a call. An operator's call goes before the others.
     pub(super) fn queue(&mut self, call: Planned) {
         self.taken.extend(call.cells.iter().cloned());
         if call.urgent {
@@ -22,12 +22,12 @@ impl Pipeline {
         }
     }
 
-    /// True if an operator waits for what is under way.
+    /// Returns true if a read or update in flight has an operator's change.
     pub(super) fn is_urgent(&self) -> bool {
         self.urgent_reads + self.urgent_sends > 0
     }
 
-    /// The call that may begin, with `at_once` bulk calls under way.
+    /// Returns the call that may start, with at most `at_once` bulk calls in flight.
     pub(super) fn next(&mut self, at_once: usize) -> Option<Planned> {
         let is_urgent = self.queued.front().is_some_and(|call| call.urgent);
         if !is_urgent && self.flying.len() - self.reading - self.urgent_sends >= at_once {
@@ -39,7 +39,7 @@ impl Pipeline {
         self.halves.pop_front().or_else(|| self.queued.pop_front())
     }
 
-    /// Puts back what was not begun: it is planned again.
+    /// Puts the stock levels of queued calls back to the backlog, to be planned again.
     pub(super) fn put_back(&mut self) {
         let calls: Vec<Planned> = self.queued.drain(..).collect();
         let named = |call: Planned| call.cells.into_iter().map(move |cell| (cell, call.urgent));

@@ -1,11 +1,16 @@
-//! `push`: delivers the outbox. This file has the wishes for stock; beside them go the parcels, behind them all others
-//! ([`super::deliver`]).
+//! `push`: delivers the changes of the outbox.
 //!
-//! Woken by the outbox, not by a schedule. It works in batches of as many SKUs as one read takes: what is stale in
-//! the batch is read, what needs no call is settled, the rest is packed into as few calls as can be and sent, while the
-//! next batch is read ([`pipeline`]). Few cells wait for each other first ([`trickle`]). A call that would not be full
-//! waits for the next batch while there is one, so the number of calls is the lower bound over the whole backlog. Every
-//! call decides its cells once more from what is known at that moment ([`send`]).
+//! This module sends quantities. Shipments and trackings go beside them, all other changes behind them
+//! ([`super::deliver`]). The outbox wakes the job, not a schedule.
+//!
+//! The job works in batches of as many SKUs as one read takes ([`pipeline`]). It reads the stale stock levels
+//! of a batch and applies the changes that need no call. It packs the rest into as few calls as possible. It
+//! reads the next batch while calls are in flight.
+//!
+//! - A few stock levels wait for others first ([`trickle`]).
+//! - A call that would not be full waits for the next batch while there is one. The number of calls is
+//!   therefore the lower bound over the whole backlog.
+//! - Each call decides its stock levels again from the facts at its send ([`send`]).
 
 mod backlog;
 mod brake;
@@ -41,17 +46,17 @@ use crate::store::{Claim, Durability, Store, StoreError, Verdict, WITNESSES};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio_util::sync::CancellationToken;
 
-/// Reads of one cell in a run that brought no decision, after which its wishes are held: `settle` looks at it again, ever
-/// more rarely. Two are normal where the service does not return the SKU: the second holds others too, and so can prove
-/// that nobody ever saw it.
+/// Limit of reads of a stock level in a run that brought no decision. Then its changes are held, and `settle`
+/// checks it again with growing delays. Two reads are normal for a SKU that the platform does not return: the
+/// second holds other SKUs too, and so can prove the absence.
 const READS_MAX: u8 = 4;
-/// The service's limit of entries in an update call (*Limits*).
+/// Limit of entries in an update call (docs/interface.md, Limits).
 const ENTRIES_MAX: usize = 25;
-/// Limit of calls refused in a row, with none accepted between: that many are no entry's fault, it is the way to the
-/// service. One entry brings two or three.
+/// Limit of calls refused in a row, with none accepted between them. A single bad entry causes two or three
+/// refusals; more of them mean that the fault is not in an entry.
 const REFUSED_MAX: usize = 6;
-/// Number of SKUs asked for at a time where an earlier answer lacked them: with the witnesses beside them, the answer
-/// is small enough to be trusted.
+/// Limit of SKUs in a read of SKUs that an earlier answer lacked. With the witnesses, the read has at most
+/// [`TRUSTED_PAGE`] SKUs, so its answer can prove an absence.
 const SMALL_PAGE: usize = TRUSTED_PAGE - WITNESSES;
 
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
@@ -87,7 +92,7 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
             continue;
         }
         let Some(end) = push.waits_until.filter(|_| broken.is_none()) else { break None };
-        // A trickle never ends, and a run does: what follows a run has its turn too.
+        // A run waits only once, because a trickle may never end and other work starts only after the run.
         if has_waited {
             break Some(JobKind::Push);
         }
@@ -101,8 +106,9 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
     broken.map_or_else(|| Ok(Report { wakes, ..push.tally.report() }), Err)
 }
 
-/// Delivers the stock while `others` are delivered, also what comes meanwhile: no parcel's or product's trouble delays it.
-/// `over` is told when no stock is left for the first time. What stops the stock is put into `broken`, once.
+/// Delivers quantities until `others` has ended, also quantities that arrive in that time. A failure of
+/// shipments or products does not delay them. Cancels `over` when no quantity is left for the first time.
+/// Puts the error that stops the quantities into `broken`; then no further quantities are sent.
 async fn beside<T>(
     push: &mut Push<'_>,
     broken: &mut Option<JobError>,
@@ -138,27 +144,27 @@ async fn beside<T>(
 struct Push<'a> {
     context: &'a Context,
     run: RunId,
-    /// How often each cell was read without a decision.
+    /// Number of reads of each stock level without a decision.
     reads: BTreeMap<Cell, u8>,
     pipe: Pipeline,
     tally: Tally,
-    /// Warehouses that the list lacks, with the wishes that name them.
+    /// Warehouses that the list lacks, with the changes that name them.
     unlisted: BTreeMap<WarehouseId, BTreeSet<WishId>>,
-    /// Warehouses that are proved not to be there.
+    /// Warehouses that are proved not to exist.
     no_such: BTreeSet<WarehouseId>,
-    /// The reason why some wishes wait.
+    /// Reason why some changes wait.
     waits: Option<String>,
-    /// Few cells wait for more until then, and nothing is under way.
+    /// End of the wait of a few stock levels, if nothing is in flight.
     waits_until: Option<Moment>,
-    /// Calls in a row that the service refused as a whole.
+    /// Calls in a row that the platform refused as a whole.
     refused: usize,
-    /// Trying on is no use in this run.
+    /// True if further attempts are useless in this run.
     is_cut_off: bool,
     kits: Kits,
 }
 
 impl Push<'_> {
-    /// All wishes for stock; facts that cannot be read are returned.
+    /// Delivers all quantity changes. Returns the error if facts cannot be read.
     async fn stock(&mut self) -> Result<Option<JobError>, JobError> {
         let drained = loop {
             let drained = self.drain().await?;
@@ -176,8 +182,8 @@ impl Push<'_> {
         Ok(drained)
     }
 
-    /// Moves what makes no sense to where it is read. Each is judged by itself: one that somebody moved meanwhile stays
-    /// where that put it.
+    /// Rejects changes whose body is invalid. A change that left the state pending in the meantime keeps its
+    /// new state.
     async fn reject(&mut self, moves: &[Verdict]) -> Result<(), JobError> {
         if moves.is_empty() {
             return Ok(());
@@ -196,7 +202,8 @@ impl Push<'_> {
         self.reads.get(&work.cell).copied().unwrap_or(0)
     }
 
-    /// Holds the wishes of cells that no answer decided; false where one of them changed meanwhile.
+    /// Holds the changes of stock levels that no answer decided. Returns false if a change or fact has
+    /// changed since the snapshot; then nothing is held.
     async fn hold_unread(&mut self, works: &[&Work]) -> Result<bool, JobError> {
         let held = |work: &&Work| {
             let detail = match work.lack {
@@ -212,8 +219,8 @@ impl Push<'_> {
         self.carry_out(works, Settled { waiting, ..Settled::default() }).await
     }
 
-    /// Carries out what needs no call; false where a cell or a wish changed since the look: then nothing was done, and
-    /// the cells are to be planned again.
+    /// Finishes the changes that need no call. Returns false if a stock level or a change has changed since
+    /// the snapshot. Then nothing is done, and the stock levels must be planned again.
     async fn settle(&mut self, works: &[&Work]) -> Result<bool, JobError> {
         let (mut moves, mut settled) = (Settled::default(), Vec::new());
         for work in works {
@@ -224,8 +231,9 @@ impl Push<'_> {
         if settled.is_empty() { Ok(true) } else { self.carry_out(&settled, moves).await }
     }
 
-    /// Commits the moves of these cells, all of them or none. What becomes of a wish depends on the cell's other wishes and
-    /// on its fact: a plan is carried out only while all of them are what it was made from.
+    /// Commits the moves of these stock levels, all of them or none. The outcome of a change depends on the
+    /// other changes of its stock level and on the fact. The plan is therefore carried out only if all of
+    /// them are unchanged.
     async fn carry_out(&mut self, works: &[&Work], moves: Settled) -> Result<bool, JobError> {
         let now = self.context.now();
         let mut write = self.context.store.begin(Durability::Full).await?;
@@ -258,8 +266,9 @@ impl Push<'_> {
     }
 }
 
-/// The writes of a batch as calls. While more is to come, by a read or from the rest of the backlog, a call that would
-/// not be full waits for it, unless an operator does or something in it cannot wait.
+/// Packs the writes of a batch into calls. If `has_more` (a read is in flight or the backlog is not empty), a
+/// call that is not full is left out. A call with an operator's change, or with a write that cannot wait, is
+/// kept.
 fn calls<'w>(writes: &[&'w Work], has_more: bool, cannot_wait: impl Fn(&Work) -> bool) -> Vec<Vec<&'w Work>> {
     let entries: Vec<Entry<'_>> = writes.iter().map(|work| work.entry()).collect();
     let packed = pack(&entries).into_iter();
@@ -273,8 +282,8 @@ fn calls<'w>(writes: &[&'w Work], has_more: bool, cannot_wait: impl Fn(&Work) ->
     calls
 }
 
-/// The SKUs of the next read before a push: all that are stale, or first a few of those an answer lacked, with as many of
-/// the others as a small page takes.
+/// Returns the SKUs of the next read before a push. These are all stale SKUs, unless an answer lacked some of
+/// them: then the lacking SKUs come first, up to [`SMALL_PAGE`] SKUs in all.
 fn skus_to_read(stale: &[&Work]) -> BTreeSet<Sku> {
     if !stale.iter().any(lacked) {
         return stale.iter().map(|work| work.cell.sku.clone()).collect();
@@ -290,12 +299,13 @@ fn skus_to_read(stale: &[&Work]) -> BTreeSet<Sku> {
     skus
 }
 
-/// True if an answer lacked the SKU as if it were gone.
+/// Returns true if an answer lacked the SKU as a whole.
 fn lacked(work: &&Work) -> bool {
     work.lack.is_some_and(Lack::wants_witnesses)
 }
 
-/// The SKUs to be asked for beside a page: where an earlier answer lacked one of its own, a few that are known to be there.
+/// Returns the witnesses of a page: SKUs that are known to exist. Empty unless an earlier answer lacked a SKU
+/// of the page.
 async fn witnesses_of(store: &Store, stale: &[&Work], skus: &BTreeSet<Sku>) -> Result<Vec<Sku>, StoreError> {
     if !stale.iter().any(|work| lacked(work) && skus.contains(&work.cell.sku)) {
         return Ok(Vec::new());
@@ -303,14 +313,14 @@ async fn witnesses_of(store: &Store, stale: &[&Work], skus: &BTreeSet<Sku>) -> R
     store.witnesses(&skus.iter().cloned().collect::<Vec<_>>()).await
 }
 
-/// The moves of a batch that need no call.
+/// Moves of a batch that need no call.
 #[derive(Default)]
 struct Settled {
-    /// The service holds the wanted quantity already: applied by the exchange that said so.
+    /// Changes whose wanted quantity the platform holds already, by the exchange that showed it.
     agreed: BTreeMap<ExchangeId, Vec<(Claim, Verdict)>>,
-    /// From pending.
+    /// Moves from pending.
     waiting: Vec<Verdict>,
-    /// From held.
+    /// Moves from held.
     superseded: Vec<Verdict>,
 }
 
@@ -320,8 +330,8 @@ impl Settled {
         (agreed + self.waiting.len() + self.superseded.len()) as u64
     }
 
-    /// Adds what a cell's plan settles without a call; whether that is anything. A count that is yet to be written
-    /// supersedes nothing: it may be withdrawn or refused, and the movements before it would be lost with it.
+    /// Adds the moves of a plan that need no call. Returns true if there are any. A count that is not written
+    /// yet supersedes nothing: if it were cancelled or refused, the adjusts before it would be lost.
     fn add(&mut self, work: &Work) -> bool {
         let before = self.len();
         for decision in &work.plan.decisions {

@@ -1,16 +1,21 @@
-//! The line of a push: the next batch is read while calls fly, so that a slow service costs none of the quota.
+//! Pipeline of a push: the next batch is read while calls are in flight.
 //!
-//! One page after the other is read, and its calls are queued; when the queue is about to run dry, the next page is asked
-//! for. Few calls are begun at a time, one more than the service takes at once: what has begun waits for its place with
-//! its cells taken, and an operator's wish would have to go round it. What is only queued is dropped when such a wish
-//! arrives, and planned again behind it. The line hears of new wishes also while nothing lands, because with a full
-//! window nothing does for seconds. While an operator's cells are read, one slot of the updates is kept free for what
-//! follows: so such a wish waits for one answer of the service, that of its read or, where its fact is fresh, at most that
-//! of the call whose slot it takes.
+//! A slow platform therefore wastes no quota. Batches without overlap used three quarters of the quota where
+//! an answer takes 1.5 s.
 //!
-//! Freshness stays the business of each call ([`send`](super::send)): it looks at the age of its facts when it has its
-//! place. A page is no larger than what can be written before its facts are too old, because the rest would be read
-//! again. Batches without overlap used three quarters of the quota where an answer takes 1.5 s.
+//! - The pipeline reads one page at a time and queues the calls of that page. It reads the next page before
+//!   the queue is empty.
+//! - A started call reserves its stock levels while it waits for the limiter. At most one call more than the
+//!   platform takes at once is started. Most stock levels thus stay available for operators' changes.
+//! - When an operator's change arrives, queued calls are put back and planned again behind it.
+//! - The pipeline takes in new changes also while nothing completes, because a full window blocks calls for
+//!   seconds.
+//! - While an operator's stock level is read, one slot of the updates stays free for the write that follows.
+//!   Such a change waits for one answer only: that of its read. If its fact is fresh, it waits at most for
+//!   the call that holds its slot.
+//!
+//! Each call checks the age of its facts once it has its reservation ([`send`](super::send)). A page is no
+//! larger than what can be written before its facts are too old.
 
 use super::backlog::Backlog;
 use super::search::Search;
@@ -30,56 +35,56 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// What is under way and what is ready to go.
+/// Calls in flight and calls that are ready.
 #[derive(Debug)]
 pub(super) struct Pipeline {
     pub(super) flying: JoinSet<Result<Landed, JobError>>,
-    /// Reads among them.
+    /// Number of reads in flight.
     pub(super) reading: usize,
-    /// Those of them that an operator waits for.
+    /// Number of reads in flight for an operator's change.
     pub(super) urgent_reads: usize,
-    /// Calls under way that carry an operator's wish.
+    /// Number of updates in flight with an operator's change.
     pub(super) urgent_sends: usize,
-    /// Calls that are packed and not begun.
+    /// Calls that are packed and not started.
     pub(super) queued: VecDeque<Planned>,
-    /// Calls the service refused as a whole, cut in two to find the culprit.
+    /// Parts of calls that the platform refused as a whole, to find the offending entry.
     pub(super) halves: VecDeque<Planned>,
-    /// Cells to be written that wait for others to fill their call.
+    /// Stock levels to be written that wait for others to fill their call.
     pub(super) waiting: Vec<Cell>,
-    /// The cells of all of these: nobody plans them anew.
+    /// Stock levels of all of these; they are not planned again.
     pub(super) taken: BTreeSet<Cell>,
-    /// Remainder of reads that failed.
+    /// Parts of failed reads.
     pub(super) search: Search,
     pub(super) own_reads: OwnReads,
-    /// How long the last read took.
+    /// Duration of the last read.
     pub(super) latency: Duration,
-    /// The newest wish that was taken in.
+    /// Newest change that was taken in.
     pub(super) newest: WishId,
     pub(super) backlog: Backlog,
-    /// Cells that wait for others to share their read and their calls.
+    /// Stock levels that wait for others to share their read and their calls.
     pub(super) few: BTreeSet<Cell>,
     pub(super) flush: brake::Flush,
-    /// The next call goes straight behind the read that made its facts fresh, which paid its pace.
+    /// True if the next call directly follows the read for it. That read was paced for both.
     pub(super) paid: bool,
 }
 
-/// A call to be sent.
+/// Call to be sent.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) cells: Vec<Cell>,
     pub(super) urgent: bool,
-    /// Its cells failed together with others before.
+    /// True if its stock levels failed in a shared call before.
     pub(super) apart: bool,
 }
 
-/// A cell that is read.
+/// Stock level that is read.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) cell: Cell,
     pub(super) urgent: bool,
 }
 
-/// What came back.
+/// Result of a finished read or update.
 #[derive(Debug)]
 pub(super) enum Landed {
     Read { cells: Vec<Asked>, page: read::Page, is_part: bool },
@@ -87,7 +92,8 @@ pub(super) enum Landed {
 }
 
 impl Push<'_> {
-    /// Works until nothing is left to do now. Facts that cannot be read stop the quantities and nobody else.
+    /// Works until nothing is left to do now. Returns the error if facts cannot be read; such an error stops
+    /// only the quantities.
     pub(super) async fn drain(&mut self) -> Result<Option<JobError>, JobError> {
         if let Some(why) = probe::put_off(self.context, self.run).await? {
             return Ok(Some(JobError::Implausible(format!(
@@ -96,7 +102,7 @@ impl Push<'_> {
             ))));
         }
         let ended = self.pump().await;
-        // What was left in this run stays so: stock that comes meanwhile begins the line anew.
+        // SKUs that are not tried again stay so for this run; all else of the pipeline starts anew.
         let left = std::mem::take(&mut self.pipe.search.left);
         self.waits_until = self.few_until().filter(|_| ended.is_ok() && !self.is_cut_off);
         self.pipe = Pipeline::default();
@@ -110,7 +116,8 @@ impl Push<'_> {
         }
     }
 
-    /// What is in flight concludes, also when another call broke off: left alone it would be in doubt.
+    /// Runs the pipeline. After an error it waits for the calls in flight to complete, because an aborted
+    /// call would leave its changes in doubt.
     async fn pump(&mut self) -> Result<(), JobError> {
         let context = self.context;
         let (mut broken, mut news) = (None, context.new_wishes());
@@ -138,7 +145,7 @@ impl Push<'_> {
         }
     }
 
-    /// Plans as far ahead as is worth it, and begins what may begin.
+    /// Plans as far ahead as useful and starts the calls that may start.
     async fn fill(&mut self) -> Result<(), JobError> {
         self.take_in().await?;
         self.release_few();
@@ -153,8 +160,8 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Takes in what came since the last look; all of it at the first. The brakes need to know where all of it is
-    /// heading for before any of it goes.
+    /// Takes in the changes inserted since the last time, at first all of them. The brakes must judge the
+    /// whole backlog before any of it is sent.
     async fn take_in(&mut self) -> Result<(), JobError> {
         let now = self.context.now();
         let Arrived { cells, rejected, ahead, newest } =
@@ -180,7 +187,7 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// What is known of some cells and wanted for them, and decided from both.
+    /// Loads and plans some stock levels, and updates the projected backlog.
     async fn look(&mut self, cells: &[Cell]) -> Result<Vec<Work>, JobError> {
         let settings = self.context.settings();
         let look = Look::now(self.context, &settings.quantities, &self.pipe.own_reads);
@@ -190,8 +197,9 @@ impl Push<'_> {
         Ok(works)
     }
 
-    /// The cells that these mean by now, each once, but for those under way: what is taken comes back when it lands. A
-    /// read may have shown that two spellings are one cell.
+    /// Returns the stock levels that these denote now, each once. A read may have shown that two spellings
+    /// are the same SKU. Stock levels in flight are left out, because they return to the backlog after their
+    /// call.
     async fn meant(&mut self, cells: Vec<Cell>) -> Result<Vec<Cell>, JobError> {
         let meant = self.context.store.cells_meant(&cells).await?;
         for (named, cell) in cells.iter().zip(&meant).filter(|(named, cell)| named != cell) {
@@ -203,23 +211,26 @@ impl Push<'_> {
         Ok(once(meant).into_iter().filter(|cell| !self.pipe.taken.contains(cell)).collect())
     }
 
-    /// Whether the queue is about to run dry. One page is read at a time: the next is known better when it is there.
+    /// Returns true if another page is needed now. Only one page is read at a time, because its result
+    /// affects the next.
     fn wants_more(&self) -> bool {
         self.pipe.reading == 0 && self.pipe.queued.len() <= self.ahead()
     }
 
-    /// So many calls go while a page is read.
+    /// Returns the number of calls that are sent while a page is read.
     fn ahead(&self) -> usize {
         self.calls_in(self.pipe.latency) + 1
     }
 
-    /// The bulk calls that the quota lets go in this time.
+    /// Returns the number of bulk calls that the quota allows in this time.
     fn calls_in(&self, time: Duration) -> usize {
         let calls = u128::from(self.context.limiter.budget().limit) * time.as_millis() / 60_000;
         usize::try_from(calls).unwrap_or(usize::MAX)
     }
 
-    /// Takes the next batch of the backlog: settles what needs no call, reads what is stale, packs the rest.
+    /// Plans the next batch.
+    ///
+    /// Finishes the changes that need no call, reads the stale stock levels and packs the rest.
     async fn plan(&mut self) -> Result<(), JobError> {
         let begun = std::mem::take(&mut self.pipe.waiting);
         let mut cells = begun.clone();
@@ -264,17 +275,19 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Begins to read the cells of a batch whose facts are missing or too old for a write.
+    /// Starts to read the stale stock levels of a batch. Their facts are missing or too old for a write.
     async fn read(&mut self, batch: &[&Work]) -> Result<(), JobError> {
         let stale: Vec<&Work> = batch.iter().copied().filter(|work| work.plan.step == Step::Read).collect();
-        // What others wait for already is looked at for them: a stream of wishes for a SKU that is not shown costs no call.
+        // `settle` checks an awaited stock level. A stream of changes for a SKU that no answer shows thus
+        // costs no calls.
         let (tired, stale): (Vec<&Work>, Vec<&Work>) =
             stale.into_iter().partition(|work| work.is_awaited || self.reads(work) >= READS_MAX);
         if !tired.is_empty() && !self.hold_unread(&tired).await? {
             self.pipe.backlog.put_back(tired.into_iter().map(named).collect());
         }
         let urgent = stale.iter().any(|work| work.urgent);
-        // A small page is answered and recorded sooner, and a person waits for it.
+        // With stale operators' stock levels, only those are read now. A small page is answered and recorded
+        // sooner.
         let stale: Vec<&Work> = stale.into_iter().filter(|work| work.urgent || !urgent).collect();
         let skus = self.page(&stale);
         if skus.is_empty() {
@@ -292,7 +305,7 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Begins to read cells: a page, or a part of one that failed.
+    /// Starts to read stock levels: a page, or a part of a failed one.
     fn begin_read(&mut self, cells: Vec<Asked>, witnesses: Vec<Sku>, is_part: bool) {
         let urgent = cells.iter().any(|asked| asked.urgent);
         let skus: BTreeSet<Sku> = cells.iter().map(|asked| asked.cell.sku.clone()).collect();
@@ -306,18 +319,18 @@ impl Push<'_> {
         });
     }
 
-    /// The SKUs of the next page: those an earlier answer lacked by themselves, and no more than can be written while
-    /// the facts are fresh.
+    /// Returns the SKUs of the next page. SKUs that an earlier answer lacked go first, in a small page.
+    /// Otherwise no more SKUs than can be written while the facts are fresh.
     fn page(&self, stale: &[&Work]) -> BTreeSet<Sku> {
         if stale.iter().any(lacked) {
             return skus_to_read(stale);
         }
-        // A call or two of the last page is still before them.
+        // One or two calls of the last page are still sent before.
         let calls = self.calls_in(self.serves().saturating_sub(self.pipe.latency)).saturating_sub(2).max(1);
         skus_to_read(&stale[..stale.len().min(calls.saturating_mul(ENTRIES_MAX))])
     }
 
-    /// Packs what is to be written into calls: what failed before goes apart from the rest.
+    /// Packs the writes of a batch into calls. Those that failed before go apart from the rest.
     fn pack(&mut self, batch: &[&Work], ways: &Ways) {
         let writes = batch.iter().copied().filter(|work| matches!(work.plan.step, Step::Write { .. }));
         let (apart, together): (Vec<&Work>, Vec<&Work>) = writes.partition(|work| ways.is_apart(work));
@@ -337,20 +350,20 @@ impl Push<'_> {
         self.pipe.waiting = waits.cloned().collect();
     }
 
-    /// Whether the fact would be too old after the next page came. *A call that waited for it would be read again, and
-    /// wait again: where SKUs stand in many warehouses no call is ever full.*
+    /// Returns true if the fact would be too old after the next page. Such a call would be read again and
+    /// wait again: with SKUs in many warehouses no call is ever full.
     fn cannot_wait(&self, work: &Work) -> bool {
         let age = work.fact_at.map_or(Duration::ZERO, |at| self.context.moment().since(at));
         age + self.pipe.latency * 2 >= self.serves()
     }
 
-    /// So long a read serves the writes it was made for.
+    /// Returns the time for which a read serves the writes that it was made for.
     fn serves(&self) -> Duration {
         self.context.settings().quantities.max_fact_age.max(OWN_READ_SERVES)
     }
 
-    /// Begins calls, as many as may fly and one that waits for the next place. An operator's goes in any case, and while
-    /// its read is under way the others leave it a slot.
+    /// Starts calls: one per slot, and one more that waits for a reservation. An operator's call always
+    /// starts. While its read is in flight, one slot stays free.
     fn begin(&mut self) {
         let slots = self.context.settings().calls_in_flight.max(1);
         let at_once = if self.pipe.is_urgent() { slots - 1 } else { slots + 1 };
@@ -359,7 +372,7 @@ impl Push<'_> {
             let own = &self.pipe.own_reads;
             let own_reads = call.cells.iter().filter_map(|cell| Some((cell.clone(), *own.get(cell)?)));
             let own_reads = own_reads.collect();
-            // What failed together goes again at once: others of its call wait for their turn since long.
+            // Calls sent apart are not paced again, because they failed before and have waited long.
             let is_paid = std::mem::take(&mut self.pipe.paid) || call.apart;
             let pace = if is_paid { Pace::Paid } else { Pace::Paced };
             self.pipe.urgent_sends += usize::from(call.urgent);
@@ -372,8 +385,8 @@ impl Push<'_> {
         }
     }
 
-    /// What landed is looked at once more: a page that was read has its calls now, a call may have found its facts too
-    /// old, and a wish may have come meanwhile.
+    /// Handles a finished read or update. Its stock levels go back to the backlog. A read page has writes
+    /// now, a call may have found its facts too old, and new changes may have arrived.
     fn landed(&mut self, landed: Landed) -> Result<(), JobError> {
         match landed {
             Landed::Read { cells, page, is_part } => {
@@ -387,13 +400,13 @@ impl Push<'_> {
                 self.pipe.flush.gone(&cells);
                 cells.iter().for_each(|cell| drop(self.pipe.taken.take(cell)));
                 if let Sent::Waits(_) = sent {
-                    // It waits for who knows how long: what was read for it serves no more.
+                    // The wait has no known end, so the reads made for this call no longer serve it.
                     self.pipe.own_reads.retain(|cell, _| !cells.contains(cell));
                 }
                 if let Sent::Refused { parts, .. } = &sent
                     && parts.is_empty()
                 {
-                    // Once in a run: the next one tries again.
+                    // Not again in this run, but in the next.
                     self.pipe.search.left.extend(cells.iter().map(|cell| cell.sku.clone()));
                 }
                 self.sent(sent);
@@ -405,7 +418,7 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// The cells of a page that came are planned again; those of one that failed are read in parts.
+    /// Puts the stock levels of a read page back for planning. Those of a failed page are read in parts.
     fn read_landed(&mut self, cells: Vec<Asked>, page: read::Page) -> Result<(), JobError> {
         let (freed, failed) = match page {
             read::Page::Came { exchange, took } => {
@@ -480,17 +493,17 @@ impl Push<'_> {
 fn joined<T>(result: Result<T, tokio::task::JoinError>) -> T {
     match result {
         Ok(value) => value,
-        // The calls are never cancelled, so what ends one early is a panic: it is handed on.
+        // The calls are never cancelled, so a join error is a panic; it is passed on.
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 
-/// Whether there is anything to do for the cell.
+/// Returns true if the plan of the stock level requires anything.
 fn is_open(work: &Work) -> bool {
     work.plan.step != Step::Nothing || !work.plan.decisions.is_empty()
 }
 
-/// A cell as the backlog knows it.
+/// Returns the stock level as an entry of the backlog.
 pub(super) fn named(work: &Work) -> (Cell, bool) {
     (work.cell.clone(), work.urgent)
 }

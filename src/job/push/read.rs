@@ -1,4 +1,4 @@
-//! Reading the cells of a push whose facts are missing or too old for a write, many in one call.
+//! Reads of stale stock levels for a push, many in one call.
 
 use crate::client::{Verdict as Answered, wire};
 use crate::job::apart::Failed;
@@ -9,28 +9,28 @@ use std::time::Duration;
 
 const READ: Operation = Operation::GetProductBalances;
 
-/// Outcome of one page.
+/// Outcome of a page.
 #[derive(Debug)]
 pub(super) enum Page {
-    /// It was read.
+    /// The page was read and recorded.
     Came {
-        /// The exchange that brought it.
+        /// Exchange of the read.
         exchange: ExchangeId,
-        /// From the request to the answer: so old are the facts already.
+        /// Time from the request to the answer, which is the age of the facts.
         took: Duration,
     },
-    /// Failure that one of its SKUs may cause.
+    /// Failure that one of the SKUs may cause.
     Broken {
-        /// The service's words.
+        /// Message of the platform.
         why: String,
-        /// It held one SKU, which is set aside.
+        /// True if the page had a single SKU, which is now quarantined.
         is_set_aside: bool,
     },
-    /// No byte of it left.
+    /// No byte of the request was sent, or the failure may mean the key.
     Unsent(String),
 }
 
-/// Reads one page, once; again where the same with witnesses beside it, or without them, tells more.
+/// Reads a page. Repeats the call with witnesses, or without them, where that shows more.
 pub(super) async fn page(
     context: &Context,
     run: RunId,
@@ -74,7 +74,7 @@ pub(super) async fn page(
                 Failed::Unsent => return Ok(Page::Unsent(why)),
                 Failed::Entries => {}
             }
-            // One of the witnesses may be what fails.
+            // A witness may cause the failure.
             if !witnesses.is_empty() {
                 (witnesses, may_have_witnesses) = (Vec::new(), false);
                 continue;

@@ -1,5 +1,7 @@
-//! The reads of a push that failed, in parts that are read one by one until the SKU that makes them fail is alone
-//! ([`isolation`](crate::reconcile::isolation)). Its wishes wait; all others go on, and new ones are read meanwhile.
+//! Search for the SKU that makes a read fail ([`isolation`](crate::reconcile::isolation)).
+//!
+//! Parts of the failed page are read one by one until the SKU is isolated. Its changes wait. All other
+//! changes are delivered, and new ones are read at the same time.
 
 use super::pipeline::Asked;
 use crate::job::{JobError, call};
@@ -8,26 +10,25 @@ use crate::outbox::Delays;
 use crate::reconcile::isolation::Groups;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Failures in a row that need no pause: one SKU that always fails brings two or three, and only more than that is
-/// worth one.
+/// Consecutive failures that need no pause. A single bad SKU causes two or three failures.
 const FAILURES_OF_ONE: usize = 2;
-/// Attempts in a run at a SKU that fails alone and is not proved guilty.
+/// Limit of isolated attempts per run at a SKU without proof against it.
 const ALONE_MAX: u32 = 4;
 
-/// A SKU and the cells it is read for.
+/// SKU and the stock levels that it is read for.
 type Part = (Sku, Vec<Asked>);
 
-/// SKUs left to be read of pages that failed.
+/// SKUs of failed pages that are still to be read.
 #[derive(Debug)]
 pub(super) struct Search {
     parts: Groups<Part>,
-    /// A part is being read.
+    /// True while a part is being read.
     pub(super) is_reading: bool,
-    /// Reads that failed in a row, of whatever SKUs.
+    /// Consecutive failed reads, of any SKUs.
     failures: usize,
     delays: Delays,
     not_before: Option<Moment>,
-    /// Number of failures of each SKU alone.
+    /// Number of failures of each isolated SKU.
     tried: BTreeMap<Sku, u32>,
     /// SKUs that are not tried again in this run.
     pub(super) left: BTreeSet<Sku>,
@@ -48,18 +49,18 @@ impl Default for Search {
 }
 
 impl Search {
-    /// A read succeeded, so the platform is well.
+    /// Records a successful read, which ends the pause.
     pub(super) fn succeeded(&mut self) {
         (self.failures, self.delays, self.not_before) = (0, Delays::page_retry(), None);
     }
 
-    /// Cells that are to be read in a call of their own.
+    /// Adds stock levels that are to be read in a call of their own.
     pub(super) fn add(&mut self, cells: Vec<Asked>) {
         self.parts.again(by_sku(cells));
     }
 
-    /// A page failed, and its halves are to be read. The cells of a SKU that was alone are given back, if it is set aside
-    /// or tried often enough.
+    /// Splits a failed page into halves to be read. Returns the stock levels of a page of one SKU if that SKU
+    /// is quarantined or was tried [`ALONE_MAX`] times.
     pub(super) fn split(&mut self, page: Vec<Asked>, is_set_aside: bool) -> Vec<Asked> {
         let Some((sku, cells)) = self.parts.split(by_sku(page)) else { return Vec::new() };
         let tried = self.tried.entry(sku.clone()).or_default();
@@ -75,7 +76,10 @@ impl Search {
         Vec::new()
     }
 
-    /// Counts a read that failed. An error after too many in a row: then it is the platform, and the run ends.
+    /// Counts a failed read and sets the pause.
+    ///
+    /// # Errors
+    /// [`JobError::GivenUp`] after [`call::ATTEMPTS`] consecutive failures, because then the platform fails.
     pub(super) fn failed(&mut self, why: String, now: Moment) -> Result<(), JobError> {
         self.failures += 1;
         if self.failures >= call::ATTEMPTS {
@@ -87,7 +91,7 @@ impl Search {
         Ok(())
     }
 
-    /// The next part, unless one is being read or a pause goes on.
+    /// Returns the next part. `None` while another part is read or the pause lasts.
     pub(super) fn next_part(&mut self, now: Moment) -> Option<Vec<Asked>> {
         if self.is_reading || self.not_before.is_some_and(|at| at > now) {
             return None;
@@ -97,7 +101,7 @@ impl Search {
         Some(part.into_iter().flat_map(|(_, cells)| cells).collect())
     }
 
-    /// The end of the pause, if a part waits for it.
+    /// Returns the end of the pause if a part waits for it.
     pub(super) fn pause_ends(&self) -> Option<Moment> {
         let waits = !self.is_reading && !self.parts.is_empty();
         self.not_before.filter(|_| waits)

@@ -1,6 +1,7 @@
-//! One update call: place → fresh look → plan → claim (commit) → send → conclude (commit).
+//! Update call: reservation → fresh snapshot → plan → claim (commit) → send → complete (commit).
 //!
-//! Only the wishes of the call's own claim are concluded; one that was inserted meanwhile waits for the next.
+//! The call completes only the changes of its own claim. A change inserted after the claim waits for the next
+//! call.
 
 use super::read;
 use super::work::{Look, OWN_READ_SERVES, OwnReads, Work, gather};
@@ -23,46 +24,48 @@ use std::time::Duration;
 
 const UPDATE: Operation = Operation::UpdateQuantityOnHand;
 
-/// What came of one call.
+/// Outcome of a call.
 #[derive(Debug)]
 pub(super) enum Sent {
-    /// Nothing had to be sent any more, or the facts aged while it waited: the next batch looks again.
+    /// No call was made. Nothing is left to write, or the facts aged while the call waited. The stock levels
+    /// are planned again.
     Nothing,
-    /// Answered, and every wish of it moved.
+    /// Every change of the call moved. The call was answered, or its outcome is unknown.
     Concluded {
-        /// Its cells.
+        /// Stock levels of the call.
         cells: Vec<Cell>,
-        /// Wishes applied.
+        /// Changes applied.
         applied: u64,
-        /// Wishes the service refused.
+        /// Changes that the platform refused.
         rejected: u64,
-        /// Wishes that a person must decide.
+        /// Changes held for a decision.
         held: u64,
-        /// Wishes of unknown outcome.
+        /// Changes of unknown outcome.
         in_doubt: u64,
     },
-    /// Refused as a whole: to be sent again in halves.
+    /// Refused as a whole; to be sent again in these parts.
     Halved(Vec<Vec<Cell>>),
-    /// Refused as a whole with a status that the document does not give to contents: to be sent again in halves too, as
-    /// far as it can be cut. One cell alone is pending again.
+    /// Refused as a whole with a status that openapi.yaml does not document for content errors. Sent again in
+    /// halves. A call of one stock level has no parts, and its changes are pending again.
     Refused {
         /// The halves.
         parts: Vec<Vec<Cell>>,
-        /// The service's words.
+        /// Message of the platform.
         why: String,
     },
-    /// Proved not done; its wishes are pending again. The reason is given where trying again at once is no use.
+    /// The call had no effect; its changes are pending again. A reason is given if another attempt is useless
+    /// now.
     Waits(Option<String>),
 }
 
-/// One entry of the call.
+/// Entry of the call.
 struct Line {
     work: Work,
     write: CellWrite,
     settles: Vec<(WishId, String)>,
 }
 
-/// A call to be sent.
+/// Call to be sent.
 pub(super) struct Call {
     pub(super) run: RunId,
     pub(super) lane: Lane,
@@ -71,7 +74,7 @@ pub(super) struct Call {
     pub(super) cells: Vec<Cell>,
 }
 
-/// Sends the cells as one call, decided anew.
+/// Sends the stock levels as one call, planned again after the reservation.
 pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError> {
     context.may_claim().await?;
     let permit = context.place(Operation::UpdateQuantityOnHand, call.lane, call.pace).await?;
@@ -80,7 +83,7 @@ pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError>
     if lines.is_empty() && is_slow(&context) && permit.keep_for(read_again(&context, &mut call)).await? {
         lines = self::lines(&context, &call).await?;
     }
-    // Another call may have been throttled meanwhile; the next batch waits its turn anew.
+    // Another call may have been throttled in the meantime. Then the next batch makes a new reservation.
     if lines.is_empty() || !permit.may_send() || context.proofs.puts_off().is_some() {
         permit.give_back();
         return Ok(Sent::Nothing);
@@ -105,16 +108,17 @@ pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError>
     conclude(&context, call.run, lines, answer).await
 }
 
-/// True if so few calls a minute are ours that the facts of a write would be too old whenever its place comes: then the
-/// write keeps its place while its facts are read. *Given to the read, the place would be the write's last for a minute,
-/// and the next one too.*
+/// Returns true if facts age while a write waits for its reservation, because the quota is small. Then the
+/// write keeps its reservation while its facts are read. Otherwise the read would use up the reservation, and
+/// the facts would be too old again at the next one.
 fn is_slow(context: &Context) -> bool {
     let limit = context.limiter.budget().limit;
     let apart = Duration::from_secs(60) / limit.max(1);
     limit > 1 && apart * 2 > context.settings().quantities.max_fact_age.max(OWN_READ_SERVES)
 }
 
-/// Reads the cells of a call for their write; false where they cannot be read now.
+/// Reads the stock levels of a call for their write. Returns false if no read is needed, or if the read
+/// failed.
 async fn read_again(context: &Context, call: &mut Call) -> Result<bool, JobError> {
     let settings = context.settings();
     let look = Look::now(context, &settings.quantities, &call.own_reads);
@@ -129,14 +133,15 @@ async fn read_again(context: &Context, call: &mut Call) -> Result<bool, JobError
     Ok(true)
 }
 
-/// The call that writes these entries.
+/// Builds the call that writes these entries.
 pub(super) fn request(entries: &[wire::QuantityUpdate]) -> Result<Request, JobError> {
     wire::update_quantity_on_hand(entries).map_err(|why| {
         JobError::Implausible(format!("tallyd packed a call that the service would refuse: {why}"))
     })
 }
 
-/// The entries that are still to be written; none where a fact aged while the call waited for its place.
+/// Returns the entries that are still to be written. Empty if a fact aged while the call waited for its
+/// reservation.
 async fn lines(context: &Context, call: &Call) -> Result<Vec<Line>, JobError> {
     let settings = context.settings();
     let look = Look::now(context, &settings.quantities, &call.own_reads);
@@ -171,7 +176,7 @@ impl Line {
         self.settles.iter().map(|(id, _)| *id)
     }
 
-    /// The same move for every wish of the entry.
+    /// Returns the move for every change of the entry.
     fn all(&self, to: State, reason: Reason, detail: &str) -> impl Iterator<Item = Verdict> {
         self.settles.iter().map(move |(id, _)| Verdict::new(*id, to, Some(reason.as_str()), detail))
     }
@@ -199,8 +204,9 @@ async fn conclude(context: &Context, run: RunId, lines: Vec<Line>, answer: Answe
     }
 }
 
-/// A status that the document does not give to contents proves nothing against a wish. The call is cut in two all the
-/// same: one SKU may make it fail, and is set aside then.
+/// Handles a refusal with a status that is not documented for content errors. It proves nothing against a
+/// change. A call of several stock levels is still cut in two, because one SKU may cause the failure and is
+/// then quarantined.
 async fn refused_strangely(context: &Context, lines: &[Line], why: &str) -> Result<Sent, JobError> {
     context.failed(UPDATE, &skus(lines), why).await?;
     let cells = cells(lines);
@@ -213,8 +219,8 @@ fn halves(cells: &[Cell]) -> Vec<Vec<Cell>> {
     vec![left.to_vec(), right.to_vec()]
 }
 
-/// A 400 or 403 may mean the key as well as the content (*Authentication*, rule 4): the key is judged first, and only then
-/// the call is cut in two to find the culprit.
+/// Handles a refusal with status 400 or 403 (docs/rules.md 18). It may mean the key or the content, so the
+/// key is judged first. Only then is the call cut in two to find the offending entry.
 async fn refused_whole(
     context: &Context,
     run: RunId,
@@ -222,7 +228,7 @@ async fn refused_whole(
     answer: &Answer,
     (status, why): (u16, &str),
 ) -> Result<Sent, JobError> {
-    // Held already by another call that was answered so: one judgement serves both.
+    // No notice if another call holds the operation already: one judgement serves both calls.
     drop(
         context.limiter.hold_operation(
             Operation::UpdateQuantityOnHand,
@@ -253,7 +259,8 @@ async fn refused_whole(
     let mut write = context.store.begin(Durability::Full).await?;
     let rejected = write.outbox_move(State::Pending, &moves, context.now()).await?;
     if rejected != moves.len() as u64 {
-        // A wish of the entry was withdrawn meanwhile: the rest of it is another entry, which nobody refused yet.
+        // A change of the entry left the state pending in the meantime. The rest is another entry, which was
+        // not refused.
         return Ok(Sent::Nothing);
     }
     write.commit().await?;
@@ -261,7 +268,8 @@ async fn refused_whole(
     Ok(Sent::Concluded { cells, applied: 0, rejected, held: 0, in_doubt: 0 })
 }
 
-/// Lets all quantity updates wait until a probe tells the state of the key, and says so of the wishes of this call.
+/// Suspends all quantity updates until a probe shows the state of the key. Notes the reason at the changes of
+/// this call.
 async fn put_off(context: &Context, lines: &[Line], why: &str, unknown: &str) -> Result<(), JobError> {
     context.proofs.put_off(unknown, context.moment());
     let detail = format!(
@@ -275,8 +283,9 @@ async fn put_off(context: &Context, lines: &[Line], why: &str, unknown: &str) ->
     Ok(write.commit().await?)
 }
 
-/// Settles each entry alone by the answer's status and messages. Where they do not say which entries they mean, the
-/// cells are read back at once; the second look that may need is settle's, and nobody here waits for it.
+/// Completes each entry by the answer's status and messages. If they do not identify the entries, the stock
+/// levels are read back at once. `settle` makes the second check if one is needed; this call does not wait
+/// for it.
 async fn accepted(
     context: &Context,
     run: RunId,
@@ -325,8 +334,9 @@ fn cells(lines: &[Line]) -> Vec<Cell> {
     lines.iter().map(|line| line.work.cell.clone()).collect()
 }
 
-/// One log line a call: what moved, and the window in which a sale at the service could not be seen. What did not go
-/// the way of the others has a line of its own.
+/// Logs the call in one line. Changes that were not applied get a line of their own.
+///
+/// `window_ms` is the age of the oldest fact: a sale at the platform within that time was not visible.
 async fn say(context: &Context, lines: &[Line], moves: &[Verdict], answer: &Answer) {
     let oldest = lines.iter().filter_map(|line| line.work.fact_at).min();
     let window = oldest.map(|at| context.moment().since(at));

@@ -1,9 +1,12 @@
-//! Cells of a trickle wait for each other, so that their reads and their calls are shared. *A read and an update for each two
-//! or three movements took three quarters of the quota, and a call that waited for the next read to fill it 9 s.*
+//! Delay of a few stock levels, so that they share their reads and their calls.
 //!
-//! A few cells begin together, a read and the calls that follow, once in the time of [`CALLS_APART`] calls of the quota.
-//! Changes that come alone wait for nobody: some of these times are saved up. Two full calls go at once, as do what an
-//! operator waits for, what was read for its write, and what goes apart because its last call failed.
+//! Without it a read and an update for every two or three adjusts took three quarters of the quota. A call
+//! that was held until the next read filled it was 9 s late.
+//!
+//! A few stock levels start together: a read and the calls that follow. They start once in the time of
+//! [`CALLS_APART`] calls of the quota. Up to [`SAVED`] starts accumulate, so single changes do not wait. Some
+//! stock levels start at once: two full calls, operators' changes, writes whose stock levels were just read,
+//! and calls apart after a failure.
 
 use super::turn::Ways;
 use super::work::Work;
@@ -14,20 +17,20 @@ use crate::reconcile::Step;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// A read and two updates once in the time of so many calls: a quarter of the quota. At 120 calls a minute that is every
-/// 6 s, in which 6 movements a second fill a call and a half.
+/// Spacing of starts in calls of the quota. A start takes a read and two updates, which is a quarter of the
+/// quota. At 120 calls a minute the spacing is 6 s; 6 adjusts a second fill a call and a half in that time.
 const CALLS_APART: u32 = 12;
-/// The longest wait, also where few calls are ours.
+/// Limit of the spacing, even with a small quota.
 const APART_MAX: Duration = Duration::from_secs(6);
-/// The number that is saved up.
+/// Number of starts that accumulate.
 const SAVED: u32 = 3;
-/// This number of cells waits for no more.
+/// Number of stock levels that start without a delay.
 const MANY: usize = 2 * ENTRIES_MAX;
 
-/// Times at which few cells may begin, for all runs of a daemon.
+/// Starts of a few stock levels, shared by all runs of a daemon.
 #[derive(Debug)]
 pub(in crate::job) struct Starts {
-    /// All that is saved up is back at this time.
+    /// Time at which all starts have accumulated again.
     full_at: Moment,
     apart: Duration,
 }
@@ -39,7 +42,7 @@ impl Default for Starts {
 }
 
 impl Starts {
-    /// True if a few cells may begin now; that is counted.
+    /// Takes a start if one is available at `now`. Returns false otherwise.
     fn take(&mut self, now: Moment, calls_per_minute: u32) -> bool {
         self.apart = (MINUTE * CALLS_APART / calls_per_minute.max(1)).min(APART_MAX);
         let may = now >= self.next_at();
@@ -55,8 +58,8 @@ impl Starts {
 }
 
 impl Push<'_> {
-    /// The cells of a batch that go on now; the others wait for more of their kind. What has `begun` waits only to fill its
-    /// call.
+    /// Returns the stock levels of a batch to be processed now. The others wait in `few`. Stock levels in
+    /// `begun` never wait here, because they wait only to fill their call.
     pub(super) fn few<'w>(&mut self, ways: &Ways, begun: &[Cell], batch: Vec<&'w Work>) -> Vec<&'w Work> {
         let begins = |work: &&Work| match work.plan.step {
             Step::Read | Step::Write { .. } => {
@@ -78,12 +81,13 @@ impl Push<'_> {
         now
     }
 
-    /// The time at which few cells go on, if any wait for more.
+    /// Returns the end of the wait of a few stock levels, if any wait.
     pub(super) fn few_until(&self) -> Option<Moment> {
         (!self.pipe.few.is_empty()).then(|| self.context.starts().next_at())
     }
 
-    /// Few cells go on when their time has come, or when they are many.
+    /// Puts the waiting stock levels back to the backlog once they may start. They may start at their time,
+    /// or once they are [`MANY`].
     pub(super) fn release_few(&mut self) {
         let is_over = self.few_until().is_some_and(|end| end <= self.context.moment());
         if is_over || self.pipe.few.len() >= MANY || self.context.is_stopping() {
@@ -92,8 +96,9 @@ impl Push<'_> {
         }
     }
 
-    /// The end of the next pause of the line; none where nothing is under way and nothing is tried again. *Few cells alone
-    /// do not keep it: what comes behind the stock has its turn meanwhile.*
+    /// Returns the end of the pipeline's next pause. `None` if nothing is in flight and nothing is tried
+    /// again. A few waiting stock levels do not keep the pipeline running, so that the changes behind the
+    /// quantities are sent.
     pub(super) fn pause_ends(&self) -> Option<Moment> {
         let again = self.pipe.search.pause_ends();
         let goes_on = again.is_some() || !self.pipe.flying.is_empty();
@@ -101,7 +106,7 @@ impl Push<'_> {
     }
 }
 
-/// Until a pause ends, or the daemon stops: then the next call for a place says so.
+/// Waits until a pause ends or the daemon stops. After a stop the next reservation returns the error.
 pub(super) async fn until(context: &Context, pause: Option<Moment>) {
     let Some(end) = pause else { return };
     tokio::select! {

@@ -1,4 +1,6 @@
-//! Whose turn it is among the cells of a batch: those of a SKU that is set aside wait, those that failed before go apart.
+//! Selection of the stock levels of a batch that may be read or written now.
+//!
+//! Stock levels of a quarantined SKU wait. Those that failed before are sent apart from the others.
 
 use super::Push;
 use super::work::Work;
@@ -13,7 +15,7 @@ use crate::reconcile::packing::{Entry, pack};
 use crate::store::{Durability, StoreError, Verdict};
 use std::collections::BTreeMap;
 
-/// The ways of the cells of one batch.
+/// Ways of the stock levels of a batch.
 pub(super) struct Ways {
     writes: BTreeMap<Cell, Way>,
     reads: Aside,
@@ -32,7 +34,7 @@ impl Ways {
         self.writes.get(&work.cell).unwrap_or(&Way::Together)
     }
 
-    /// The way of a cell that is to be read: only what is proved keeps it from the others.
+    /// Returns the way of a stock level for its read. A mere suspicion does not separate it from the others.
     fn read(&self, context: &Context, work: &Work) -> Way {
         match self.reads.contains(work.cell.sku.as_str()) {
             true => self.reads.way(context, work.cell.sku.as_str()),
@@ -40,13 +42,13 @@ impl Ways {
         }
     }
 
-    /// True if the cell's last call failed: it shares its next one with few others, or none.
+    /// Returns true if the last call of the stock level failed. Its next call has few other entries, or none.
     pub(super) fn is_apart(&self, work: &Work) -> bool {
         work.did_not_land || work.may_be_refused || matches!(self.write(work), Way::Suspect | Way::Alone)
     }
 
-    /// The calls of such cells. What is set aside goes by itself, and so does what may be what an answer refused without a
-    /// name.
+    /// Packs the stock levels that [`Self::is_apart`] selects. A quarantined one goes isolated, as does one
+    /// of an answer that refused an entry without naming it.
     pub(super) fn calls_apart<'w>(&self, apart: &[&'w Work]) -> Vec<Vec<&'w Work>> {
         let (alone, suspects): (Vec<&Work>, Vec<&Work>) =
             apart.iter().partition(|work| work.may_be_refused || *self.write(work) == Way::Alone);
@@ -60,8 +62,8 @@ impl Ways {
 }
 
 impl Push<'_> {
-    /// The cells of a batch whose turn it is. The wishes of the others are told what they wait for; what is due to be
-    /// read by itself is handed over to the search.
+    /// Returns the stock levels of a batch that may be read or written now. Notes at the changes of the
+    /// others what they wait for. Stock levels that must be read isolated are handed to the search.
     pub(super) async fn turn<'w>(
         &mut self,
         ways: &Ways,
@@ -92,7 +94,7 @@ impl Push<'_> {
         Ok(now)
     }
 
-    /// Says of the wishes of some cells what they wait for, and until when.
+    /// Notes at the changes of these stock levels what they wait for, and until when.
     async fn put_off(&mut self, later: &[(&Work, Timestamp, String)]) -> Result<(), JobError> {
         let Some(first) = later.iter().map(|(_, until, _)| *until).min() else { return Ok(()) };
         self.tally.again_at(first);
@@ -112,7 +114,7 @@ impl Push<'_> {
     }
 }
 
-/// The sentence of a wish that waits for an entry to be tried again.
+/// Returns the detail of a change that waits for a quarantined entry.
 pub(in crate::job) fn set_aside(entry: impl std::fmt::Display, why: &str, until: Timestamp) -> String {
     format!("calls that name {entry} fail: {why}; it is tried again by itself at {until}")
 }

@@ -1,6 +1,8 @@
-//! Wishes for a warehouse that the list lacks: the list may be old, cut or empty, so it is read again before they are
-//! refused, and again minutes later. Both lists must hold all other warehouses that are known; one that was ever listed is
-//! never refused: its wishes wait.
+//! Changes for a warehouse that the list of warehouses lacks.
+//!
+//! The list may be old, cut or empty. It is read again before such changes are rejected, and once more
+//! minutes later. Both lists must hold all other known warehouses. A warehouse that was ever listed is never
+//! rejected; its changes wait.
 
 use super::Push;
 use super::work::Work;
@@ -12,7 +14,7 @@ use crate::store::{Durability, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Push<'_> {
-    /// Notes which wishes wait for the list.
+    /// Records the changes that wait for the list.
     pub(super) fn note_unlisted(&mut self, works: &[Work]) {
         for work in works.iter().filter(|work| work.is_unlisted) {
             let wishes = self.unlisted.entry(work.cell.warehouse_id).or_default();
@@ -20,7 +22,7 @@ impl Push<'_> {
         }
     }
 
-    /// Reads the list again for those wishes, where that is due; true if some of them can be decided now.
+    /// Reads the list again if that is due. Returns true if some of the changes can be decided now.
     pub(super) async fn read_warehouses(&mut self) -> Result<bool, JobError> {
         let unlisted = std::mem::take(&mut self.unlisted);
         if unlisted.is_empty() {
@@ -63,7 +65,7 @@ impl Push<'_> {
         Ok(decided)
     }
 
-    /// The list as it is now, and why it proves nothing, if so.
+    /// Returns the list as it is now, and the reason if it proves nothing.
     async fn list(&self) -> Result<(BTreeSet<WarehouseId>, Option<String>), JobError> {
         let before = self.context.store.warehouse_ids().await?;
         match warehouses::listed(self.context, self.run).await {
@@ -92,7 +94,7 @@ impl Push<'_> {
     }
 }
 
-/// The warehouse's name among what answers lacked.
+/// Returns the key of the warehouse in the table of absences.
 fn subject(warehouse: WarehouseId) -> String {
     format!("warehouse {warehouse}")
 }

@@ -1,6 +1,7 @@
-//! Gathering: the open wishes of each cell, what is known of the cell, and what is decided from both.
+//! Snapshot of the open changes and facts of stock levels, and the plans made from it.
 //!
-//! The plan is made here for the batch and again for every call at its send; `tallyd plan` shows it without sending.
+//! The plan is made for the batch and again for every call at its send. `tallyd plan` shows it without
+//! sending.
 
 use super::rows::{applied_after, created_at, known_sku, last_set, moment_of, pairs, twins, word};
 use crate::client::wire::QuantityUpdate;
@@ -17,81 +18,82 @@ use crate::store::{CellRow, CellSeen, KIT, OpenWish, Store, StoreError, Verdict,
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// So long a read that a push made for its own writes serves them, however short `max_fact_age` is.
+/// Time for which a read serves the writes it was made for, even if `max_fact_age` is shorter.
 pub(super) const OWN_READ_SERVES: Duration = Duration::from_secs(5);
 
-/// The exchange in which each cell was read for its write; forgotten once that write is concluded.
+/// Exchange in which each stock level was read for its write. The entry is removed once that write is
+/// completed.
 pub(in crate::job) type OwnReads = BTreeMap<Cell, ExchangeId>;
 
-/// What every cell of one look is judged by.
+/// Inputs that all stock levels of a snapshot share.
 #[derive(Clone, Copy)]
 pub(in crate::job) struct Look<'a> {
-    /// The rules in force.
+    /// Settings in force.
     pub(in crate::job) settings: &'a QuantitySettings,
-    /// The time of the look.
+    /// Time of the snapshot.
     pub(in crate::job) now: Timestamp,
-    /// The same since boot, by which the age of facts is measured.
+    /// The time since boot, by which the age of facts is measured.
     pub(in crate::job) moment: Moment,
-    /// The reads that this push made for the writes at hand, cell by cell.
+    /// Reads that this push made for its writes, by stock level.
     pub(in crate::job) own_reads: &'a OwnReads,
-    /// Warehouses that are proved not to be there.
+    /// Warehouses that are proved not to exist.
     pub(in crate::job) no_such: &'a BTreeSet<WarehouseId>,
 }
 
-/// No warehouse.
+/// Empty set of warehouses.
 pub(in crate::job) static NONE: BTreeSet<WarehouseId> = BTreeSet::new();
 
-/// One cell, its wishes, and what is decided.
+/// Stock level with its changes and its plan.
 #[derive(Clone, Debug)]
 pub(in crate::job) struct Work {
-    /// The cell, by the service's spelling where that is known: it is read and written by it.
+    /// Stock level by the platform's spelling of the SKU if known. Reads and writes use this spelling.
     pub(in crate::job) cell: Cell,
-    /// The spelling that the service is expected to have for it; the brakes count by it.
+    /// Spelling that the platform is expected to have; the brakes count by it.
     pub(super) foreseen_sku: Sku,
-    /// The product's row, once the service was asked.
+    /// Row of the product, once the platform was asked for it.
     pub(super) product: Option<i64>,
-    /// What is decided.
+    /// Plan by the facts that are fresh.
     pub(in crate::job) plan: CellPlan,
-    /// What would be decided if the facts at hand were fresh; the brakes judge by it.
+    /// Plan as if the known facts were fresh; the brakes judge by it.
     pub(super) foreseen: CellPlan,
-    /// Whether the brakes count the cell: no kit, active, not missing.
+    /// True if the brakes count the stock level: no kit, active, not missing.
     pub(super) counts: bool,
-    /// Whether a person let its wishes go past a brake.
+    /// True if all its pending changes were released from a brake.
     pub(super) released: bool,
-    /// The pending wishes, in order.
+    /// Pending changes, in order.
     pub(super) pending: Vec<WishId>,
-    /// Whether an operator's wish is among them.
+    /// True if a pending change has an operator's priority.
     pub(super) urgent: bool,
-    /// Manner in which the last answer lacked the SKU, or a part of it.
+    /// Manner in which the last answer lacked the SKU or a part of its record.
     pub(super) lack: Option<Lack>,
-    /// Held wishes of the cell wait for an answer that shows it, and it is looked at for them.
+    /// True if held changes wait for an answer that shows the stock level. `settle` checks it for them.
     pub(super) is_awaited: bool,
-    /// The list of warehouses as it was last read lacks this one.
+    /// True if the warehouse is absent from the list of warehouses as last read.
     pub(super) is_unlisted: bool,
-    /// True if one of them shared a call of unknown outcome, and did not land.
+    /// True if a pending change had no effect in a call of unknown outcome.
     pub(super) did_not_land: bool,
-    /// True if one of them shared a call whose answer named no entry, and was not done.
+    /// True if a pending change had no effect in a call whose answer named no entry.
     pub(super) may_be_refused: bool,
-    /// Its product, where that may be a kit: it is asked for its components before anything is decided.
+    /// Product that may be a kit. Its components are read before anything is decided.
     pub(super) perhaps_kit: Option<ProductId>,
-    /// The plan is made from a fact that would be read again first; only a preview shows such a plan.
+    /// True if the plan uses a fact that would be read again first. Only a preview has such plans.
     pub(super) is_stale: bool,
-    /// Where the fact is from.
+    /// Exchange of the fact.
     pub(super) fact_exchange: ExchangeId,
-    /// When the fact's request was sent; none where that was another boot.
+    /// Time since boot at which the fact's request was sent. `None` if that was another boot.
     pub(super) fact_at: Option<Moment>,
-    /// All the plan was made from. A plan that needs no call is carried out only while it still stands.
+    /// Rows that the plan was made from. A plan that needs no call is carried out only if they are unchanged.
     pub(super) seen: CellSeen,
 }
 
-/// What stands in the outbox now.
+/// Snapshot of the outbox for a push.
 #[derive(Debug)]
 pub(in crate::job) struct Gathered {
-    /// Cells with wishes, operators' first, then the oldest.
+    /// Stock levels with changes: operators' first, then the oldest.
     pub(in crate::job) works: Vec<Work>,
-    /// Wishes that make no sense.
+    /// Changes whose body is invalid.
     pub(in crate::job) rejected: Vec<Verdict>,
-    /// The newest wish that was looked at.
+    /// Newest change of the snapshot.
     pub(super) newest: WishId,
 }
 
@@ -102,17 +104,17 @@ impl Default for Gathered {
 }
 
 impl Work {
-    /// The entry that sets the cell to `quantity`.
+    /// Returns the entry that sets the stock level to `quantity`.
     pub(in crate::job) fn update(&self, quantity: Quantity) -> QuantityUpdate {
         QuantityUpdate { sku: self.cell.sku.clone(), warehouse_id: self.cell.warehouse_id, quantity }
     }
 
-    /// The cell as packing sees it.
+    /// Returns the stock level as an entry for packing.
     pub(in crate::job) fn entry(&self) -> Entry<'_> {
         Entry { sku: &self.cell.sku, urgent: self.urgent }
     }
 
-    /// The move a decision asks for.
+    /// Returns the move that a decision requires.
     pub(super) fn verdict(&self, decision: &Decision) -> Verdict {
         let id = decision.id;
         match &decision.outcome {
@@ -132,8 +134,8 @@ impl Work {
     }
 }
 
-/// Gathers the pending wishes for stock, of all cells or of `only` these, and decides each cell. Spellings that mean one
-/// cell are one cell here, by the service's spelling.
+/// Loads the pending quantity changes and plans each stock level, all of them or `only` these. Spellings of
+/// the same SKU are one stock level here, by the platform's spelling.
 pub(in crate::job) async fn gather(
     store: &Store,
     look: Look<'_>,
@@ -160,26 +162,27 @@ pub(in crate::job) async fn gather(
     Ok(gathered)
 }
 
-/// Each cell once, where it stands first.
+/// Returns each stock level once, in the position of its first occurrence.
 pub(super) fn once(cells: Vec<Cell>) -> Vec<Cell> {
     let mut seen = BTreeSet::new();
     cells.into_iter().filter(|cell| seen.insert(cell.clone())).collect()
 }
 
-/// What came into the outbox after a wish, read but not looked at.
+/// Changes inserted after a given change, read but not planned.
 #[derive(Debug)]
 pub(super) struct Arrived {
-    /// The cells, operators' first, and whether an operator's wish names them.
+    /// Stock levels, operators' first, each with true if an operator's change names it.
     pub(super) cells: Vec<(Cell, bool)>,
-    /// Wishes that make no sense.
+    /// Changes whose body is invalid.
     pub(super) rejected: Vec<Verdict>,
-    /// Wishes that are said to be inserted in the future.
+    /// Changes whose time of insertion is in the future.
     pub(super) ahead: Vec<WishId>,
-    /// The newest of all.
+    /// Newest change of all.
     pub(super) newest: WishId,
 }
 
-/// The pending wishes for stock that came after `after`.
+/// Returns the pending quantity changes inserted after `after`. With `after` 0 it adds the stock levels of
+/// held changes that an applied count may supersede.
 pub(super) async fn arrived(store: &Store, after: WishId, now: Timestamp) -> Result<Arrived, StoreError> {
     let mut gathered = Gathered { newest: after, ..Gathered::default() };
     let wishes = store.outbox_pending_after(after).await?;
@@ -192,7 +195,7 @@ pub(super) async fn arrived(store: &Store, after: WishId, now: Timestamp) -> Res
     let (urgent, bulk): (Vec<_>, Vec<_>) = wishes.into_iter().partition(|wish| wish.priority > 0);
     let (urgent, bulk) = (gathered.validate(urgent), gathered.validate(bulk));
     let urgent = once(store.cells_meant(&urgent).await?).into_iter().map(|cell| (cell, true));
-    // What is held is superseded too by a count that `settle` found applied; that is looked for once a run.
+    // `settle` may also have found a count applied that supersedes held changes. One search a run is enough.
     let overtaken = if after == WishId(0) { store.outbox_overtaken().await? } else { Vec::new() };
     let bulk = [bulk, overtaken].concat();
     let bulk = once(store.cells_meant(&bulk).await?).into_iter().map(|cell| (cell, false));
@@ -201,7 +204,7 @@ pub(super) async fn arrived(store: &Store, after: WishId, now: Timestamp) -> Res
 }
 
 impl Gathered {
-    /// Reads every body; the cells of those that make sense are returned, in order and once.
+    /// Parses every body. Returns the stock levels of the valid ones, in order, each once.
     fn validate(&mut self, wishes: Vec<WishRow>) -> Vec<Cell> {
         let (mut seen, mut order) = (BTreeSet::new(), Vec::new());
         for wish in wishes {
@@ -223,21 +226,22 @@ impl Gathered {
     }
 }
 
-/// SKUs (folded) that a wish is about to make: their quantities wait for the product instead of being rejected.
+/// Returns the case keys of SKUs that a pending change creates. Their quantity changes wait for the product
+/// instead of being rejected.
 async fn awaited(store: &Store) -> Result<BTreeSet<String>, StoreError> {
     let creates = store.outbox_products_to_come().await?;
     let body = |wish: &WishRow| outbox::read(&wish.kind, &wish.body).ok();
     Ok(creates.iter().filter_map(body).filter_map(|body| body.sku().map(Sku::fold)).collect())
 }
 
-/// The open wishes by cell: SKU and warehouse.
+/// Returns the open changes by stock level (SKU and warehouse).
 async fn open_wishes(
     store: &Store,
     cells: &[Cell],
 ) -> Result<BTreeMap<(String, i64), Vec<WishRow>>, StoreError> {
     let mut open: BTreeMap<(String, i64), Vec<WishRow>> = BTreeMap::new();
     for OpenWish { wish, cell_sku, warehouse } in store.outbox_open_of(cells).await? {
-        // A body that makes no sense is rejected by itself.
+        // An invalid body is rejected elsewhere.
         if outbox::read(&wish.kind, &wish.body).is_ok() {
             open.entry((cell_sku, warehouse)).or_default().push(wish);
         }
@@ -246,12 +250,13 @@ async fn open_wishes(
 }
 
 impl<'a> Look<'a> {
-    /// A look at this time.
+    /// Returns the inputs of a snapshot at this time.
     pub(super) fn now(context: &Context, settings: &'a QuantitySettings, own_reads: &'a OwnReads) -> Self {
         Self { settings, now: context.now(), moment: context.moment(), own_reads, no_such: &NONE }
     }
 
-    /// The cell with its decision; none while a write of it is under way or in doubt, or its last read is.
+    /// Returns the stock level with its plan. `None` while a write of it is in flight or in doubt, or while a
+    /// second read must confirm an accepted write.
     fn work(
         &self,
         cell: Cell,
@@ -310,9 +315,9 @@ impl<'a> Look<'a> {
         }))
     }
 
-    /// Facts known of the cell, as far as a write may depend on it. `newest` is the position at which the newest of its
-    /// pending wishes was inserted: it is refused as a kit's only by an answer that is younger. What was a kit may be
-    /// one no more, and a movement that is refused is lost.
+    /// Returns the fact of the stock level that a write may depend on. `newest` is the position of its newest
+    /// pending change. Only an answer younger than `newest` makes it a kit: a product may stop being a kit,
+    /// and a refused adjust is lost.
     fn fact(&self, cell: &Cell, row: &CellRow, is_listed: bool, newest: i64) -> Result<CellFact, StoreError> {
         let own = self.own_reads.get(cell).copied();
         if !row.was_asked {
@@ -322,7 +327,8 @@ impl<'a> Look<'a> {
             return Ok(CellFact::AmbiguousSku(twins(row)?));
         }
         if row.is_missing {
-            // It may be back: nothing is refused on an old look either, nor while its spelling may be that of another.
+            // The product may be back, and another spelling that waits for an answer may be the product. An old
+            // answer refuses no change.
             let is_absent = lack(row) == Some(Lack::Absent) && !row.twin_is_awaited;
             let is_gone = is_absent && self.is_fresh(row.asked_moment, row.asked_position, own);
             return Ok(if is_gone { CellFact::UnknownSku } else { CellFact::Unread });
@@ -332,7 +338,7 @@ impl<'a> Look<'a> {
         }
         let is_kit = row.kind.as_deref() == Some(KIT);
         if is_kit && row.type_exchange_id.is_some_and(|said| said > newest) {
-            // The SKU may be another product's by now.
+            // The SKU may name another product by now.
             let is_shown = row.lack.is_none() && row.asked_position.is_some_and(|asked| asked > newest);
             return Ok(if is_shown { CellFact::Kit } else { CellFact::Unread });
         }
@@ -357,8 +363,9 @@ impl<'a> Look<'a> {
         })
     }
 
-    /// Young enough to write on, or read for this very write. By the time since boot: a calendar that is set back comes
-    /// to the same time twice, and makes an old fact young. Of a fact of another boot nobody knows the age.
+    /// Returns true if the fact may serve a write: it is young enough, or was read for this write. The age is
+    /// measured by the time since boot, because a calendar that is set back makes an old fact young. A fact
+    /// of another boot is never fresh, because its age is unknown.
     fn is_fresh(&self, sent: Option<i64>, exchange: Option<i64>, own: Option<ExchangeId>) -> bool {
         let Some(sent) = sent.map(Moment).filter(|moment| *moment <= self.moment) else { return false };
         let age = self.moment.since(sent);
@@ -366,13 +373,13 @@ impl<'a> Look<'a> {
         age <= self.settings.max_fact_age || (is_own && age <= OWN_READ_SERVES)
     }
 
-    /// A wish for the cell; none for one whose body makes no sense, which is rejected by itself.
+    /// Returns a change of the stock level. `None` if its body is invalid or not about quantities.
     fn wish(&self, wish: &WishRow, row: &CellRow) -> Result<Option<CellWish>, StoreError> {
         let created_at = created_at(wish, self.now)?;
         let Ok(body) = outbox::read(&wish.kind, &wish.body) else { return Ok(None) };
         let change = match body {
             Body::QuantitySet(set) => {
-                // A moment that the calendar came to twice puts it before no other count.
+                // A time of count that the calendar passed twice does not order the count before others.
                 let counted_at = set.counted_at.filter(|_| !wish.is_dated_twice);
                 let mark = CountMark { id: WishId(wish.id), created_at, counted_at };
                 let base = match counted_at {
@@ -398,8 +405,8 @@ impl<'a> Look<'a> {
         Ok(Some(CellWish { id: WishId(wish.id), created_at, standing, change }))
     }
 
-    /// What a count is measured against. The database stored the pair at the insertion, or with the first read after
-    /// it; a pair that was too old at the insertion is none (rules.md 3).
+    /// Returns the fact that a count is measured against. The database stored it at the insertion, or with
+    /// the first read after it. A fact that was too old at the insertion does not serve (docs/rules.md 3).
     fn base(&self, wish: &WishRow, created_at: Timestamp, was_seen: bool, row: &CellRow) -> Base {
         if let (Some(quantity), Some(ours)) = (wish.base_quantity, wish.base_ours) {
             let age = wish.base_ms.map(|ms| created_at.since(Timestamp(ms)));
@@ -412,7 +419,8 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Manner in which the last answer lacked a cell's SKU. A word that nobody knows says that the answer does not show it.
+/// Returns the manner in which the last answer lacked the SKU. An unknown code counts as
+/// [`Lack::Unreadable`].
 fn lack(row: &CellRow) -> Option<Lack> {
     row.lack.as_deref().map(|word| Lack::of(word).unwrap_or(Lack::Unreadable))
 }
@@ -421,7 +429,7 @@ fn waits_to_be_shown(wish: &WishRow) -> bool {
     wish.state == State::Held.as_str() && wish.reason.as_deref() == Some(Reason::NoFact.as_str())
 }
 
-/// The position at which the newest pending wish was inserted.
+/// Returns the position at which the newest pending change was inserted.
 fn newest(open: &[WishRow]) -> i64 {
     let pending = open.iter().filter(|wish| wish.state == State::Pending.as_str());
     pending.filter_map(|wish| wish.position).max().unwrap_or(0)

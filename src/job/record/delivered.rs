@@ -1,4 +1,4 @@
-//! Folding in what deliveries bring: shipments and their items, products and warehouses that were made.
+//! Projection of answers to deliveries: shipments with their items, created products and warehouses.
 
 use super::balances;
 use super::lists::warehouse;
@@ -10,7 +10,7 @@ use crate::model::{ExchangeId, OrderId, Quantity, Sku, Timestamp};
 use crate::store::{BalanceFact, BalancePage, CellBalance, ShipmentFact, StoreError, Write};
 use std::borrow::Cow;
 
-/// The one record of an answer to *Create shipments* that is about this order; one that stands twice settles nothing.
+/// Returns the record of an order. `None` if there is none, or more than one.
 pub(in crate::job) fn shipment_record(
     records: &[CreatedShipment],
     order: OrderId,
@@ -19,13 +19,14 @@ pub(in crate::job) fn shipment_record(
     ours.next().filter(|_| ours.next().is_none())
 }
 
-/// The shipment that an order's record says was made, unless it names another order.
+/// Returns the created shipment of an order's record. `None` if the shipment names another order.
 pub(in crate::job) fn shipment_of(record: &CreatedShipment, order: OrderId) -> Option<&Shipment> {
     let made = record.shipment.as_ref().filter(|_| record.outcome() == Outcome::Done)?;
     made.order_id().is_none_or(|named| named == order).then_some(made)
 }
 
-/// *Create shipments*: each of these orders by the request its record echoes.
+/// Projects an answer to the creation of shipments. Each order is matched by the request that its record
+/// echoes.
 pub(in crate::job) async fn shipments_made(
     write: &mut Write,
     exchange_id: ExchangeId,
@@ -42,7 +43,7 @@ pub(in crate::job) async fn shipments_made(
     Ok(())
 }
 
-/// One shipment that the service made, with all its items.
+/// Projects a created shipment with all its items.
 async fn shipment_made(
     write: &mut Write,
     exchange_id: ExchangeId,
@@ -62,8 +63,8 @@ async fn shipment_made(
     write.mirror_shipment(exchange_id, observed_at, &fact).await
 }
 
-/// *Create product* and *Update product*: the product as it now is. It is learnt, and its cells are facts unless a
-/// write of ours overlaps.
+/// Projects the product in an answer to its creation or update. Its SKU becomes a discovered SKU. Its stock
+/// levels are facts unless a write of ours overlaps.
 pub(in crate::job) async fn product_made(
     write: &mut Write,
     exchange_id: ExchangeId,
@@ -76,7 +77,7 @@ pub(in crate::job) async fn product_made(
         upc: made.identifiers.as_ref().and_then(|ids| ids.upc.as_deref()).map(Cow::Borrowed),
         total: made.quantity_on_hand,
         cells: made.warehouses.iter().filter_map(cell).collect(),
-        // The answer may leave links out; only a read of balances makes one vanish.
+        // The answer may leave out links; only a read of balances removes a link.
         is_whole: false,
     };
     let (asked, products) = ([made.sku.clone()], [fact]);
@@ -96,8 +97,8 @@ pub(in crate::job) async fn product_made(
     write.learnt_sku_add(exchange_id, &asked).await.map(drop)
 }
 
-/// *Get products by SKU or UPC*: the products that were found. What was not found is no fact here: a lookup before a
-/// create is meant to find nothing. Their SKUs are returned.
+/// Projects the products found by a lookup and returns their SKUs. An absent product is no fact here, because
+/// a preflight expects to find nothing.
 pub(in crate::job) async fn products_found(
     write: &mut Write,
     exchange_id: ExchangeId,
@@ -109,7 +110,7 @@ pub(in crate::job) async fn products_found(
     Ok(found)
 }
 
-/// *Create warehouse*.
+/// Projects a created warehouse.
 pub(in crate::job) async fn warehouse_made(
     write: &mut Write,
     exchange_id: ExchangeId,

@@ -1,11 +1,11 @@
-//! Kits, and products met on the way. Every SKU met is learnt.
+//! Projection of kits, and of products that other answers contain. Every such SKU becomes a discovered SKU.
 
 use super::park;
 use crate::client::wire::{Decoded, KitComponent, Product};
 use crate::model::{ExchangeId, ProductId, Sku, Timestamp};
 use crate::store::{ComponentFact, KitPage, ProductFact, StoreError, Write};
 
-/// *Get kit components*; how many are new, changed or gone is returned.
+/// Projects the components of a kit. Returns the number of new, changed or removed ones.
 pub(in crate::job) async fn kit_components(
     write: &mut Write,
     exchange_id: ExchangeId,
@@ -32,7 +32,7 @@ fn component(component: &KitComponent) -> ComponentFact {
     }
 }
 
-/// Products in full, as components and answers of writes show them: their type is known, their SKUs are learnt.
+/// Projects products shown in full, with their type. Their SKUs become discovered SKUs.
 pub(in crate::job) async fn products(
     write: &mut Write,
     exchange: ExchangeId,

@@ -1,12 +1,14 @@
-//! The lists that are kept and shown: warehouses, suppliers, storefronts, listing templates. How many records of a page
-//! are new or changed is returned; what a whole list no longer has is decided by [`pages`](super::super::pages).
+//! Projection of pages of lists: warehouses, suppliers, storefronts, listing templates.
+//!
+//! Each function returns the number of new or changed records. [`pages`](super::super::pages) decides which
+//! records a whole list no longer has.
 
 use super::park;
 use crate::client::wire::{Decoded, ListingTemplate, Storefront, Supplier, Warehouse};
 use crate::model::{ExchangeId, StorefrontId};
 use crate::store::{StoreError, StorefrontFact, SupplierFact, TemplateFact, WarehouseFact, Write};
 
-/// *List warehouses*, one page.
+/// Projects a page of warehouses.
 pub(in crate::job) async fn warehouses(
     write: &mut Write,
     exchange: ExchangeId,
@@ -29,7 +31,7 @@ pub(super) fn warehouse(warehouse: &Warehouse) -> WarehouseFact {
     }
 }
 
-/// *List suppliers*, one page.
+/// Projects a page of suppliers.
 pub(in crate::job) async fn suppliers(
     write: &mut Write,
     exchange: ExchangeId,
@@ -47,7 +49,7 @@ pub(in crate::job) async fn suppliers(
     write.mirror_suppliers(exchange, &facts).await
 }
 
-/// *List storefronts*, one page.
+/// Projects a page of storefronts.
 pub(in crate::job) async fn storefronts(
     write: &mut Write,
     exchange: ExchangeId,
@@ -65,7 +67,7 @@ pub(in crate::job) async fn storefronts(
     write.mirror_storefronts(exchange, &facts).await
 }
 
-/// *List listing templates* of a storefront, one page. They belong to the storefront that was asked.
+/// Projects a page of the listing templates of the requested storefront.
 pub(in crate::job) async fn listing_templates(
     write: &mut Write,
     exchange: ExchangeId,

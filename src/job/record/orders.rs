@@ -1,4 +1,4 @@
-//! Orders: their lines, where those are taken from, and what of them is on its way.
+//! Projection of orders: their lines, the allocations of lines, and the items of shipments.
 
 use super::park;
 use crate::client::wire::{Allocation, Decoded, OrderLineItem, ShipmentItem};
@@ -7,7 +7,8 @@ use crate::store::{
     AllocationFact, AllocationPage, OrderPage, ProductFact, ShipmentItemFact, ShipmentPage, StoreError, Write,
 };
 
-/// *Get line items of a sales order*; how many lines are new or changed is returned. Their SKUs are learnt.
+/// Projects the lines of an order. Returns the number of new or changed lines. Their SKUs become discovered
+/// SKUs.
 pub(in crate::job) async fn order_lines(
     write: &mut Write,
     exchange_id: ExchangeId,
@@ -23,8 +24,9 @@ pub(in crate::job) async fn order_lines(
     write.mirror_order(&OrderPage { exchange_id, observed_at, order_id, lines: &lines, is_complete }).await
 }
 
-/// *Get warehouse allocation of an order line item*; `None` is the 404 of an order the service does not find. The SKUs
-/// are learnt, and where others than the line's own are taken, that its product may be a kit.
+/// Projects the allocations of an order line; `None` is the 404 of an unknown order. Their SKUs become
+/// discovered SKUs. If they are all of other SKUs than the line's own, the line's product is marked as a
+/// possible kit.
 pub(in crate::job) async fn allocations(
     write: &mut Write,
     exchange_id: ExchangeId,
@@ -56,9 +58,11 @@ pub(in crate::job) async fn allocations(
     write.mirror_allocations(&AllocationPage { allocations: Some(&allocations), is_complete, ..page }).await
 }
 
-/// True if what is taken for a line may be components of what it sold: none of it is the line's own product, by its id or
-/// by its SKU. Where neither can be compared, nothing is concluded. It may also be a substitute, the parts of a built
-/// product, or what a person changed the line to since it was read.
+/// Returns true if the allocations of a line may be components of its product. None of them may be the line's
+/// own product, by id or SKU. An allocation that cannot be compared decides nothing.
+///
+/// This proves no kit. The allocations may be a substitute, the parts of a built product, or of a line that
+/// was changed since it was read.
 fn may_be_kit(sold: &Sku, product_id: Option<ProductId>, taken: &[Allocation]) -> bool {
     let is_other = |taken: &Allocation| {
         let by_id = product_id.zip(taken.product_id).map(|(own, other)| own != other);
@@ -78,7 +82,7 @@ fn allocation(taken: &Allocation) -> AllocationFact {
     }
 }
 
-/// *Get shipment line items*, one page; how many items are new or changed is returned.
+/// Projects a page of a shipment's items. Returns the number of new or changed items.
 pub(in crate::job) async fn shipment_items(
     write: &mut Write,
     exchange_id: ExchangeId,
@@ -113,7 +117,7 @@ mod tests {
     use super::*;
     use crate::client::wire::decode_allocations;
 
-    /// Row: what the line sold (SKU, product), what is taken for it, and whether it may be a kit by that.
+    /// Row: the line's product (SKU, id), its allocations, and true for a possible kit.
     #[test]
     fn a_kit_is_what_is_taken_apart() {
         let cases = [

@@ -1,4 +1,5 @@
-//! The reports by month. What a report says of a month is kept whole, so that two reads can be compared.
+//! Projection of the reports by month. The payload of a month is kept whole, so that two reads can be
+//! compared.
 
 use super::park;
 use crate::client::wire::{Decoded, HealthMonth, TopSeller};
@@ -6,7 +7,8 @@ use crate::model::{ExchangeId, Month, Sku, Timestamp};
 use crate::store::{HealthFigures, Report, StoreError, TopSellerFact, Write};
 use serde_json::{Value, json};
 
-/// *Get top-selling products by month*; 1 is returned where the month said something new. The SKUs are learnt.
+/// Projects the top-selling products of a month. Returns 1 if the payload changed. Their SKUs become
+/// discovered SKUs.
 pub(in crate::job) async fn top_selling(
     write: &mut Write,
     exchange: ExchangeId,
@@ -33,7 +35,8 @@ fn top_seller(seller: &TopSeller) -> TopSellerFact {
     }
 }
 
-/// *Business health*, one page; how many months are new or changed is returned. One that is no month is parked.
+/// Projects a page of business health. Returns the number of new or changed months. An invalid month is
+/// parked.
 pub(in crate::job) async fn business_health(
     write: &mut Write,
     exchange: ExchangeId,

@@ -1,15 +1,15 @@
-//! Folding in what our own writes do to cells: the claim, and what an answer says of it.
+//! Projection of our own writes: the claim, and the answer to the write.
 //!
-//! Which cells a call writes, and from which facts, is read from the mirror at the claim's position, so that it follows
-//! from the journal alone. A plan made on other facts is not sent.
+//! The stock levels of a write and the facts used are read from the mirror at the claim's position. They
+//! therefore follow from the journal alone. A plan made on other facts is not sent.
 
 use super::delivered::product_made;
 use crate::client::wire::{self, Asked, Outcome, Product, QuantityUpdate, UpdateStatus, WriteAnswer};
 use crate::model::{ExchangeId, Position, Sku, Timestamp};
 use crate::store::{CellWrite, StoreError, Write};
 
-/// Claims the cells that a request writes, if it writes any, and returns them in the request's order. None where another
-/// call writes one of them and has not ended.
+/// Claims the stock levels that a request writes and returns them in the request's order. `None` if another
+/// call in flight or in doubt writes one of them.
 pub(in crate::job) async fn claimed(
     write: &mut Write,
     exchange: ExchangeId,
@@ -31,17 +31,17 @@ async fn cells_of(write: &mut Write, asked: &Asked) -> Result<Vec<CellWrite>, St
     }
 }
 
-/// What the answer to a quantity update says of its entries.
+/// Parsed answer to a quantity update.
 #[derive(Debug)]
 pub(in crate::job) enum Told {
-    /// Which entries it means cannot be told, but this is what it says: nothing of the call is decided.
+    /// Answer that does not identify its entries, with its messages. It decides nothing of the call.
     Unclear(String),
-    /// These entries were refused, with the reasons; all others were done.
+    /// Refused entries with their reasons; all others took effect.
     Refused(Vec<(usize, String)>),
 }
 
 impl Told {
-    /// Reads the answer to a call with these SKUs (rules.md 19).
+    /// Parses the answer to a call with these SKUs (docs/rules.md 19).
     pub(in crate::job) fn read(body: &[u8], skus: &[Sku]) -> Self {
         match wire::decode_update(body) {
             Ok(update) if update.status == UpdateStatus::Success => Told::Refused(Vec::new()),
@@ -57,7 +57,7 @@ impl Told {
         }
     }
 
-    /// Why the entry was refused, if it was.
+    /// Returns the reason if the entry was refused.
     pub(in crate::job) fn refused(&self, entry: usize) -> Option<&str> {
         match self {
             Told::Unclear(_) => None,
@@ -68,8 +68,9 @@ impl Told {
     }
 }
 
-/// *Update quantity on hand*: the entries that were done are facts and ours; the writes of all are over, unless nobody
-/// can tell which is which. `cells` stand in the order of the entries.
+/// Projects the answer to a quantity update. The entries that took effect are facts and count in the own
+/// delta. All writes of the call are completed, unless the answer is unclear. `cells` are in the order of the
+/// entries.
 pub(in crate::job) async fn quantities_answered(
     write: &mut Write,
     exchange: ExchangeId,
@@ -85,8 +86,8 @@ pub(in crate::job) async fn quantities_answered(
     write.cell_conclude(exchange, ended, sent_at, &done).await
 }
 
-/// *Update product*: done, its cells hold what they held, as our write; refused, they were not written. An answer that
-/// says neither leaves them claimed.
+/// Projects the answer to an update of a product. After a success its stock levels keep their quantities, as
+/// our own write. After a refusal nothing was written. An answer that is neither leaves them claimed.
 pub(in crate::job) async fn product_updated(
     write: &mut Write,
     exchange: ExchangeId,
@@ -106,7 +107,8 @@ pub(in crate::job) async fn product_updated(
     write.cell_conclude(exchange, ended, sent_at, cells).await
 }
 
-/// The cells of a call in the order of its entries, as an answer counts them.
+/// Returns the stock levels of a call in the order of its entries. The indexes of the answer refer to this
+/// order.
 pub(in crate::job) async fn in_order(
     write: &mut Write,
     entries: &[QuantityUpdate],

@@ -1,5 +1,7 @@
-//! Adoption: a person says which shipment a wish in doubt made. It is read, compared with what the wish was sent with,
-//! and taken only if it matches and is nobody else's (rules.md 23).
+//! Adoption of a shipment that an operator names for a change in doubt.
+//!
+//! The shipment is read and compared with the content of the claim. It is adopted only if it matches and has
+//! no other owner (docs/rules.md 23).
 
 use super::tally::Tally;
 use crate::job::deliver::{self, Looker};
@@ -10,7 +12,7 @@ use crate::reconcile::shipment::{ClaimedLine, adopt};
 use crate::store::{AdoptionRow, Durability, Verdict};
 use serde_json::json;
 
-/// The kind of event that an adoption is.
+/// Kind of the event of an adoption.
 const ADOPTED: &str = "outbox.adopted";
 
 pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
@@ -30,7 +32,8 @@ pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Res
     Ok(())
 }
 
-/// Whether the shipment was adopted; if not, the wish says why.
+/// Answers a request for adoption. Returns true if the shipment was adopted; otherwise the change's detail
+/// has the reason.
 async fn one(looker: Looker<'_>, asked: &AdoptionRow) -> Result<bool, JobError> {
     let (context, wish) = (looker.context, WishId(asked.wish_id));
     let shipment = ShipmentId(asked.shipment_id);
@@ -47,7 +50,8 @@ async fn one(looker: Looker<'_>, asked: &AdoptionRow) -> Result<bool, JobError> 
             let detail = format!("shipment {shipment}, adopted by the operator's word");
             let moves = [Verdict::new(wish, State::Applied, None, detail)];
             if write.outbox_move(State::InDoubt, &moves, now).await? == 0 {
-                // Somebody decided otherwise meanwhile; the next run answers the question with that.
+                // The change was decided otherwise in the meantime. The next run answers the request with
+                // that decision.
                 return Ok(false);
             }
         }
@@ -62,7 +66,7 @@ async fn one(looker: Looker<'_>, asked: &AdoptionRow) -> Result<bool, JobError> 
     Ok(adopted)
 }
 
-/// Why the shipment is not the one, if it is not.
+/// Compares the shipment with the claim. The inner error is the reason against the adoption.
 async fn compare(
     looker: Looker<'_>,
     asked: &AdoptionRow,

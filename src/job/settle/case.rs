@@ -1,6 +1,7 @@
-//! A case: one thing that was sent and whose outcome is unknown, with what was seen of it since.
+//! Case in doubt: a sent request of unknown outcome, with the checks made since.
 //!
-//! For a quantity that is a cell with all the wishes its entry carried; the call's other entries are its witnesses.
+//! For a quantity a case is a stock level with all changes of its entry. The other entries of the call are
+//! its witnesses.
 
 use crate::job::deliver::Create;
 use crate::model::{
@@ -18,60 +19,60 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What is kept of a look at a cell whose product the service did not return.
+/// Stored result of a check whose answer lacked the SKU.
 pub(super) const NOT_RETURNED: &str = "not returned";
 
-/// One thing in doubt.
+/// Case in doubt.
 #[derive(Debug)]
 pub(super) struct Case {
-    /// The wishes it stands for: several for a cell, else one.
+    /// Changes of the case: several for a stock level, else a single one.
     pub(super) wishes: Vec<WishId>,
-    /// The first one's key, for the journal.
+    /// Key of the first change, for the journal.
     pub(super) key: String,
-    /// The exchange that carried it.
+    /// Exchange of the request.
     pub(super) exchange: ExchangeId,
-    /// When that was sent, as the calendar was then.
+    /// Time at which the request was sent, by the calendar of that time.
     pub(super) sent_at: Timestamp,
-    /// The same on the calendar as it is now: what the quiet time is measured from.
+    /// The time of the request by the present calendar; the quiet time starts there.
     since: Timestamp,
-    /// What was sent.
+    /// Content of the request.
     pub(super) what: What,
-    /// Why it is in doubt, as far as that is known.
+    /// Reason why it is in doubt, if known.
     pub(super) reason: Option<String>,
-    /// The same as a sentence, with the service's words where it said any.
+    /// Detail of the change, with the platform's message if there was any.
     pub(super) said: Option<String>,
     looks: Vec<(Timestamp, Value)>,
 }
 
-/// What was sent, as its claim has it.
+/// Content of a request, from its claim.
 #[derive(Debug)]
 pub(super) enum What {
-    /// A quantity.
+    /// Quantity.
     Cell { sku: Sku, write: CellWrite, witnesses: Vec<Witness> },
-    /// A shipment.
+    /// Shipment.
     Shipment { order: OrderId, claimed: Vec<ClaimedLine> },
-    /// A tracking.
+    /// Tracking.
     Tracking(TrackingClaim),
-    /// A product's update.
+    /// Update of a product.
     Update(UpdateClaim),
-    /// A product, a warehouse or a template.
+    /// Product, warehouse or template.
     Create { body: Body, seen: BTreeSet<i64> },
-    /// Something of which the claim cannot be read.
+    /// Content whose claim is unreadable.
     Lost,
 }
 
-/// What a tracking was sent with.
+/// Stored evidence of a tracking.
 #[derive(Debug, Deserialize)]
 pub(super) struct TrackingClaim {
     pub(super) shipment_id: ShipmentId,
     items: Vec<(ShipmentItemId, String)>,
 }
 
-/// Content that an update was sent with, as far as a look can show it.
+/// Stored evidence of an update, as far as a check can show it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct UpdateClaim {
-    /// The SKU by which the platform knew the product.
+    /// SKU of the product at the platform before the update.
     pub(super) sku: String,
     pub(super) product_id: i64,
     before: ShownOfProduct,
@@ -84,7 +85,7 @@ impl UpdateClaim {
         UpdateInDoubt { sku, before, ours, sent_at, quiet }
     }
 
-    /// The SKUs that the product may have by now; none where no look can tell.
+    /// Returns the SKUs that the product may have by now. Empty if no check can decide.
     pub(super) fn skus(&self) -> BTreeSet<&str> {
         if !self.in_doubt(Timestamp(0), Duration::ZERO).shows() {
             return BTreeSet::new();
@@ -99,21 +100,21 @@ struct CreateClaim {
     seen: BTreeSet<i64>,
 }
 
-/// A cell of a call: its exchange, product row and warehouse.
+/// Stock level of a call: exchange, product row and warehouse.
 type CellName = (i64, i64, i64);
 
-/// From moments of this boot to the calendar as it is now. A calendar that was set since would make the quiet time too
-/// short, and what is resent before the first request is carried out is done twice.
+/// Conversion of times since boot to the present calendar. A calendar that was set since the request would
+/// shorten the quiet time. A request sent again too early could take effect twice.
 #[derive(Clone, Copy)]
 pub(super) struct Calendar(Option<i64>);
 
 impl Calendar {
-    /// As the clocks are now.
+    /// Returns the conversion by the present clocks.
     pub(super) fn of(clock: &dyn Clock) -> Self {
         Self(Some(clock.now().0.saturating_sub(clock.moment().0)))
     }
 
-    /// As it was written down: for people, and for what is of another boot.
+    /// Returns stored times unchanged: for display, and for times of another boot.
     pub(super) fn as_written() -> Self {
         Self(None)
     }
@@ -124,7 +125,7 @@ impl Calendar {
     }
 }
 
-/// Everything in doubt.
+/// Loads all cases in doubt.
 pub(super) async fn gather(store: &Store, calendar: Calendar) -> Result<Vec<Case>, StoreError> {
     let rows = store.doubt_list().await?;
     let entries = entries(&rows, calendar)?;
@@ -146,7 +147,7 @@ fn cell_name(row: &DoubtRow) -> Option<CellName> {
     Some((row.exchange_id, row.product?, row.warehouse_id?))
 }
 
-/// Every entry of the calls in doubt, as it was last seen.
+/// Returns every entry of the calls in doubt, as last seen.
 fn entries(rows: &[DoubtRow], calendar: Calendar) -> Result<BTreeMap<CellName, Witness>, StoreError> {
     let mut entries = BTreeMap::new();
     for row in rows {
@@ -180,8 +181,8 @@ impl Case {
         })
     }
 
-    /// What the looks so far say, where calls may take `timeout`. *Landed* carries the id of what was made, if that is
-    /// known.
+    /// Judges the case by its checks so far. `timeout` is the longest time of a call. `Landed` has the id of
+    /// the created thing if known.
     pub(super) fn judge(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {
         let quiet = if self.was_answered() { Duration::ZERO } else { quiet_quantity(timeout) };
         let sent_at = self.since;
@@ -210,7 +211,7 @@ impl Case {
                 None => unreadable(),
             },
             What::Create { body, seen } => match Create::of(body) {
-                // The first look goes at once: what landed may show already.
+                // The first check has no quiet time, because an effect may be visible already.
                 Some(_) if self.looks.is_empty() => Settlement::LookAgain { not_before: sent_at },
                 Some(create) => match self.shown(|sent_at, found| create::Look { sent_at, found }) {
                     Some(looks) => create::settle(create.name(), seen, sent_at, &looks).map(Some),
@@ -222,13 +223,14 @@ impl Case {
         }
     }
 
-    /// Whether an answer came that does not say what became of a cell: then nothing is on its way any more.
+    /// Returns true if the call was answered without naming the outcome of the stock level. The request is
+    /// then no longer in flight.
     pub(super) fn was_answered(&self) -> bool {
         let is_cell = matches!(self.what, What::Cell { .. });
         is_cell && self.reason.as_deref() == Some(Reason::Unmatched.as_str())
     }
 
-    /// The looks as the kind reads them; none where one of them cannot be read.
+    /// Returns the checks parsed by the kind. `None` if a check is unreadable.
     fn shown<T: DeserializeOwned, L>(&self, look: impl Fn(Timestamp, T) -> L) -> Option<Vec<L>> {
         let read =
             |(at, shown): &(Timestamp, Value)| Some(look(*at, serde_json::from_value(shown.clone()).ok()?));
@@ -254,7 +256,7 @@ fn what(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Option<What> {
             What::Shipment { order: wish.order_id, claimed: serde_json::from_str(claimed).ok()? }
         }
         Body::TrackingSubmit(_) => What::Tracking(serde_json::from_str(claimed).ok()?),
-        // One that an earlier version sent says nothing that a look could show.
+        // The claim of an earlier version has nothing that a check could show.
         Body::ProductUpdate(_) => What::Update(serde_json::from_str(claimed).unwrap_or_default()),
         body @ (Body::ProductCreate(_) | Body::WarehouseCreate(_) | Body::ListingTemplateCreate(_)) => {
             let CreateClaim { seen } = serde_json::from_str(claimed).ok()?;
@@ -276,14 +278,14 @@ fn cell(row: &DoubtRow, entries: &BTreeMap<CellName, Witness>) -> Option<What> {
     Some(What::Cell { sku: Sku::new(row.cell_sku.as_deref()?).ok()?, write, witnesses })
 }
 
-/// The looks of a row, oldest first.
+/// Returns the checks of a row, oldest first.
 fn looks(row: &DoubtRow, calendar: Calendar) -> Result<Vec<(Timestamp, Value)>, StoreError> {
     let looks: Vec<(i64, Option<i64>, Value)> = serde_json::from_str(&row.looks)
         .map_err(|_| StoreError::Foreign { what: "a list of looks", value: row.looks.clone() })?;
     Ok(looks.into_iter().map(|(sent_ms, moment, shown)| (calendar.at(sent_ms, moment), shown)).collect())
 }
 
-/// The looks at a cell; none where one of them shows neither a quantity nor that there is none.
+/// Returns the checks of a stock level. `None` if a check has neither a quantity nor an absence.
 fn cell_looks(looks: &[(Timestamp, Value)]) -> Option<Vec<Look>> {
     let shown = |value: &Value| match value {
         Value::Null => Some(Shown::Cell(None)),

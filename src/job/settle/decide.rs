@@ -1,4 +1,4 @@
-//! Acting on a judgement: the event first, then the cell, then the wishes, in one commit.
+//! Execution of a judgement in one commit: event, stock level, changes.
 
 use super::case::{Case, What};
 use super::tally::Tally;
@@ -10,10 +10,10 @@ use crate::store::{Durability, Verdict};
 use crate::telemetry::event;
 use serde_json::json;
 
-/// The kind of event that a decision of this job is.
+/// Kind of the event of a decision.
 const SETTLED: &str = "outbox.settled";
 
-/// Text said of an update that is sent again.
+/// Detail of an update that is sent again.
 const UPDATE_NOT_DONE: &str = "the answer was lost; two looks at the service show the product as it was before, so the update is sent again";
 
 pub(super) async fn decide(context: &Context, case: &Case, tally: &mut Tally) -> Result<(), JobError> {
@@ -41,7 +41,8 @@ pub(super) async fn decide(context: &Context, case: &Case, tally: &mut Tally) ->
     Ok(())
 }
 
-/// False where somebody else decided it meanwhile: a push looks back at its own call. Then nothing is done here.
+/// Commits that the request took effect. Returns false if a change left the state in doubt in the meantime,
+/// because a push also checks its own call. Then nothing is committed.
 async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<bool, JobError> {
     let now = context.now();
     let detail = match made {
@@ -51,7 +52,7 @@ async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<boo
     let mut write = context.store.begin(Durability::Full).await?;
     let told = json!({"landed": true, "exchange": case.exchange, "made": made});
     write.event_append(now, SETTLED, &case.key, Some(&told.to_string())).await?;
-    // A person may have decided meanwhile: what is not moved here must not be counted twice.
+    // An operator may have decided in the meantime; then the write must not be counted twice.
     let moved = write.outbox_move(State::InDoubt, &case.moves(State::Applied, None, &detail), now).await?;
     if moved != case.wishes.len() as u64 {
         return Ok(false);
@@ -74,8 +75,9 @@ async fn landed(context: &Context, case: &Case, made: Option<i64>) -> Result<boo
     Ok(true)
 }
 
-/// Planned anew, unless the service answered a call that held nothing else: then it refused this content, and is not asked
-/// for it again. Of several entries each is sent alone, because the fault may be another's.
+/// Commits that the request had no effect. The changes are planned again. If the platform answered a call
+/// with no other entry, it refused this content, and the changes are rejected. After an answer for several
+/// entries each is sent isolated, because the fault may be in another entry.
 async fn not_landed(context: &Context, case: &Case) -> Result<bool, JobError> {
     let now = context.now();
     let (to, reason, detail) = match &case.what {
@@ -123,13 +125,14 @@ async fn not_landed(context: &Context, case: &Case) -> Result<bool, JobError> {
     Ok(true)
 }
 
-/// A shipment stays in doubt until somebody names it; all else is held. The cell of a quantity stays claimed: its later
-/// wishes wait for the person too (rules.md 8).
+/// Commits that checks cannot decide the case. A shipment stays in doubt until an operator names it; other
+/// changes are held. The stock level of a quantity stays claimed, so its later changes wait for the decision
+/// too (docs/rules.md 8).
 ///
-/// False where somebody else decided it meanwhile.
+/// Returns false if a change left the state in doubt in the meantime.
 async fn undecided(context: &Context, case: &Case, reason: Reason, detail: &str) -> Result<bool, JobError> {
     if case.reason.as_deref() == Some(reason.as_str()) {
-        // Said before; what was said since, of an adoption for instance, stands.
+        // Committed before. A later detail, for instance of an adoption, must stay.
         return Ok(true);
     }
     let now = context.now();
@@ -144,7 +147,8 @@ async fn undecided(context: &Context, case: &Case, reason: Reason, detail: &str)
         return Ok(false);
     }
     if let What::Update(_) = &case.what {
-        // It changed no quantity, and nothing of it is on its way any more: its product's cells wait for no person.
+        // The update changed no quantity and is no longer in flight, so the stock levels of its product are
+        // released.
         for cell in write.cell_writes_open(case.exchange).await? {
             write.cell_not_landed(case.exchange, &cell, now).await?;
         }
@@ -155,20 +159,20 @@ async fn undecided(context: &Context, case: &Case, reason: Reason, detail: &str)
 }
 
 impl Case {
-    /// Why it was in doubt.
+    /// Returns the reason why the case was in doubt.
     fn doubt(&self) -> &str {
         let said = self.said.as_deref().filter(|_| self.was_answered());
         said.unwrap_or("the answer was lost")
     }
 
-    /// The same move for every wish of the case.
+    /// Returns the move for every change of the case.
     fn moves(&self, to: State, reason: Option<Reason>, detail: &str) -> Vec<Verdict> {
         let verdict = |id: &WishId| Verdict::new(*id, to, reason.map(Reason::as_str), detail);
         self.wishes.iter().map(verdict).collect()
     }
 }
 
-/// One line a case: the wishes of a cell go the same way.
+/// Logs a case in one line, because all its changes have the same outcome.
 async fn say(context: &Context, case: &Case, what: &str, detail: &str) {
     let (exchange, wishes) = (case.exchange.0, case.wishes.len());
     let (ids, keys) = tell::listed(context, &case.wishes).await;

@@ -1,5 +1,6 @@
-//! The looks at what is in doubt: the same reads as before a send, many cells in one, and what they showed kept with
-//! the wishes.
+//! Checks of changes in doubt, by the reads of a preflight.
+//!
+//! Many stock levels are read per call. Results are stored with the changes.
 
 use super::case::{Case, NOT_RETURNED, TrackingClaim, UpdateClaim, What};
 use super::tally::Tally;
@@ -13,7 +14,7 @@ use crate::store::{Durability, StoreError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Looks at each of these cases once. One that cannot be read now is left for the next run.
+/// Checks each of these cases once. A case that cannot be read now is left to the next run.
 pub(super) async fn at(
     context: &Context,
     run: RunId,
@@ -30,7 +31,7 @@ pub(super) async fn at(
     Ok(())
 }
 
-/// What cannot be read is told, and stops nobody else.
+/// Counts the reads of a check. A failed read is noted and does not stop other checks.
 pub(super) fn noted(look: Result<u64, JobError>, tally: &mut Tally) -> Result<(), JobError> {
     match look {
         Ok(looks) => tally.looks += looks,
@@ -42,8 +43,8 @@ pub(super) fn noted(look: Result<u64, JobError>, tally: &mut Tally) -> Result<()
     Ok(())
 }
 
-/// Many cells in one read. They are claimed, so what it says of them is evidence and no fact; of others it is. A SKU that
-/// cannot be read keeps no other from being decided.
+/// Checks many stock levels per read. Their values are evidence and not facts, because they are claimed;
+/// values of other stock levels are facts. An unreadable SKU does not block the others.
 async fn at_cells(looker: Looker<'_>, cases: &[&Case], tally: &mut Tally) -> Result<(), JobError> {
     let Looker { context, run, lane } = looker;
     let skus: BTreeSet<&Sku> = cases.iter().filter_map(|case| sku(case)).collect();
@@ -65,7 +66,7 @@ async fn at_cells(looker: Looker<'_>, cases: &[&Case], tally: &mut Tally) -> Res
     Ok(())
 }
 
-/// The SKU of a cell in doubt.
+/// Returns the SKU of a stock level in doubt.
 fn sku(case: &Case) -> Option<&Sku> {
     match &case.what {
         What::Cell { sku, .. } => Some(sku),
@@ -75,8 +76,8 @@ fn sku(case: &Case) -> Option<&Sku> {
     }
 }
 
-/// What an answer shows of a cell: a quantity, that the product is there without it, or that the product is not there. A
-/// product that could be read in parts only shows nothing, nor does one that may be among the records that could not.
+/// Returns the result of a check for storage. It is a quantity, null for a product without the warehouse, or
+/// [`NOT_RETURNED`]. `None` if the product was read only in part, or may be among the unreadable records.
 fn shown(case: &Case, decoded: &Decoded<ProductBalance<'_>>) -> Option<Value> {
     let What::Cell { sku, write, .. } = &case.what else { return None };
     let Some(product) = decoded.records.iter().find(|product| product.sku == *sku) else {
@@ -97,7 +98,7 @@ async fn at_one(looker: Looker<'_>, case: &Case) -> Result<u64, JobError> {
             Some(create) => namesakes(looker, create).await?,
             None => return Ok(0),
         },
-        // Looked at together with the others, or not to be looked at.
+        // Checked with the other stock levels, or not at all.
         What::Cell { .. } | What::Lost => return Ok(0),
         What::Update(claim) if claim.skus().is_empty() => return Ok(0),
         What::Update(claim) => updated(looker, claim).await?,
@@ -107,7 +108,7 @@ async fn at_one(looker: Looker<'_>, case: &Case) -> Result<u64, JobError> {
     Ok(1)
 }
 
-/// What is left of each line of an order, where the service says so.
+/// Reads the quantity left of each line of an order, where the platform shows it.
 async fn left_of(looker: Looker<'_>, order: OrderId) -> Result<Seen<Value>, JobError> {
     let seen = deliver::order(looker, order).await?;
     let left = seen.what.lines.iter().filter_map(|line| Some((line.line_item_id, line.quantity_left?)));
@@ -115,7 +116,7 @@ async fn left_of(looker: Looker<'_>, order: OrderId) -> Result<Seen<Value>, JobE
     Ok(seen.with(json!(left)))
 }
 
-/// The number that each item of a shipment carries.
+/// Reads the tracking number of each item of a shipment.
 async fn numbers_of(looker: Looker<'_>, claim: &TrackingClaim) -> Result<Seen<Value>, JobError> {
     let seen = deliver::shipment(looker, claim.shipment_id).await?;
     let numbers = seen.what.iter().map(|item| (item.id, item.tracking_number.clone()));
@@ -123,7 +124,7 @@ async fn numbers_of(looker: Looker<'_>, claim: &TrackingClaim) -> Result<Seen<Va
     Ok(seen.with(json!(numbers)))
 }
 
-/// Product as the platform shows it after an update; null where it shows it under neither SKU.
+/// Reads the product after an update. Null if the platform shows it under neither SKU.
 async fn updated(looker: Looker<'_>, claim: &UpdateClaim) -> Result<Seen<Value>, JobError> {
     let skus: Vec<Sku> = claim.skus().into_iter().filter_map(|sku| Sku::new(sku).ok()).collect();
     let seen = deliver::products(looker, &skus).await?;
@@ -132,7 +133,7 @@ async fn updated(looker: Looker<'_>, claim: &UpdateClaim) -> Result<Seen<Value>,
     Ok(seen.with(shown))
 }
 
-/// The records under the name; null where there are none and others that are there did not come either.
+/// Reads the records under the name. Null if there are none and the answer lacks other known records too.
 async fn namesakes(looker: Looker<'_>, create: Create<'_>) -> Result<Seen<Value>, JobError> {
     let is_ours = |found: &Found| fold(&found.name) == fold(create.name());
     let mut seen = create.look(looker).await?.map(Some);

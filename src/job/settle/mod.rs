@@ -1,13 +1,18 @@
-//! `settle`: decides wishes in doubt by looking at the service (rules.md 7, 8, 22, 23, 26).
+//! `settle`: decides changes in doubt by checks at the platform (docs/rules.md 7, 8, 22, 23, 26).
 //!
-//! A look is kept with its wish; the judgement is made from all looks since the send, so it is the same after a crash.
-//! *Landed* is decided with the first look that shows it. *Not landed* takes a quiet time and two looks; until then the
-//! wish is looked at again when that may tell more ([`due`]), and not before. What cannot be decided is said with its
-//! evidence and left to a person.
+//! Each check is stored with its change. The judgement uses all checks since the send, so it is the same
+//! after a crash.
 //!
-//! An answer that came, but does not say which entries it means, leaves nothing on its way: the push has its cells looked
-//! at at once ([`look_back`]), without a quiet time. Writes that were accepted are looked for here too ([`readback`]), and
-//! so are cells that no answer showed, for the changes that wait for them ([`unshown`]).
+//! - The first check that shows the effect decides that the change took effect.
+//! - A quiet time and two checks without an effect decide that it had no effect. Until then the change is
+//!   checked again when a result is possible ([`due`]), not earlier.
+//! - A change that checks cannot decide is left to an operator, with the evidence.
+//!
+//! An answer that does not name its entries leaves nothing in flight. The push then checks the stock levels
+//! at once, without a quiet time ([`look_back`]).
+//!
+//! The job also reads accepted writes back ([`readback`]). For held changes it reads the stock levels that no
+//! answer showed ([`unshown`]).
 
 mod adopt;
 mod case;
@@ -43,8 +48,8 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
     Ok(tally.report())
 }
 
-/// Looks at once at the cells of a call that was answered without saying which entries are meant. What the look leaves
-/// open is looked at again by the runs of this job.
+/// Checks at once the stock levels of a call without named entries in its answer. Later runs of this job
+/// check the undecided ones again.
 pub(super) async fn look_back(
     context: &Context,
     run: RunId,
@@ -60,8 +65,8 @@ pub(super) async fn look_back(
     Ok(tally)
 }
 
-/// Time at which the next look is due, at a wish in doubt, for an accepted write, or at a cell that no answer showed;
-/// none where nothing is open, or only a person can say.
+/// Returns the time of the next check. A check is due for a change in doubt, an accepted write, or a stock
+/// level that no answer showed. `None` if nothing is open, or if only an operator can decide.
 pub async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
     if !context.store.adoption_list().await?.is_empty() {
         return Ok(Some(context.now()));
@@ -81,8 +86,8 @@ pub async fn due(context: &Context) -> Result<Option<Timestamp>, StoreError> {
     Ok(looks.chain(others.into_iter().flatten()).min())
 }
 
-/// What settle waits for with a wish in doubt, and when it looks next; none where the wish is not in doubt. For people;
-/// `timeout` is the longest a call may take.
+/// Returns what a change in doubt waits for, as text, and the time of its next check. `None` if the change is
+/// not in doubt. `timeout` is the timeout of a call.
 pub async fn wait(
     store: &Store,
     timeout: Duration,
@@ -112,7 +117,7 @@ async fn gather(context: &Context) -> Result<Vec<Case>, StoreError> {
     case::gather(&context.store, Calendar::of(&*context.clock)).await
 }
 
-/// Entries set aside of what settle looks at.
+/// Quarantined entries of the operations that this job reads.
 struct Asides {
     cells: Aside,
     orders: Aside,
@@ -128,7 +133,7 @@ impl Asides {
         })
     }
 
-    /// The time before which the case is not looked at, because a look at it fails.
+    /// Returns the time before which the case is not checked, because its reads fail.
     fn later(&self, context: &Context, case: &Case) -> Option<Timestamp> {
         let (aside, entry) = match &case.what {
             What::Cell { sku, .. } => (&self.cells, sku.to_string()),
@@ -143,14 +148,14 @@ impl Asides {
     }
 }
 
-/// Time at which the next look is due. What is set aside is not looked at before it is tried again.
+/// Returns the time of the next check. A quarantined entry is checked at its next attempt.
 fn next_look(case: &Case, context: &Context, aside: &Asides) -> Option<Timestamp> {
     match case.judge(context.settings().timeout, context.now()) {
         Settlement::LookAgain { not_before } => {
             let later = aside.later(context, case);
             Some(later.map_or(not_before, |later| later.max(not_before)))
         }
-        // Decided by looks that a crash kept from being acted on: at once.
+        // Checks have decided the case, but a crash prevented the commit; it is due now.
         Settlement::Landed(_) | Settlement::NotLanded => Some(context.now()),
         Settlement::Undecided { .. } => None,
     }

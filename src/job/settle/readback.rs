@@ -1,16 +1,16 @@
-//! Accepted writes are looked for: zeros, cells that never followed yet, a sample of the rest, and whatever a read did
-//! not show.
+//! Reads of accepted writes, to confirm them.
 //!
-//! Only the read is made here. What it is worth is judged where every read of balances is recorded, so that a poll that
-//! comes first does as well.
+//! They cover zeros, stock levels without a confirmed write, a sample of the rest, and writes that an earlier
+//! read did not show. Only the read is made here. Every recorded read of balances is judged in the same way,
+//! so a poll that comes first serves as well.
 
 use super::tally::Tally;
 use crate::job::vouch::Parts;
 use crate::job::{Context, JobError};
 use crate::model::{Lane, Operation, RunId, Sku};
 
-/// Looks at every cell that is due, many in one read. Wishes wait for a cell in doubt; the proof of the others goes behind
-/// the pushes.
+/// Reads every stock level that is due, many per read. Changes wait for a doubted one, so its read is as
+/// urgent as a push. The other reads go behind the pushes.
 pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
     let aside = context.aside(Operation::GetProductBalances).await?;
     let now = context.now();

@@ -1,24 +1,24 @@
-//! What a run of `settle` did.
+//! Summary of a run of `settle`.
 
 use crate::job::Report;
 use crate::model::JobKind;
 
-/// What a run did, for its summary.
+/// Counts of a run, for its summary.
 #[derive(Debug, Default)]
 pub(in crate::job) struct Tally {
     pub(super) looks: u64,
     pub(in crate::job) landed: u64,
     pub(super) not_landed: u64,
-    /// Held wishes that go on, since an answer tells of their cells again.
+    /// Held changes that are pending again, because an answer shows their stock level.
     pub(super) shown: u64,
     pub(in crate::job) held: u64,
-    /// Whether a wish may have waited for a look at its cell.
+    /// True if a change may have waited for a read of its stock level.
     pub(super) is_waited_for: bool,
     trouble: Option<String>,
 }
 
 impl Tally {
-    /// Notes what went wrong; the first of it is reported.
+    /// Notes a failure. Only the first one is reported.
     pub(super) fn note(&mut self, why: String) {
         self.trouble.get_or_insert(why);
     }
@@ -36,7 +36,7 @@ impl Tally {
             None => Report::ok(summary),
             Some(why) => Report::partial(format!("{summary}; then: {why}")),
         };
-        // What did not land is planned anew, and what landed may be what another wish waits for.
+        // The push plans again what had no effect, and other changes may wait for what took effect.
         let wakes = (is_waited_for || landed + not_landed + shown > 0).then_some(JobKind::Push);
         Report { wakes, ..report }
     }

@@ -1,6 +1,8 @@
-//! Changes that are held because no answer showed what they depend on: looked at again, ever more rarely, and planned anew
-//! once an answer shows it, whoever asked, or proves that the SKU is missing. A change that names an order, a line or
-//! another thing that answers lacked is planned anew when its next look is due: the plan looks first.
+//! Held changes whose stock level, order or other subject no answer showed.
+//!
+//! They are checked again with growing delays. A change is planned again once an answer to any read shows its
+//! stock level or proves that the SKU is missing. A change of an order, a line or another lacking thing is
+//! planned again when its check is due. Its plan begins with a preflight.
 
 use super::tally::Tally;
 use crate::job::apart::Aside;
@@ -13,7 +15,7 @@ use crate::reconcile::unshown::next_look;
 use crate::store::{Durability, StoreError, UnshownRow, Verdict, WITNESSES};
 use std::collections::BTreeMap;
 
-/// Looks at what is due, and lets go on what can be decided.
+/// Reads what is due and makes decidable changes pending.
 pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
     let (rows, now) = (context.store.unshown_list().await?, context.now());
     if rows.is_empty() {
@@ -33,7 +35,7 @@ pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Res
     go_on(context, tally).await
 }
 
-/// Time at which something can be done for such a change; none where there is none.
+/// Returns the time at which the next such change is due; `None` if there is none.
 pub(super) async fn due(context: &Context, aside: &Aside) -> Result<Option<Timestamp>, StoreError> {
     let (rows, now) = (context.store.unshown_list().await?, context.now());
     let is_told = rows.iter().any(|row| row.is_told).then_some(now);
@@ -41,8 +43,8 @@ pub(super) async fn due(context: &Context, aside: &Aside) -> Result<Option<Times
     Ok(is_told.into_iter().chain(looks(&rows, now, aside).into_values()).chain(lacking).min())
 }
 
-/// Time at which each SKU is looked at next: its longest waiting change sets the pace. One that is set aside waits for
-/// its turn.
+/// Returns the time of the next check of each SKU. The change that has waited longest sets the delay. A
+/// quarantined SKU is checked at its next attempt.
 fn looks<'r>(rows: &'r [UnshownRow], now: Timestamp, aside: &Aside) -> BTreeMap<&'r str, Timestamp> {
     let mut held: BTreeMap<&str, (i64, Option<i64>)> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.is_told) {
