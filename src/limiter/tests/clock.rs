@@ -14,7 +14,7 @@ pub struct TestClock {
 }
 
 impl TestClock {
-    /// A machine that booted a thousand seconds ago. Must be called inside a runtime.
+    /// Creates a clock of a machine that booted 1,000 s ago. Must be called inside a runtime.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),
