@@ -1,7 +1,7 @@
-//! One-line message about a call that was not accepted: the platform's text, or a generated one.
+//! Message about a call that was not accepted: the platform's text, or a generated one.
 //!
-//! At most [`MESSAGE_MAX_CHARS`] characters, for the journal, logs and `detail` columns. No decision depends
-//! on it.
+//! The message is one line of at most [`MESSAGE_MAX_CHARS`] characters, for the journal, logs and `detail`
+//! columns. No decision depends on it.
 
 use super::{Response, TransportError, shape, wire::lenient};
 use crate::model::Operation;

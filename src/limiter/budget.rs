@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 /// Used and free part of the quota.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
-    /// Reservations allowed in any 60 s now: [`ours`](Self::ours) times the adaptive limit.
+    /// Reservations allowed in any 60 s now: `ours` times the adaptive limit.
     pub limit: u32,
     /// Calls a minute that the configuration allows tallyd to use.
     pub ours: u32,
-    /// The adaptive limit, in thousandths of [`ours`](Self::ours).
+    /// The adaptive limit, in thousandths of `ours`.
     pub share_permille: u32,
     /// Reservations in use: calls in flight and calls answered less than 60 s ago.
     pub held: u32,

@@ -29,7 +29,7 @@ pub enum Reason {
     Blocked,
     /// 403: the platform does not accept the key.
     RefusedKey,
-    /// One call is to show if the operation or the key is at fault (docs/rules.md 18, 34).
+    /// A judging call is to show if the operation or the key is at fault (docs/rules.md 18, 34).
     Judging,
 }
 

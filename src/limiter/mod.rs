@@ -28,7 +28,7 @@
 //! a minute behind operators' calls that use up the minute in a rush (`tests/lanes.rs`).
 //!
 //! A million simulated calls (`tests/endurance.rs`: rushes, crashes, suspends, calendar steps of an hour,
-//! stalls, lost answers, invalid requests; 436 lives) exceeded no minute and no slot limit, with at most 402
+//! stalls, lost answers, invalid requests; 436 runs) exceeded no minute and no slot limit, with at most 402
 //! answers of 400 within a day. A process killed amid a backlog of 8,000 stock levels, with answers after 1.5
 //! s, uses 115 to 117 of 118 reservations in its first minute and draws no 429.
 //!
@@ -37,9 +37,8 @@
 //!
 //! # Limitations
 //!
-//! - Other software on the account is not noticed before its first 429. Each attempt to regain its part costs
-//!   one more
-//! 429. Instances that share an account set `limits.share`.
+//! - Other software on the account is not noticed before its first 429, and each attempt to regain its part
+//!   costs another 429. Instances that share an account set `limits.share`.
 //! - Calls that bypass the limiter are not counted. A restart is safe only with the contents of [`Memory`].
 //! - Lanes have no order beyond their guaranteed turns, and a wait has no upper bound: a hold may last a day.
 //!   A caller that cannot wait drops the future, which leaves no trace. Waiting is not a failure.

@@ -1,4 +1,4 @@
-//! One instant on both clocks, and the conversion between them.
+//! Instant on both clocks, with the conversion between them.
 //!
 //! The limiter measures with moments, which calendar steps do not affect. Stored state uses timestamps,
 //! because moments of another boot are meaningless.

@@ -11,11 +11,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// One turn in this many is a bulk call's while operators' calls wait too.
+/// Number of turns of which one is a bulk call's while operators' calls wait too.
 ///
 /// An operator does not notice a tenth, and a poll that waits for hours brings stale facts.
 const BULK_TURN: u32 = 10;
-/// One bulk turn in this many is a poll's while pushes wait too, so that facts stay minutes old in a backlog.
+/// Number of bulk turns of which one is a poll's while pushes wait too, so that facts stay minutes old.
 const POLL_TURN: u32 = 5;
 
 /// Id of a waiting call. Later calls have larger numbers.

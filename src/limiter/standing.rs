@@ -77,7 +77,7 @@ pub struct LedgerForecast {
     pub hard: u32,
     /// Time at which the soft threshold is reached; `None` if not within a day, or reached already.
     pub soft_at: Option<Timestamp>,
-    /// Time at which the hard threshold is reached; `None` as in [`soft_at`](Self::soft_at).
+    /// Time at which the hard threshold is reached; `None` as in `soft_at`.
     pub hard_at: Option<Timestamp>,
 }
 
