@@ -2,7 +2,7 @@
 //!
 //! Redirects are not followed, because they would be calls outside the quota and could repeat a POST. No
 //! request is retried, and an answer is read up to a limit. The connection pool may move a request to a new
-//! connection, but only if no byte was written to the old one, so the platform never sees a request twice.
+//! connection, but only if no byte was written to the old one. The platform never sees a request twice.
 //!
 //! Only this transport holds the keys. They can be replaced while calls are in flight. They are marked
 //! sensitive, so that no debug output shows them. A key quoted in an answer is masked before the answer is

@@ -1,9 +1,10 @@
 //! Commit retry for results that must not be lost (docs/rules.md 35).
 //!
-//! If the commit of an answer fails with a transient error (a foreign lock, a full disk), the answer stays in
-//! memory and the commit is retried. Losing the answer would leave its changes in doubt although their
-//! outcome is known. Nothing is claimed meanwhile, nor while free disk space is low. At a stop the daemon
-//! gives up uncommitted answers after the drain time, and the next start finds their changes in doubt.
+//! If the commit of an answer fails with a transient error, the answer stays in memory and the commit is
+//! retried. Such errors are a foreign lock or a full disk. Losing the answer would leave its changes in doubt
+//! although their outcome is known. Nothing is claimed meanwhile, nor while free disk space is low. At a stop
+//! the daemon gives up uncommitted answers after the drain time, and the next start finds their changes in
+//! doubt.
 //!
 //! Results that can be read or planned again are not retried here; their next run does that.
 

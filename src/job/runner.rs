@@ -93,7 +93,9 @@ pub async fn run_on(
     Ok(finished)
 }
 
-/// Runs work outside of the job's passes in a run of its own, which does not renew the age of the job's data.
+/// Runs work outside of the job's passes in a separate run.
+///
+/// The run does not renew the age of the job's data.
 pub(super) async fn run_beside(
     context: &Context,
     kind: JobKind,

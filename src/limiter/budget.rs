@@ -52,7 +52,9 @@ pub struct WaitingCalls {
 }
 
 impl Budget {
-    /// Returns true if half of the quota is free for bulk calls, no bulk call waits and no hold is in force.
+    /// Returns true if the quota has room for extra calls.
+    ///
+    /// Half is free for bulk calls, no bulk call waits, and no hold is in force.
     pub fn has_room(&self) -> bool {
         let is_free = self.waiting.push + self.waiting.poll == 0 && self.holds.is_empty();
         is_free && self.free_for_bulk * 2 >= self.limit

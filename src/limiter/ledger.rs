@@ -1,10 +1,10 @@
 //! Bad-request budget: answers of 400 in the last 24 h. Pure; docs/rules.md 33.
 //!
-//! The platform refuses *all* calls of a consumer after too many answers of 400 in 24 h (docs/interface.md,
-//! *Limits*: bad-request throttling). Two thresholds stop calls well before that. At the soft one bulk pushes
-//! stop, because they cause most 400s and can wait. At the hard one every operation that was answered 400
-//! within the day stops, in every lane. Calls in flight count towards the hard threshold, because all of them
-//! may be answered 400.
+//! The platform refuses *all* calls of a consumer after too many answers of 400 in 24 h. See
+//! docs/interface.md, *Limits*: bad-request throttling. Two thresholds stop calls well before that. At the
+//! soft one bulk pushes stop, because they cause most 400s and can wait. At the hard one every operation that
+//! was answered 400 within the day stops, in every lane. Calls in flight count towards the hard threshold,
+//! because all of them may be answered 400.
 //!
 //! The throttle may come nevertheless, because of other software of the same consumer or a lost database.
 //! Then the budget is exhausted for a day: one read goes alone, and after its answer reads continue and

@@ -29,8 +29,8 @@
 //!
 //! A million simulated calls (`tests/endurance.rs`: rushes, crashes, suspends, calendar steps of an hour,
 //! stalls, lost answers, invalid requests; 436 runs) exceeded no minute and no slot limit, with at most 402
-//! answers of 400 within a day. A process killed amid a backlog of 8,000 stock levels, with answers after 1.5
-//! s, uses 115 to 117 of 118 reservations in its first minute and draws no 429.
+//! answers of 400 within a day. A process killed amid a backlog of 8,000 stock levels draws no 429. With
+//! answers after 1.5 s it uses 115 to 117 of 118 reservations in its first minute.
 //!
 //! After the platform has refused the whole account, calls go one at a time until one is admitted. If the
 //! account grants a tenth of its quota, at most eight calls are refused within 35 s (`tests/foreign.rs`).

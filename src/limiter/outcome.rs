@@ -25,8 +25,8 @@ pub enum Outcome {
     BadRequestThrottled(Duration),
     /// 403 without `Retry-After`: the key is refused at once, unless the path carries an id.
     ///
-    /// With an id in the path, the id may be at fault. The caller then makes a work-queue call (docs/rules.md
-    /// 34) and reports with [`refuse_key`](super::Limiter::refuse_key).
+    /// The id may be at fault instead (docs/rules.md 34). The caller then makes a work-queue call and reports
+    /// with [`refuse_key`](super::Limiter::refuse_key).
     RefusedKey,
     /// Proved not sent.
     ///

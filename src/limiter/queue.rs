@@ -57,8 +57,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Adds a call to its lane: at the end, or, if its read has paid the pace, before the calls that have not
-    /// paid.
+    /// Adds a call to the end of its lane, or before unpaid calls if its read has paid the pace.
     ///
     /// A write behind a backlog would make its freshness read worthless.
     pub(super) fn join(&mut self, operation: Operation, lane: Lane, pace: Pace) -> Waiting {

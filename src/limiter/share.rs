@@ -9,8 +9,8 @@
 //! configured, and the limit becomes the calls admitted in the last minute. Falling by a quarter each time
 //! would take eight refused calls from 120 to the floor.
 //!
-//! An unexpected 429 also adds a second to the window for a day, because a platform that counts whole seconds
-//! may count a call a second later than it came.
+//! An unexpected 429 also adds a second to the window for a day. A platform that counts whole seconds may
+//! count a call a second later than it came.
 
 use crate::model::Moment;
 use std::time::Duration;

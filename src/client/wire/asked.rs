@@ -1,8 +1,8 @@
 //! Content of a stored request, as far as recording its answer needs it.
 //!
 //! A replay knows only the exchange. Most answers do not name their subject (an order's lines without lines,
-//! a page of balances that lacks a SKU), so the request is parsed as it was sent. Ids are read from the
-//! path's placeholders.
+//! a page of balances that lacks a SKU). The request is therefore parsed as it was sent. Ids are read from
+//! the path's placeholders.
 
 use super::envelope::Malformed;
 use super::{QuantityUpdate, lenient};

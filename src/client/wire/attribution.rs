@@ -1,10 +1,10 @@
 //! Attribution of messages to the entries of a quantity update (docs/rules.md 19).
 //!
 //! The interface only states that a message is prefixed with the zero-based index of its entry. The spelling
-//! of the prefix is not documented, and a SKU may look like an index. A message is therefore used only if all
-//! of this holds: it begins with an index of the call, it names no other SKU of the call and no other index,
-//! and the number of indexed entries agrees with the status. Otherwise the whole call is read back, because a
-//! wrong attribution would complete a refused change, while a read costs one call.
+//! of the prefix is not documented, and a SKU may look like an index. A message is therefore used only under
+//! three conditions. It begins with an index of the call. It names no other SKU of the call and no other
+//! index. The number of indexed entries agrees with the status. Otherwise the whole call is read back,
+//! because a wrong attribution would complete a refused change, while a read costs one call.
 
 use super::{UpdateAnswer, UpdateStatus};
 use crate::model::{Sku, fold};
@@ -128,7 +128,7 @@ const SEPARATING: [char; 9] = [' ', '-', '–', '—', '.', ',', ';', '|', '>'];
 fn skip_words(text: &str) -> (bool, &str) {
     let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (word, after) = text.split_at(end);
-    // `updates[1]` is an entry, but `Updates 1` may be their number.
+    // `updates[1]` is an entry, but `Updates 1` may be a number of updates.
     let word = if after.starts_with('[') { word.trim_end_matches('s') } else { word };
     match INDEX_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)) {
         true => (true, skip_words(after.trim_start()).1),

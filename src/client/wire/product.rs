@@ -190,8 +190,7 @@ pub fn create_product(body: &Value) -> Result<Request, Invalid> {
 
 /// Requests the replacement of a product by the platform's own body (*Update product*).
 ///
-/// The body must be the whole product with its ids, because an omitted field would be reset (docs/rules.md
-/// 13).
+/// The body must be the whole product with its ids, because omitted fields would be reset (docs/rules.md 13).
 pub fn update_product(body: &Value) -> Result<Request, Invalid> {
     let fields = Fields::of(Operation::UpdateProduct, body)?;
     fields.required_id("Id")?;

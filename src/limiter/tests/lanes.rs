@@ -10,8 +10,9 @@ const POLL_BEHIND_PUSHES: Duration = Duration::from_secs(4);
 const PUSH_BEHIND_OPERATORS: Duration = Duration::from_secs(60);
 const POLL_BEHIND_BOTH: Duration = Duration::from_secs(60);
 
-/// Returns the longest wait of a call in the last of these lanes, over two hours in which all of them are
-/// endless.
+/// Returns the longest wait in the last of these lanes.
+///
+/// All lanes are endless for two hours.
 async fn longest_wait(lanes: &[Lane]) -> Duration {
     let limiter = limiter(Settings::default());
     let longest = Arc::new(Mutex::new(Duration::ZERO));
