@@ -1,11 +1,12 @@
-//! The transport over HTTP/1.1 with `reqwest`: one request of ours is one request at the service.
+//! HTTP/1.1 transport with `reqwest`: each request reaches the platform at most once.
 //!
-//! Redirects are not followed (they would be calls outside the quota, and a redirected POST may be done twice), nothing
-//! is repeated, and an answer is taken up to a limit. Below us the connection pool may move a request to a fresh
-//! connection, but only one of which no byte was written, so that the service never sees it twice.
+//! Redirects are not followed, because they would be calls outside the quota and could repeat a POST. No
+//! request is retried, and an answer is read up to a limit. The connection pool may move a request to a new
+//! connection, but only if no byte was written to the old one. The platform never sees a request twice.
 //!
-//! The keys are held here and nowhere else; they can be replaced while calls are in flight and are marked sensitive, so
-//! that no debug output shows them. An answer that quotes one is masked before anybody sees it.
+//! Only this transport holds the keys. They can be replaced while calls are in flight. They are marked
+//! sensitive, so that no debug output shows them. A key quoted in an answer is masked before the answer is
+//! returned.
 
 use super::http_setup::{
     HttpSettings, JSON, Keys, SetupError, build_client, chain, header_name, key_values, parse_base_url,
@@ -17,23 +18,24 @@ use reqwest::{Client, Method, Url};
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::Semaphore;
 
-/// Sends requests to the service over HTTP.
+/// Sends requests to the platform over HTTP.
 pub struct HttpTransport {
     client: Client,
     base_url: Url,
     names: [HeaderName; 2],
     keys: RwLock<[HeaderValue; 2]>,
     answer_limit_bytes: usize,
-    /// Held by the one answer that is read on beyond [`LARGE_BYTES`].
+    /// Held while an answer is read beyond [`LARGE_BYTES`].
     large: Arc<Semaphore>,
 }
 
-/// Answers beyond this size are taken one after the other: eleven kinds of jobs may be reading, and a page of the largest
-/// size that is asked for stays below it.
+/// Size above which answers are read one at a time.
+///
+/// It bounds memory while several jobs read. A page of the largest size asked for is smaller.
 const LARGE_BYTES: usize = 4 * 1024 * 1024;
 
 impl HttpTransport {
-    /// Makes the transport; reads `ca_file`, opens no connection.
+    /// Creates the transport. Reads `ca_file` and opens no connection.
     pub fn new(settings: &HttpSettings, keys: &Keys) -> Result<Self, SetupError> {
         let base_url = parse_base_url(&settings.base_url)?;
         let headers = &settings.headers;
@@ -50,7 +52,7 @@ impl HttpTransport {
         })
     }
 
-    /// The same way to the service, over the same connections, with other keys.
+    /// Returns a transport with other keys over the same connections.
     pub fn with_keys(&self, keys: &Keys) -> Result<Self, SetupError> {
         Ok(Self {
             client: self.client.clone(),
@@ -62,13 +64,13 @@ impl HttpTransport {
         })
     }
 
-    /// Uses the other's keys from the next call on; calls in flight keep theirs.
+    /// Uses the keys of `other` from the next call on. Calls in flight keep their keys.
     pub fn take_keys(&self, other: &Self) {
         let keys = other.key_values();
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
-    /// Whether both send the same keys.
+    /// Returns true if both transports send the same keys.
     pub fn has_keys_of(&self, other: &Self) -> bool {
         self.key_values() == other.key_values()
     }
@@ -81,7 +83,7 @@ impl HttpTransport {
         let keys = self.key_values();
         let request = self.build(request, &keys).map_err(|error| unsent(&error))?;
         let mut answer = self.client.execute(request).await.map_err(|error| before_head(&error))?;
-        // Room for the whole of a usual answer at once: a page is copied once, not each time it has grown to twice the size.
+        // Allocates for the whole of a usual answer, so that its body is copied once.
         let room = answer.content_length().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let mut response = Response {
             status: answer.status().as_u16(),
@@ -98,9 +100,9 @@ impl HttpTransport {
                 return Err(self.too_large(&response));
             }
             if turn.is_none() && response.body.len() + chunk.len() > LARGE_BYTES {
-                // The call's own time runs on meanwhile. Nobody closes the semaphore.
+                // The timeout of the call includes this wait. The semaphore is never closed.
                 turn = self.large.acquire().await.ok();
-                // At once: grown step by step it would stand in memory twice.
+                // One allocation: growing step by step would hold the body twice in memory.
                 response.body.reserve_exact(self.answer_limit_bytes.saturating_sub(response.body.len()));
             }
             response.body.extend_from_slice(&chunk);

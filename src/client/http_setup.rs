@@ -1,7 +1,7 @@
-//! How the HTTP transport is set up: settings and keys as plain values, and the `reqwest` client made of them.
+//! Setup of the HTTP transport: settings, keys, and the `reqwest` client built from them.
 //!
-//! All that could make one call of ours more than one at the service is switched off here; so is a proxy for loopback
-//! hosts, and trust in certificates where plain http is spoken.
+//! Retries and redirects are switched off, because they could turn one call into several. Loopback hosts get
+//! no proxy, and plain http needs no certificates.
 
 use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url, redirect, retry};
@@ -11,37 +11,40 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The largest answer taken, in bytes after unpacking. A page of 1,000 SKUs in 50 warehouses is a quarter of it. It
-/// bounds the daemon's memory. A page that is larger is asked for in halves.
+/// Largest answer read, in bytes after decompression. It bounds the daemon's memory.
+///
+/// A page of 1,000 SKUs in 50 warehouses is a quarter of it. A larger page is asked for again in halves.
 pub const ANSWER_LIMIT_BYTES: usize = 16 * 1024 * 1024;
-/// A host that does not answer a connection attempt in this time will not carry a call either.
+/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Shorter than what servers keep idle connections for, so that we seldom write into a closing one.
+/// Idle time of a pooled connection. Shorter than usual server timeouts, so that few requests go to a closing
+/// connection.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(15);
-/// The media type of all bodies.
+/// Media type of all bodies.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// How to reach the service. Has no `Debug`: a proxy's address may hold a password.
+/// Settings of the connection to the platform. Has no `Debug`, because a proxy's address may contain a
+/// password.
 #[derive(Clone)]
 pub struct HttpSettings {
-    /// Scheme, host and, if need be, a path prefix; plain `http` only for a loopback host.
+    /// Scheme, host and optional path prefix. Plain `http` is allowed for a loopback host only.
     pub base_url: String,
-    /// The time for one whole call, from the connection to the last byte.
+    /// Time limit of one whole call, from the connection to the last byte.
     pub timeout: Duration,
-    /// Certificates in PEM that are trusted beside the system's.
+    /// File of certificates in PEM, trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
-    /// A proxy for all calls; never used for a loopback host.
+    /// Proxy for all calls; never used for a loopback host.
     pub proxy: Option<String>,
-    /// What the account's gateway calls the headers.
+    /// Names of the key headers at the account's gateway.
     pub headers: HeaderNames,
-    /// Sent only for a key of a marketplace application.
+    /// Application id, sent only for a key of a marketplace application.
     pub application_id: Option<String>,
-    /// The largest answer taken, in bytes; [`ANSWER_LIMIT_BYTES`] by default.
+    /// Largest answer read, in bytes; [`ANSWER_LIMIT_BYTES`] by default.
     pub answer_limit_bytes: usize,
 }
 
 impl HttpSettings {
-    /// The packaged settings for an address.
+    /// Returns the default settings for an address.
     pub fn new(base_url: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),
@@ -55,14 +58,14 @@ impl HttpSettings {
     }
 }
 
-/// The names of the headers that carry the keys (*Authentication*).
+/// Names of the headers that carry the keys (*Authentication*).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderNames {
-    /// Carries the company's integration key.
+    /// Header of the company's integration key.
     pub integration_key: String,
-    /// Carries the developer's subscription key.
+    /// Header of the developer's subscription key.
     pub gateway_key: String,
-    /// Carries the application id.
+    /// Header of the application id.
     pub application_id: String,
 }
 
@@ -85,24 +88,24 @@ pub struct Keys {
     pub gateway: SecretString,
 }
 
-/// Why no transport could be made of the settings.
+/// Error of a transport setup.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The address is not usable.
+    /// The address is unusable.
     #[error("service.base_url cannot be used: {0}")]
     BaseUrl(String),
-    /// A header's name or value cannot stand in a request.
+    /// A header's name or value cannot be sent.
     #[error("{0} cannot be sent as an HTTP header: {1}")]
     Header(&'static str, &'static str),
-    /// The file of certificates cannot be read.
+    /// The certificate file is unusable.
     #[error("service.ca_file {path} cannot be used: {why}; it must hold certificates in PEM")]
     CaFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         why: String,
     },
-    /// The proxy's address is not usable; it is not repeated here, as it may hold a password.
+    /// The proxy's address is unusable. The text omits the address, because it may contain a password.
     #[error("service.proxy is not a proxy's address; write it like http://proxy.example:3128")]
     Proxy,
     /// The HTTP library refuses, for instance because the host has no root certificates.
@@ -136,7 +139,7 @@ pub(super) fn build_client(settings: &HttpSettings, base_url: &Url) -> Result<Cl
         .redirect(redirect::Policy::none())
         .retry(retry::never())
         .referer(false)
-        // Well within the whole time, so that a host that does not answer is told from an answer that does not come.
+        // At most half of the timeout, to distinguish an unreachable host from a missing answer.
         .connect_timeout(CONNECT_TIMEOUT.min(settings.timeout / 2))
         .timeout(settings.timeout)
         .pool_idle_timeout(POOL_IDLE_TIMEOUT);
@@ -171,7 +174,7 @@ fn trust(
     base_url: &Url,
 ) -> Result<ClientBuilder, SetupError> {
     if base_url.scheme() == "http" {
-        // The library refuses to build on a host without root certificates, although plain http needs none.
+        // The library refuses a host without root certificates, although plain http needs none.
         return Ok(builder.tls_certs_only([]));
     }
     let Some(path) = &settings.ca_file else { return Ok(builder) };
@@ -201,7 +204,8 @@ pub(super) fn key_values(keys: &Keys) -> Result<[HeaderValue; 2], SetupError> {
     Ok([sensitive("the integration key", &keys.integration)?, sensitive("the gateway key", &keys.gateway)?])
 }
 
-/// The error's causes, outermost first; its own text would name the address, and the causes say what happened.
+/// Returns the error's causes, outermost first. The error's own text is left out, because it contains the
+/// address.
 pub(super) fn chain(error: &reqwest::Error) -> String {
     let mut causes = Vec::new();
     let mut next = error.source();

@@ -1,18 +1,18 @@
-//! Takes our own keys out of an answer before anybody sees it.
+//! Masks the account's keys in an answer.
 //!
-//! A gateway or a proxy in between may quote the request in its complaint, and answers are journalled as they come. The
-//! transport is the one place that holds both the keys and the answer, so it is done here, whatever the answer is. A
-//! key that is shorter than [`LEAST`] would be found in honest data, and no account has such a one.
+//! A gateway or proxy may quote the request in an error, and answers are stored as received. Only the
+//! transport has both the keys and the answer, so it masks every answer. Keys shorter than [`LEAST`] are not
+//! masked, because they would match ordinary data; no account has such a key.
 
 use memchr::memmem::Finder;
 use reqwest::header::HeaderValue;
 
-/// Shorter keys are those of tests.
+/// Shortest key masked; shorter keys occur in tests only.
 const LEAST: usize = 8;
-/// Stands where a key stood.
+/// Replacement of each byte of a key.
 const MASK: u8 = b'*';
 
-/// Overwrites each key in `body`; its length stays.
+/// Overwrites each key in `body`. The length is unchanged.
 pub(super) fn mask(body: &mut [u8], keys: &[HeaderValue]) {
     for key in keys.iter().map(HeaderValue::as_bytes).filter(|key| key.len() >= LEAST) {
         let key = Finder::new(key);

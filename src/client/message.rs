@@ -1,15 +1,16 @@
-//! The service's own words about a call that was not accepted, or ours where it said none.
+//! Message about a call that was not accepted: the platform's text, or a generated one.
 //!
-//! One line of at most [`MESSAGE_MAX_CHARS`] characters, for journals, logs and `detail` columns; nobody decides on it.
+//! The message is one line of at most [`MESSAGE_MAX_CHARS`] characters, for the journal, logs and `detail`
+//! columns. No decision depends on it.
 
 use super::{Response, TransportError, shape, wire::lenient};
 use crate::model::Operation;
 use serde::Deserialize;
 
-/// Enough for any sentence of the service, and for the head of a page that should not be there.
+/// Length limit in characters: enough for a sentence of the platform or the head of an unexpected page.
 pub(super) const MESSAGE_MAX_CHARS: usize = 300;
 
-/// The error bodies of the document (*Errors*), all fields optional.
+/// Error bodies of the interface (*Errors*); all fields are optional.
 #[derive(Default, Deserialize)]
 struct ErrorBody {
     #[serde(rename = "Message", default, deserialize_with = "lenient::opt")]
@@ -20,7 +21,7 @@ struct ErrorBody {
     messages: Vec<String>,
 }
 
-/// What to tell about an outcome that is not accepted.
+/// Returns the message about an outcome that was not accepted.
 pub(super) fn describe(operation: Operation, outcome: &Result<Response, TransportError>) -> String {
     let text = match outcome {
         Err(failure) => failure.what.clone(),
@@ -55,7 +56,7 @@ fn words(body: &[u8]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// Control characters and runs of blanks become one blank each; the rest is cut at the limit.
+/// Replaces runs of whitespace and control characters by one space, and truncates to the limit.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
     let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");

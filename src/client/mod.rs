@@ -1,11 +1,12 @@
-//! The only room that knows the service speaks JSON over HTTP.
+//! Client of the platform: the only module that knows its JSON over HTTP.
 //!
-//! A call is built by a function of [`wire`], which refuses what the service would answer with 400; it goes out once
-//! through [`Client::send`]; what came of it is judged once, as a [`Verdict`]; and an accepted body is read by a
-//! decoder of [`wire`]. Nothing here repeats a call, waits for quota or remembers anything: that is the business of
-//! the limiter and the jobs, who match the verdict and never look at a status code.
+//! A function of [`wire`] builds a call and refuses requests that the platform would answer with 400.
+//! [`Client::send`] sends the call once and classifies its outcome once, as a [`Verdict`]. A decoder of
+//! [`wire`] reads an accepted body. Nothing here retries, waits for quota or keeps state; the limiter and the
+//! jobs do, and they match the verdict, never a status code.
 //!
-//! The [`Transport`] stands between, so that a simulation drives the same client without sockets.
+//! The [`Transport`] is a trait, so that a simulation drives the same client without sockets. Names in
+//! italics are sections of docs/interface.md.
 
 mod http;
 mod http_setup;
@@ -26,7 +27,7 @@ pub use verdict::{Throttle, Verdict, classify, retry_after};
 use crate::model::Clock;
 use std::sync::Arc;
 
-/// Sends requests to the service and judges what comes back.
+/// Sends requests to the platform and classifies the outcomes.
 #[derive(Clone)]
 pub struct Client {
     transport: Arc<dyn Transport>,
@@ -34,12 +35,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client over a transport. The clock serves one thing: a `Retry-After` that is a date.
+    /// Creates a client. The clock is used only for a `Retry-After` that is a date.
     pub fn new(transport: Arc<dyn Transport>, clock: Arc<dyn Clock>) -> Self {
         Self { transport, clock }
     }
 
-    /// Sends the request once and judges the outcome. Never fails: a failure is a verdict.
+    /// Sends the request once and classifies the outcome. A failure is a verdict too.
     pub async fn send(&self, request: Request) -> Reply {
         let operation = request.operation;
         let outcome = self.transport.send(request).await;

@@ -1,6 +1,6 @@
-//! What came of one call, judged: the verdict, and what the journal and the decoders need beside it.
+//! Classified outcome of one call: the verdict, and the data for the journal and the decoders.
 //!
-//! Judging is pure, so a simulation and a replay judge as the daemon does.
+//! Classification is pure, so that a simulation and a replay classify as the daemon does.
 
 use super::{FailureKind, Response, TransportError, Verdict, classify, message};
 use crate::model::{Effect, Operation, Timestamp};
@@ -10,22 +10,22 @@ use crate::model::{Effect, Operation, Timestamp};
 pub struct Reply {
     /// The operation called.
     pub operation: Operation,
-    /// What the outcome means; callers decide on this alone.
+    /// Class of the outcome. Callers decide on this field alone.
     pub verdict: Verdict,
-    /// The HTTP status, where a head came; for the journal.
+    /// The HTTP status, if a head came; for the journal.
     pub status: Option<u16>,
-    /// The `Retry-After` header as it was sent; its meaning is in the verdict.
+    /// The `Retry-After` header as received; the verdict holds its meaning.
     pub retry_after: Option<String>,
-    /// The body as UTF-8 JSON, or whatever came instead; empty where none came whole.
+    /// The body as UTF-8 text, usually JSON; empty unless it came whole.
     pub body: Vec<u8>,
-    /// One line for a person, unless the call was accepted; at most 300 characters.
+    /// Message for an operator, unless the call was accepted; at most 300 characters.
     pub message: Option<String>,
-    /// What kept the answer from coming whole.
+    /// Failure that prevented a whole answer.
     pub failure: Option<FailureKind>,
 }
 
 impl Reply {
-    /// Judges an outcome that came at `now`.
+    /// Classifies an outcome that came at `now`.
     pub fn judge(operation: Operation, outcome: Result<Response, TransportError>, now: Timestamp) -> Self {
         let outcome = outcome.map(|answer| Response { body: as_text(answer.body), ..answer });
         let verdict = classify(operation, &outcome, now);
@@ -52,7 +52,8 @@ impl Reply {
         }
     }
 
-    /// Whether a smaller page may succeed where this read did not: 413, 5xx, too late, too large or cut.
+    /// Returns true if a smaller page may succeed: a read that ended with 413, 5xx, timeout, too large or
+    /// cut.
     pub fn wants_smaller_page(&self) -> bool {
         let too_much = matches!(self.verdict, Verdict::Rejected { status: 413 });
         let broke_down = self.status.is_some_and(|status| status >= 500);
@@ -62,8 +63,9 @@ impl Reply {
     }
 }
 
-/// The body as decoders take it: without a byte order mark, and with what is not UTF-8 replaced, so that one odd
-/// character in one name does not make a page unreadable.
+/// Returns the body without a byte order mark and with invalid UTF-8 replaced.
+///
+/// A single invalid character in a name then does not make a page unreadable.
 fn as_text(body: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = "\u{feff}".as_bytes();
     let body = match body.strip_prefix(MARK) {

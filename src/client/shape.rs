@@ -1,8 +1,8 @@
-//! The outer shape a 2xx body must have before its operation counts as answered.
+//! Outer shape that a 2xx body must have for its operation.
 //!
-//! Proxies and maintenance pages answer 200 with HTML, bodies end early where nothing frames them, and an envelope may
-//! say `Failure`. The whole body is scanned for well-formed JSON, but no record is read: records are judged one by one
-//! by their decoders, since one bad record is no reason to lose a page.
+//! Proxies and maintenance pages answer 200 with HTML, unframed bodies may end early, and an envelope may
+//! have the status `Failure`. The whole body is checked for well-formed JSON. Records are not checked here:
+//! the decoders reject single records, because one invalid record should not lose a page.
 
 use super::wire::Envelope;
 use crate::model::{Effect, Operation};
@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::HashMap;
 
-/// Why a body is no answer to `operation`, in words for a person; `Ok` if it is one.
+/// Checks that a body has the shape of an answer to `operation`. The error is text for an operator.
 pub(super) fn check(operation: Operation, body: &[u8]) -> Result<(), String> {
     match (operation, operation.effect()) {
         (Operation::GetProductBalances, _) => scan::<Vec<IgnoredAny>>(body, "a list").map(drop),
         (Operation::WorkQueue, _) => scan::<HashMap<String, IgnoredAny>>(body, "an object").map(drop),
-        // What a write's envelope lacks is its decoder's business: the call was carried out and answered.
+        // A write's decoder checks its envelope, because the call was carried out and answered.
         (_, Effect::Write) => scan::<HashMap<String, IgnoredAny>>(body, "an object").map(drop),
         (_, Effect::Read) => {
             list(&Envelope::read(body).map_err(|error| describe(body, "an envelope", &error))?)

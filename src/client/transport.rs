@@ -1,44 +1,44 @@
-//! What goes to the service, what comes back, and the seam between the client and the wire.
+//! Request, response, and the trait between the client and the network.
 //!
-//! A [`Request`] carries no key: it is what the journal keeps and what a replay reads. Keys are added by the transport
-//! at the last moment. A [`TransportError`] says the one thing that decides about a write: whether a byte of the
-//! request can have left.
+//! A [`Request`] contains no key, because it is stored in the journal and read by a replay. The transport
+//! adds the keys last. A [`TransportError`] states if a byte of the request can have left, which decides
+//! about a write.
 
 use crate::model::Operation;
 use serde::Serialize;
 use std::fmt;
 use std::pin::Pin;
 
-/// The future of one call.
+/// Future of one call.
 pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<Response, TransportError>> + Send + 'a>>;
 
-/// Carries one request to the service, once: no repetition, no redirect.
+/// Carries one request to the platform once, without retry or redirect.
 pub trait Transport: Send + Sync + 'static {
     /// Sends the request and reads the whole answer.
     fn send(&self, request: Request) -> Sending<'_>;
 }
 
-/// One call, complete but for address and keys.
+/// A call, complete except for address and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Which of the service's operations; it fixes the method.
+    /// The operation, which determines the method.
     pub operation: Operation,
-    /// The path with its ids filled in, from `/api` on, percent-encoded.
+    /// Path from `/api` on, with its ids filled in, percent-encoded.
     pub path: String,
-    /// Query parameters in order, not yet encoded.
+    /// Query parameters in order, not encoded.
     pub query: Vec<(String, String)>,
-    /// The JSON body, for operations that have one.
+    /// JSON body, for operations that have one.
     pub body: Option<Vec<u8>>,
 }
 
 impl Request {
-    /// A call of an operation whose path carries no id.
+    /// Creates a call of an operation without ids in its path.
     pub(super) fn new(operation: Operation) -> Self {
         Self { operation, path: operation.path().to_owned(), query: Vec::new(), body: None }
     }
 
-    /// A call of an operation whose path carries ids, given in the order of its placeholders. Ids are whole
-    /// numbers, whose digits need no encoding.
+    /// Creates a call with ids in its path, given in the order of the placeholders. Whole numbers need no
+    /// encoding.
     pub(super) fn at(operation: Operation, ids: &[i64]) -> Self {
         let mut request = Self::new(operation);
         for id in ids {
@@ -49,19 +49,19 @@ impl Request {
         request
     }
 
-    /// Path and query as the journal and `tallyd plan` show them, the query's values not encoded.
+    /// Returns path and query for the journal and `tallyd plan`, with the query's values not encoded.
     pub fn target(&self) -> String {
         let query: Vec<String> = self.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
         if query.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, query.join("&")) }
     }
 
-    /// With one more query parameter, if it has a value.
+    /// Adds a query parameter if it has a value.
     pub(super) fn with(mut self, name: &str, value: Option<impl fmt::Display>) -> Self {
         self.query.extend(value.map(|value| (name.to_owned(), value.to_string())));
         self
     }
 
-    /// With a JSON body.
+    /// Sets the JSON body.
     pub(super) fn json(mut self, body: &impl Serialize) -> Self {
         let bytes =
             serde_json::to_vec(body).expect("bodies are texts, numbers, lists and objects with text keys");
@@ -70,54 +70,54 @@ impl Request {
     }
 }
 
-/// An answer whose head and body came whole.
+/// An answer with a whole head and body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
     /// The HTTP status.
     pub status: u16,
-    /// The `Retry-After` header as it was sent.
+    /// The `Retry-After` header as received.
     pub retry_after: Option<String>,
-    /// The `Content-Type` header as it was sent.
+    /// The `Content-Type` header as received.
     pub content_type: Option<String>,
-    /// The body, unpacked.
+    /// The decompressed body.
     pub body: Vec<u8>,
 }
 
-/// Whether the service can have seen the request.
+/// Possibility that the platform has seen the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It failed before any byte of it left: name resolution, connection, TLS handshake.
+    /// Failed before a byte of the request left: name resolution, connection or TLS handshake.
     No,
-    /// Some of it may have left, so it may have been carried out.
+    /// Bytes may have left, so the request may have been carried out.
     Maybe,
 }
 
-/// What kind of failure kept the answer from coming whole.
+/// Kind of failure that prevented a whole answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The time for the whole call was over.
+    /// The time limit of the call was exceeded.
     Timeout,
-    /// No connection came about.
+    /// No connection was established.
     Connect,
-    /// The connection ended before the answer was whole.
+    /// The connection ended before the answer was complete.
     Cut,
-    /// The answer was larger than we take.
+    /// The answer exceeds the size limit.
     TooLarge,
-    /// Anything else, for instance a request that could not be built.
+    /// Any other failure, for instance a request that could not be built.
     Other,
 }
 
-/// No whole answer came.
+/// Failure to receive a whole answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct TransportError {
-    /// Whether the service can have seen the request.
+    /// Possibility that the platform has seen the request.
     pub sent: Sent,
-    /// What kind of failure.
+    /// Kind of failure.
     pub kind: FailureKind,
-    /// The failure with all its causes; names no address and no key.
+    /// The failure with all its causes, without address and keys.
     pub what: String,
-    /// The HTTP status, where the head came and only the body did not.
+    /// The HTTP status, if the head came but the body did not.
     pub status: Option<u16>,
     /// The `Retry-After` header of that head.
     pub retry_after: Option<String>,

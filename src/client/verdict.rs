@@ -1,79 +1,80 @@
-//! The verdict on one call: what its outcome means for the caller, decided once, here (rules.md 17, 31, 34).
+//! Classification of the outcome of a call, made only here (docs/rules.md 17, 31, 34).
 //!
-//! The table, read from the top:
+//! The first matching row applies:
 //!
 //! | outcome | read | write |
 //! | --- | --- | --- |
 //! | no byte left; 407 of a proxy | `NotSent` | `NotSent` |
 //! | 2xx of the expected shape | `Accepted` | `Accepted` |
 //! | 2xx of another shape, a read's status `Failure` or `Error` | `Transient` | `InDoubt` |
-//! | 429 with `Retry-After`; without it | `Throttled(Rate)`; `Throttled(Concurrency)` | the same |
-//! | 403 with `Retry-After` | `Throttled(BadRequests)` | the same |
+//! | 429 with `Retry-After`; without it | `Throttled(Rate)`; `Throttled(Concurrency)` | as for a read |
+//! | 403 with `Retry-After` | `Throttled(BadRequests)` | as for a read |
 //! | 401, other 403 | `Refused` | `Refused` |
-//! | other 4xx, but 408, 425 and 499, which say nothing about what was done | `Rejected` | `Rejected` |
-//! | all else: 1xx, 3xx, 5xx, 408, 425, 499, cut, too large, too late | `Transient` | `InDoubt` |
+//! | other 4xx except 408, 425 and 499, which leave open if the call took effect | `Rejected` | `Rejected` |
+//! | all else: 1xx, 3xx, 5xx, 408, 425, 499, cut, too large, timeout | `Transient` | `InDoubt` |
 //!
-//! A 4xx whose body was cut still says by its head that nothing was done, so the head decides.
+//! A 4xx whose body was cut is classified by its head, because the status alone proves that the call had no
+//! effect.
 
 use super::{Response, Sent, TransportError, shape};
 use crate::model::{Effect, Operation, Timestamp};
 use chrono::DateTime;
 use std::time::Duration;
 
-/// The shortest wait a `Retry-After` is taken for: a date just passed must not become a tight loop.
+/// Shortest wait for a `Retry-After`, because a date just passed must not cause a tight loop.
 const WAIT_MIN: Duration = Duration::from_secs(1);
-/// The longest: no window of the service is longer than a day.
+/// Longest wait: no window of the platform is longer than a day.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// The wait for a `Retry-After` nobody can read: the length of the rate's window.
+/// Wait for an unreadable `Retry-After`: the length of the rate window.
 const WAIT_UNREADABLE: Duration = Duration::from_secs(60);
-/// More seconds than anybody means: a year.
+/// Largest number of seconds accepted: a year.
 const SECONDS_MEANT: u64 = 366 * 24 * 60 * 60;
 
-/// What the outcome of one call means.
+/// Class of the outcome of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The service answered and the answer has the expected outer shape. A write's answer may still refuse
-    /// entries: its decoder tells.
+    /// An answer with the expected outer shape. A write's answer may still refuse entries; its decoder reads
+    /// them.
     Accepted,
-    /// The service will answer this content so again; nothing was done.
+    /// A refusal of the content, which would be repeated. The call had no effect.
     Rejected {
-        /// The HTTP status, kept for the ledger of 400s and for messages.
+        /// The HTTP status, for the bad-request budget and messages.
         status: u16,
     },
-    /// The quota is used up; nothing was done, nothing is counted against the caller.
+    /// The quota is used up. The call had no effect and is not counted against the caller.
     Throttled(Throttle),
-    /// The key was not accepted; nothing was done.
+    /// The key was not accepted. The call had no effect.
     Refused {
-        /// Whether the id in the path may be meant instead of the key (rules.md 34).
+        /// True if the id in the path may be at fault instead of the key (docs/rules.md 34).
         may_be_id: bool,
     },
-    /// A read that gave nothing usable; it may be sent again.
+    /// A read without a usable answer. It may be sent again.
     Transient,
-    /// No byte of the request left: nothing was done.
+    /// No byte of the request left. The call had no effect.
     NotSent,
-    /// A write whose outcome is unknown: it must be looked at, never sent again blindly.
+    /// A write with unknown outcome. It must be checked and never sent again blindly.
     InDoubt,
 }
 
-/// Which of the account's limits was hit.
+/// The limit of the account that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Throttle {
     /// Calls per minute: the whole account waits.
     Rate {
-        /// From the answer on; 1 s to 24 h.
+        /// Wait from the answer on; 1 s to 24 h.
         wait: Duration,
     },
     /// Simultaneous calls of this operation: it waits until one of them completes.
     Concurrency,
-    /// Too many bad requests within 24 h: everything waits, also across a restart.
+    /// Too many bad requests within 24 h: all calls wait, also after a restart.
     BadRequests {
-        /// From the answer on; 1 s to 24 h.
+        /// Wait from the answer on; 1 s to 24 h.
         wait: Duration,
     },
 }
 
 impl Verdict {
-    /// The word used in the journal and in logs.
+    /// Returns the code used in the journal and in logs.
     pub fn as_str(self) -> &'static str {
         match self {
             Verdict::Accepted => "accepted",
@@ -87,7 +88,7 @@ impl Verdict {
     }
 }
 
-/// Judges the outcome of one call. `now` is the time of the answer, for a `Retry-After` that is a date.
+/// Classifies the outcome of one call. `now` is the time of the answer, for a `Retry-After` that is a date.
 pub fn classify(operation: Operation, outcome: &Result<Response, TransportError>, now: Timestamp) -> Verdict {
     match outcome {
         Err(failure) if failure.sent == Sent::No => Verdict::NotSent,
@@ -104,7 +105,7 @@ pub fn classify(operation: Operation, outcome: &Result<Response, TransportError>
     }
 }
 
-/// What a status means that proves that nothing was done; `None` for all others.
+/// Returns the verdict of a status that proves that the call had no effect; `None` for all others.
 fn refusal(operation: Operation, status: u16, wait: Option<&str>, now: Timestamp) -> Option<Verdict> {
     let wait = wait.map(|text| retry_after(text, now));
     Some(match (status, wait) {
@@ -120,7 +121,7 @@ fn refusal(operation: Operation, status: u16, wait: Option<&str>, now: Timestamp
     })
 }
 
-/// The verdict when nobody can say what the service did.
+/// Returns the verdict for an unknown effect.
 fn unknown(operation: Operation) -> Verdict {
     match operation.effect() {
         Effect::Read => Verdict::Transient,
@@ -128,8 +129,10 @@ fn unknown(operation: Operation) -> Verdict {
     }
 }
 
-/// The wait a `Retry-After` asks for: whole seconds or an HTTP date; 1 s to 24 h, and 60 s if it is unreadable or means
-/// more than a year: a number that nobody can mean must not stop the account for a day.
+/// Returns the wait of a `Retry-After` header: whole seconds or an HTTP date, limited to 1 s to 24 h.
+///
+/// An unreadable header, or more than a year, gives 60 s, because a senseless number must not stop the
+/// account for a day.
 pub fn retry_after(text: &str, now: Timestamp) -> Duration {
     let text = text.trim();
     let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! The table of verdicts: one row per outcome the service, a proxy or the network may produce.
+//! Table of verdicts: one row for each outcome of the platform, a proxy or the network.
 
 use super::*;
 use crate::client::FailureKind;

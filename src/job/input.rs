@@ -1,43 +1,43 @@
-//! What a person may give a run to work on instead of what is due.
+//! Input of a run: names given by an operator instead of the due work.
 //!
-//! A job takes no input it could remember wrongly, so only reads take one, and only names: it is kept with the run in
-//! the journal and forgotten by the next.
+//! Only jobs that read take an input, and only names. The input is stored with the run in the journal; the
+//! next run does not use it.
 
 use crate::model::{JobKind, OrderId, Sku};
 use serde::{Deserialize, Serialize};
 
-/// What one run works on; without names, on what is due.
+/// Names that a run works on; empty for the due work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// `balances`: these SKUs.
+    /// SKUs for `balances`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skus: Vec<Sku>,
-    /// `order_lines`: these orders.
+    /// Orders for `order_lines`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orders: Vec<OrderId>,
 }
 
-/// Why a job does not take an input.
+/// Error of an input.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// It cannot be read.
+    /// The input cannot be parsed.
     #[error("cannot read the input of {kind}: {why}; write it like {example}")]
     Unreadable {
         /// The job.
         kind: JobKind,
-        /// What is wrong.
+        /// The fault.
         why: String,
-        /// What would be right.
+        /// A valid example.
         example: &'static str,
     },
-    /// The job works on what is due alone.
+    /// The job takes no input.
     #[error("the job {0} takes no input: it works on what is due")]
     None(JobKind),
 }
 
 impl Input {
-    /// Reads the input of a job, a JSON object.
+    /// Parses the input of a job, a JSON object.
     pub fn read(kind: JobKind, text: &str) -> Result<Self, InputError> {
         let example = match kind {
             JobKind::Balances => r#"{"skus":["SKU-1"]}"#,
@@ -54,7 +54,7 @@ impl Input {
         }
     }
 
-    /// Whether the run works on what is due.
+    /// Returns true if the run works on the due work.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -1,11 +1,12 @@
-//! Repeating until it commits (rules.md 35).
+//! Commit retry for results that must not be lost (docs/rules.md 35).
 //!
-//! An answer that cannot be written down is the worst thing to lose: its wishes would be in doubt although the service
-//! told us. So it is kept and its commit repeated while the database's trouble may pass: a foreign lock, a full disk.
-//! Meanwhile nothing new is claimed, and nothing is claimed either while the disk has little room left. At a stop the
-//! daemon gives up what is not committed after its time to drain; the next start finds those wishes in doubt.
+//! If the commit of an answer fails with a transient error, the answer stays in memory and the commit is
+//! retried. Such errors are a foreign lock or a full disk. Losing the answer would leave its changes in doubt
+//! although their outcome is known. Nothing is claimed meanwhile, nor while free disk space is low. At a stop
+//! the daemon gives up uncommitted answers after the drain time, and the next start finds their changes in
+//! doubt.
 //!
-//! Not for what can be read or planned again: that fails, and its next run does it.
+//! Results that can be read or planned again are not retried here; their next run does that.
 
 use super::{Context, JobError};
 use crate::model::Clock;
@@ -15,18 +16,18 @@ use crate::telemetry::event;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Shut while an answer cannot be written down.
+/// Claim gate, closed while an answer waits for its commit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gate(Arc<watch::Sender<State>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// Answers that wait to be written down.
+    /// Answers that wait for their commit.
     waiting: usize,
     is_disk_low: bool,
 }
 
-/// Keeps the gate shut as long as it lives.
+/// Guard that keeps the claim gate closed.
 struct Shut<'a>(&'a Gate);
 
 impl Gate {
@@ -35,14 +36,14 @@ impl Gate {
         Shut(self)
     }
 
-    /// Whether nothing waits to be written down.
+    /// Returns true if no answer waits for its commit.
     pub(super) fn is_open(&self) -> bool {
         self.0.borrow().waiting == 0
     }
 
     async fn opened(&self) {
         let mut changes = self.0.subscribe();
-        // The sender lives in `self`, so the wait ends only with the gate open.
+        // The sender lives in `self`, so the wait ends only with an open gate.
         drop(changes.wait_for(|state| state.waiting == 0).await);
     }
 }
@@ -53,7 +54,7 @@ impl Drop for Shut<'_> {
     }
 }
 
-/// Something that must be committed.
+/// Retry state of one commit.
 pub(super) struct Insist<'a> {
     gate: &'a Gate,
     clock: &'a dyn Clock,
@@ -63,8 +64,10 @@ pub(super) struct Insist<'a> {
 }
 
 impl Insist<'_> {
-    /// Result of the attempt; none, after a pause, if it failed and may succeed later. A success keeps nobody from
-    /// claiming, however long this lives on: a run that waited for a lock to begin would wait for itself.
+    /// Returns the result of an attempt; `None`, after a pause, if the error is transient.
+    ///
+    /// The claim gate opens with the final result, even if this value lives on. A run that waits for a lock
+    /// at its begin would otherwise block itself.
     pub(super) async fn on<T>(&mut self, attempt: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
         let error = match attempt {
             Err(error) if error.may_pass() => error,
@@ -87,13 +90,14 @@ impl Insist<'_> {
 }
 
 impl Context {
-    /// For something that must be committed, as in "cannot …": attempts follow each other until [`Insist::on`] has
-    /// what came of it.
+    /// Starts the retry of a commit; `doing` completes "cannot …". The caller repeats attempts until
+    /// [`Insist::on`] returns their result.
     pub(super) fn insist(&self, doing: &'static str) -> Insist<'_> {
         Insist { gate: &self.gate, clock: &*self.clock, doing, delays: Delays::page_retry(), shut: None }
     }
 
-    /// Waits until wishes may be claimed: no answer waits to be written down, and the disk has room for the next.
+    /// Waits until changes may be claimed: no answer waits for its commit, and free disk space is above the
+    /// floor.
     pub(super) async fn may_claim(&self) -> Result<(), JobError> {
         tokio::select! {
             () = self.gate.opened() => {}
@@ -124,7 +128,7 @@ mod tests {
         StoreError::NoRoom { path: PathBuf::from("t.db"), free_mib: 0, floor_mib: 32 }
     }
 
-    /// A clock whose waits are over at once, and written down.
+    /// Clock that records waits and does not wait.
     #[derive(Default)]
     struct NoWait(Mutex<Vec<Duration>>);
 

@@ -1,8 +1,9 @@
-//! `kit_components`: what each known kit is made of, those read longest ago first. Each kit is one call.
+//! `kit_components`: the components of each known kit, least recently read first. Each kit is one call.
 //!
-//! A kit's own quantity follows from its components, so what is not known to be a kit would be pushed like a product;
-//! its components are tracked from then on. What is no kit is refused with a 403, and its wishes go on: a push asks by
-//! itself before it refuses a wish for a kit (`push/kits.rs`).
+//! A kit's quantity follows from its components, so a kit not known as such would be pushed like a product.
+//! Components are tracked once known. The platform refuses a product that is no kit with a 403, and its
+//! changes then continue: a push makes this call itself before it rejects a change for a kit
+//! (`push/kits.rs`).
 
 use super::aside::{Asks, Came};
 use super::{Context, JobError, Report, aside, record};
@@ -32,7 +33,7 @@ impl Asks for Kits<'_> {
     }
 }
 
-/// Reads one kit; how many components are new, changed or gone is returned.
+/// Reads one kit. Returns the number of new, changed or removed components.
 pub(super) async fn read_kit(
     attempts: usize,
     context: &Context,
@@ -43,7 +44,7 @@ pub(super) async fn read_kit(
     let what = format!("the components of product {kit}");
     let asked = context.read_within(attempts, run, lane, &what, &wire::kit_components(kit)).await;
     let answer = match asked {
-        // With a key that works this means the product, which is no kit or none any more.
+        // With a working key, a 403 means that the product is no kit, or no longer one.
         Err(JobError::Rejected { status: Some(403), why, what }) => {
             return denied(context, run, kit, JobError::Rejected { status: Some(403), why, what }).await;
         }
@@ -63,7 +64,7 @@ pub(super) async fn read_kit(
     Ok(changed)
 }
 
-/// Takes the mark of a kit away from a product; the refusal is returned where it had none.
+/// Removes the kit flag of a product. Returns the refusal if there was no flag.
 async fn denied(context: &Context, run: RunId, kit: ProductId, refusal: JobError) -> Result<u64, JobError> {
     let Some(exchange) = context.store.kit_refused_by(run, kit).await? else {
         return Err(refusal);

@@ -1,10 +1,10 @@
-//! Facts that an answer lacks: confirmed by a second look minutes later, with the key proved after both.
+//! Records missing from answers: confirmed by a second check minutes later, with the key proved after both.
 //!
-//! A change that names an order, a line, a shipment or a warehouse which an answer does not show stays pending and says
-//! what it waits for. Once a second look lacks it too, the change is held for a person. An order or a line that no answer
-//! shows may be there all the same, and a change for it be right: a service may leave out the same record each time it is
-//! asked. So a held change is looked at again after growing delays, and goes on by itself with the first answer that shows
-//! what it names. It is refused for good only where what is known speaks against it.
+//! A change may name an order, a line, a shipment or a warehouse that an answer does not contain. The change
+//! then stays pending with the missing record as its reason. If a second check misses it too, the change is
+//! held for an operator. The record may exist nevertheless, because a platform may omit the same record in
+//! each answer. A held change is therefore checked again after growing delays, and continues with the first
+//! answer that contains the record. It is rejected only on positive evidence.
 
 use super::probe::{Probed, probe_key};
 use super::{Context, JobError};
@@ -14,38 +14,38 @@ use crate::store::{Durability, LackingRow, StoreError};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The longest time from one look to the next, while the platform is not well.
+/// Longest time between checks of a pending change.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
-/// The same for a change that is held: what it names is probably not there.
+/// Longest time between checks of a held change, whose record probably does not exist.
 const LONGEST_HELD: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The meaning of an answer that lacks something.
+/// Result of a check that missed a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lacks {
-    /// A second look, minutes later, lacks it too.
+    /// A second check, minutes later, missed it too.
     Proved,
-    /// Not known yet; the reason, and when the next look is due.
+    /// Not proved yet: the reason, with the time of the next check.
     NotProved(String),
 }
 
-/// All that answers lacked lately, by subject.
+/// Missing records by subject.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lacking(BTreeMap<String, LackingRow>);
 
 impl Lacking {
-    /// Reads what was noted.
+    /// Reads the stored rows.
     pub(super) async fn read(context: &Context) -> Result<Self, StoreError> {
         let rows = context.store.lacking().await?;
         Ok(Self(rows.into_iter().map(|row| (row.subject.clone(), row)).collect()))
     }
 
-    /// The missing record of a subject that is not to be looked at yet.
+    /// Returns the missing record of a subject whose next check is not due.
     pub(super) fn not_yet(&self, context: &Context, subject: &str) -> Option<&str> {
         let row = self.0.get(subject)?;
         (!row.wait(now(context), LONGEST).is_zero()).then_some(row.what.as_str())
     }
 
-    /// True if an answer lacked something of the subject lately.
+    /// Returns true if a missing record of the subject is stored.
     pub(super) fn has(&self, subject: &str) -> bool {
         self.0.contains_key(subject)
     }
@@ -56,15 +56,15 @@ fn now(context: &Context) -> Look {
 }
 
 impl LackingRow {
-    /// The first look that counts.
+    /// Returns the first check that counts.
     fn first(&self) -> Option<Look> {
         Some(Look { at: Timestamp(self.first_ms?), moment: Moment(self.first_moment?) })
     }
 
-    /// The time until the next look.
+    /// Returns the time until the next check.
     fn wait(&self, now: Look, longest: Duration) -> Duration {
         let last = Look { at: Timestamp(self.last_ms), moment: Moment(self.last_moment) };
-        // After a clock that went back nobody knows how long ago it was.
+        // After a clock went back the elapsed time is unknown.
         if now.first(Some(last)) != last {
             return Duration::ZERO;
         }
@@ -72,20 +72,21 @@ impl LackingRow {
     }
 }
 
-/// The time from a look to the next one.
+/// Returns the time from a check to the next one.
 fn delay(looks: i64, longest: Duration) -> Duration {
     let doublings = u32::try_from(looks.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
     LOOKS_APART.saturating_mul(1 << doublings).min(longest)
 }
 
-/// The changes that are held because looks lacked what they name, and when each is looked at again.
+/// Returns the changes held for missing records, with the time of the next check of each.
 pub(super) async fn held(context: &Context) -> Result<Vec<(WishId, Timestamp)>, StoreError> {
     let now = now(context);
     let next = |(id, row): (WishId, LackingRow)| (id, now.at.plus(row.wait(now, LONGEST_HELD)));
     Ok(context.store.lacking_held().await?.into_iter().map(next).collect())
 }
 
-/// Judges an answer that lacks `what` and nothing else vouches for: the platform is well if the key is proved now.
+/// Records an answer without `what`, and makes a probe. The answer counts as a check only if the probe proves
+/// the key.
 pub(super) async fn judge(
     context: &Context,
     run: RunId,
@@ -97,7 +98,7 @@ pub(super) async fn judge(
     note(context, subject, what, unwell.as_deref()).await
 }
 
-/// Judges an answer that lacks `what`; `unwell` says why it does not count as a look.
+/// Records an answer without `what`. `unwell`: the reason why the answer does not count as a check.
 pub(super) async fn note(
     context: &Context,
     subject: &str,
@@ -132,7 +133,7 @@ pub(super) async fn note(
     Ok(Lacks::NotProved(format!("{what}; {because}: it is looked at again at {again}")))
 }
 
-/// Forgets what was lacking.
+/// Deletes the stored row of a subject.
 pub(super) async fn end(context: &Context, subject: &str) -> Result<(), StoreError> {
     let mut write = context.store.begin(Durability::Normal).await?;
     write.lacking_end(subject).await?;

@@ -1,5 +1,6 @@
-//! A person ends a wait that the service ordered for the whole account: it was a mistake, or the service says that it is
-//! over. A service that means it orders the next one with its next answer.
+//! End of a wait that the platform ordered for the account, by an operator's decision.
+//!
+//! A platform that still requires the wait orders it again with its next answer.
 
 use super::Context;
 use crate::limiter::{Kept, Scope, StandingHold};
@@ -7,11 +8,12 @@ use crate::model::{Position, Timestamp};
 use crate::store::{Durability, LIFTED, Store, StoreError};
 use crate::telemetry::event;
 
-/// Ends the account's wait: in the database for the next start, and by an event that a daemon at work hears. The wait is
-/// returned, if one was in force.
+/// Ends the account's wait in the database and records an event for a running daemon.
+///
+/// Returns the wait, if one was in force.
 pub async fn lift_wait(store: &Store, at: Timestamp) -> Result<Option<StandingHold>, StoreError> {
     let mut write = store.begin(Durability::Full).await?;
-    // Nobody else writes it from here to the commit.
+    // No other writer runs between this read and the commit.
     let kept = store.limiter_memory().await?;
     let mut kept: Kept = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     let (account, others) = kept.holds.into_iter().partition(|hold| hold.scope == Scope::Account);
@@ -24,7 +26,7 @@ pub async fn lift_wait(store: &Store, at: Timestamp) -> Result<Option<StandingHo
     write.commit().await.map(|()| Some(wait))
 }
 
-/// Ends the account's wait in the limiter at work, if a person said so after this position.
+/// Ends the account's wait in the running limiter, if an event after this position says so.
 pub async fn hear_lifted(context: &Context, after: Position) -> Result<(), StoreError> {
     if !context.store.event_since(LIFTED, after).await? {
         return Ok(());

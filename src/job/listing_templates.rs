@@ -1,4 +1,4 @@
-//! `listing_templates`: the templates of each storefront the service lists, all pages.
+//! `listing_templates`: the templates of each listed storefront, all pages.
 
 use super::aside::{Asks, Came};
 use super::call::Answer;

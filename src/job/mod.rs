@@ -1,13 +1,13 @@
-//! Jobs: one file per kind, and the only room where the client and the store meet.
+//! Jobs: one file per kind. Only here the client and the store meet.
 //!
-//! A job takes no input it could remember wrongly: a trigger only says *now*, and the job reads its work from the
-//! store, so the way after a crash and the daily way are one. A run is always *read* (store) → *fetch* (client, through
-//! the limiter) → *plan* (pure) → *commit* (one transaction a page) → *report*. A push is *claim* (commit) → *send* →
-//! *conclude* (commit). No call is made inside a write transaction.
+//! A trigger only starts a job; the job reads its work from the store, so that recovery and daily work are
+//! one path. A run is always *read* (store) → *fetch* (client, through the limiter) → *plan* (pure) →
+//! *commit* (one transaction a page) → *report*. A push is *claim* (commit) → *send* → *complete* (commit).
+//! No call is made inside a write transaction.
 //!
-//! [`call`] is the only way to the service: it takes the place in the quota, writes the exchange down, sends once and
-//! tells the limiter what came of it. [`record`] folds an accepted answer into the mirror; the live path and a replay
-//! call the same functions.
+//! [`call`] is the only way to the platform: it gets a reservation, commits the exchange, sends once and
+//! reports the outcome to the limiter. [`record`] projects an accepted answer into the mirror, live and in a
+//! replay.
 
 mod apart;
 mod aside;
@@ -80,16 +80,16 @@ use crate::journal::RunOutcome;
 use crate::model::{JobKind, Timestamp};
 use crate::store::StoreError;
 
-/// What a run did.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// How it ended.
+    /// Outcome of the run.
     pub outcome: RunOutcome,
-    /// What it did, in a line for the log and `job list`.
+    /// Summary in one line, for the log and `job list`.
     pub summary: String,
-    /// The job that has something to do because of it.
+    /// Job that has work because of this run.
     pub wakes: Option<JobKind>,
-    /// The time at which it has something to do again, if nothing calls it before.
+    /// Time at which the job has work again, if no trigger comes before.
     pub again_at: Option<Timestamp>,
 }
 
@@ -102,7 +102,7 @@ impl Report {
         Self { outcome: RunOutcome::Partial, summary: summary.into(), wakes: None, again_at: None }
     }
 
-    /// Both halves of a run: good only if both are.
+    /// Combines both halves of a run. The outcome is ok only if both are.
     fn and(self, other: &Self) -> Self {
         let outcome = if self.outcome == RunOutcome::Ok { other.outcome } else { self.outcome };
         let wakes = self.wakes.or(other.wakes);
@@ -111,36 +111,36 @@ impl Report {
     }
 }
 
-/// Why a run could not do its work.
+/// Error of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// The daemon is stopping: what was not begun stays due.
+    /// The daemon is stopping; unfinished work stays due.
     #[error("tallyd is stopping")]
     Stopped,
-    /// The service refuses the key.
+    /// The platform refuses the key.
     #[error(
         "the service refuses the key: {0}; check both key files, the right key is taken without a restart"
     )]
     Refused(String),
-    /// The service refused this content for good.
+    /// The platform refused this content for good.
     #[error("the service refused {what}: {why}")]
     Rejected {
-        /// What was asked for.
+        /// Subject of the request.
         what: String,
-        /// Its words.
+        /// The platform's message.
         why: String,
         /// The HTTP status.
         status: Option<u16>,
     },
-    /// It failed again and again.
+    /// All attempts failed.
     #[error("cannot read {what}: {why}; it is tried again at the next run")]
     GivenUp {
-        /// What was asked for.
+        /// Subject of the request.
         what: String,
-        /// Why the last attempt failed.
+        /// Reason of the last failure.
         why: String,
     },
-    /// An answer that may not be trusted.
+    /// An implausible answer.
     #[error("{0}")]
     Implausible(String),
     /// The database failed.

@@ -1,11 +1,11 @@
-//! What became of the wishes in a run of the push: the stock and all others are counted in one.
+//! Summary of a push: stock and other changes are counted together.
 
 use super::Report;
 use crate::model::Timestamp;
 use crate::outbox::State;
 use crate::store::Verdict;
 
-/// What a run of the push did, for its summary.
+/// Counts of a run of the push, for its summary.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) calls: u64,
@@ -14,22 +14,22 @@ pub(super) struct Tally {
     pub(super) held: u64,
     pub(super) in_doubt: u64,
     pub(super) trouble: Option<String>,
-    /// The time at which an entry is tried again that wishes wait for.
+    /// Earliest retry of a quarantined entry that changes wait for.
     again_at: Option<Timestamp>,
 }
 
 impl Tally {
-    /// Notes what went wrong; the first of it is reported.
+    /// Records a fault; the first one is reported.
     pub(super) fn note(&mut self, why: String) {
         self.trouble.get_or_insert(why);
     }
 
-    /// Wishes wait for an entry that is tried again at this time.
+    /// Records the retry time of a quarantined entry that changes wait for.
     pub(super) fn again_at(&mut self, at: Timestamp) {
         self.again_at = Some(self.again_at.map_or(at, |first| first.min(at)));
     }
 
-    /// Takes in what was counted apart.
+    /// Adds another summary.
     pub(super) fn add(&mut self, other: Self) {
         self.calls += other.calls;
         self.applied += other.applied;
@@ -40,7 +40,7 @@ impl Tally {
         other.again_at.into_iter().for_each(|at| self.again_at(at));
     }
 
-    /// Counts moves that were made.
+    /// Counts transitions that were made.
     pub(super) fn count(&mut self, moves: &[Verdict]) {
         self.applied += count(moves, State::Applied);
         self.rejected += count(moves, State::Rejected);
@@ -63,7 +63,7 @@ impl Tally {
     }
 }
 
-/// How many of the moves lead to a state.
+/// Returns the number of transitions to a state.
 pub(super) fn count(moves: &[Verdict], state: State) -> u64 {
     moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64
 }

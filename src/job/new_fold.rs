@@ -1,10 +1,10 @@
-//! The first start of a version that folds otherwise (rules.md 40).
+//! Upgrade of the mirror to another projection version (docs/rules.md 40).
 //!
-//! What the last version recorded stays as it is: folded anew, the whole journal might come to other facts, and facts that
-//! nobody read do not change. So the mirror is kept as a snapshot, the one time it is copied and not folded, because the
-//! fold that could prove it is gone; prove it with `tallyd replay` before a new version is installed. Behind the snapshot
-//! the event is written, and the exchanges it names, whose records the last version parked, are folded again. A replay
-//! begins at that snapshot and does the same.
+//! Recorded facts stay as they are. Rebuilding the mirror could derive other facts from old answers, and no
+//! fact changes without a read. The mirror is therefore copied into a snapshot. Only here a snapshot is a
+//! copy, because the old projection that could prove it is gone; prove it with `tallyd replay` before an
+//! upgrade. An event follows the snapshot, and the exchanges that it names, with parked records, are
+//! projected again. A replay starts at that snapshot and does the same.
 
 use super::fold::{self, FOLD};
 use super::{JobError, Replay};
@@ -12,23 +12,24 @@ use crate::model::Timestamp;
 use crate::store::{FOLD_CHANGED, Journal, Store, Write};
 use serde_json::json;
 
-/// A mirror that another version of the fold goes on with.
+/// An upgrade of the mirror to another projection version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoldChanged {
-    /// The version that recorded it.
+    /// The version that recorded the mirror.
     pub from: i64,
-    /// The version that goes on.
+    /// The version of this program.
     pub to: i64,
-    /// Exchanges that were folded again, for the records of theirs that were parked.
+    /// Number of exchanges with parked records that were projected again.
     pub folded_again: usize,
 }
 
-/// Goes on with the mirror by this version of the fold, if another one recorded it; part of the transaction that begins
-/// the session, before anything else of it.
+/// Upgrades the mirror if another projection version recorded it. Returns the upgrade, if there was one.
+///
+/// Must run first in the transaction that begins the session.
 pub async fn go_on(store: &Store, write: &mut Write, at: Timestamp) -> Result<Option<FoldChanged>, JobError> {
     let mut journal = Journal::open(store.path()).await?;
     let Some(from) = journal.fold_version().await?.filter(|from| *from != FOLD) else { return Ok(None) };
-    // A position of its own: the last pruning may have taken its snapshot at the one before.
+    // A position of its own, because the last pruning may have its snapshot at the one before.
     write.position_next().await?;
     write.snapshot_keep(&journal.snapshot().await?, at).await?;
     let ids = journal.exchanges_parked().await?;
@@ -43,7 +44,7 @@ pub async fn go_on(store: &Store, write: &mut Write, at: Timestamp) -> Result<Op
 }
 
 impl Replay {
-    /// Refuses a journal that this version does not fold.
+    /// Refuses a journal of another projection version.
     pub(super) async fn is_ours(journal: &mut Journal) -> Result<(), JobError> {
         match journal.fold_version().await?.filter(|by| *by != FOLD) {
             None => Ok(()),

@@ -1,17 +1,19 @@
-//! `order_lines`: the lines of tracked orders, and where new lines are taken from. Each order is one call, and each new
-//! line is one more.
+//! `order_lines`: the lines of tracked orders and the warehouse allocations of new lines.
 //!
-//! Three queues take turns, so that none waits for another's end: the orders somebody named or tracked a moment ago, the
-//! last of them first; those that are due, stalest first, closed ones behind the open ones; and the lines whose allocation
-//! is not known. The first queue is looked at anew before each call: with a pass of hours under way an order that is
-//! tracked now is still known after a few calls. Between the passes [`read_named`] reads that queue alone.
+//! Each order costs one call, and each new line one more.
 //!
-//! The operations page but take no page parameters: an answer with more than one page is recorded as incomplete, and
-//! no shipment is decided on it. An order that fails is asked for behind the others ([`super::aside`]).
+//! Three queues take turns, so that none waits for the end of another: orders named by an operator or tracked
+//! just now, the last one first; due orders, stalest first, open before closed; and lines without a known
+//! allocation. The first queue is read again before each call, because a pass may last hours. Between the
+//! passes [`read_named`] reads that queue alone.
 //!
-//! Where the work queue's counts of orders did not move, one run in two of the schedule holds the orders back that they
-//! vouch for: no order waits longer than two intervals, and one that moves a count is read at once ([`super::work_queue`]).
-//! A run that anything else began reads all.
+//! The operations have pages but no page parameters. An answer with more than one page is recorded as
+//! incomplete, and no shipment is decided on it. A failed order is asked for again after the others
+//! ([`super::aside`]).
+//!
+//! If the work queue's counts of orders did not change, every second scheduled run skips the orders that the
+//! counts confirm. No order waits longer than two intervals, and an order that changes a count is read at
+//! once ([`super::work_queue`]). A run with any other trigger reads all due orders.
 
 use super::aside::{Aside, Asks, Came, Entry};
 use super::{Context, JobError, Report, record};
@@ -23,15 +25,15 @@ use crate::telemetry::event;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Allocations asked for in one run. More would keep the orders from being read again for minutes; the next run goes
-/// on with the rest.
+/// Most allocations asked for in one run, because more would delay the orders by minutes. The next run
+/// continues.
 const ALLOCATIONS_MAX: usize = 200;
-/// Named orders that one run of the daemon reads beside the others; those that are left are read between the passes.
+/// Most named orders that one run of the daemon reads. The others are read between the passes.
 const NAMED_MAX: usize = 200;
-/// Closed orders that one run looks at again where there is room in the quota, and where there is none.
+/// Most closed orders read in one run, with room in the quota and without.
 const CLOSED_MAX: (usize, usize) = (50, 5);
 
-/// Reads these orders, or those that are due where none is named.
+/// Reads these orders, or the due ones if none is named.
 pub(super) async fn run(
     context: &Context,
     run: RunId,
@@ -40,7 +42,7 @@ pub(super) async fn run(
 ) -> Result<Report, JobError> {
     let named = match trigger {
         _ if !only.is_empty() => 0,
-        // Nobody goes on where this run ends.
+        // No run between the passes follows these.
         Trigger::Once | Trigger::Operator => usize::MAX,
         _ => NAMED_MAX,
     };
@@ -51,26 +53,26 @@ pub(super) async fn run(
     Ok(pass.report(said))
 }
 
-/// Reads so many orders that somebody named.
+/// Reads at most `most` named orders.
 pub(super) async fn read_named(context: &Context, run: RunId, most: usize) -> Result<Report, JobError> {
     let mut pass = Pass::begin(context, run, most).await?;
     pass.work().await?;
     Ok(pass.report(None))
 }
 
-/// True if somebody named an order that is not set aside.
+/// Returns true if a named order exists that is not quarantined.
 pub(super) async fn is_asked(context: &Context) -> Result<bool, StoreError> {
     Ok(context.store.order_asked(&waiting(context).await?).await?.is_some())
 }
 
-/// The orders that are set aside and not due.
+/// Returns the quarantined orders that are not due.
 async fn waiting(context: &Context) -> Result<Vec<OrderId>, StoreError> {
     let aside = context.aside(Operation::GetOrderLineItems).await?;
     let waiting = aside.waiting(context.now()).filter_map(|(subject, _)| subject.parse().ok());
     Ok(waiting.map(OrderId).collect())
 }
 
-/// A line whose allocation is asked for.
+/// A line to read the allocation of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Line(OrderId, LineItemId);
 
@@ -84,11 +86,11 @@ impl Entry for Line {
     }
 }
 
-/// An order that is asked for.
+/// An order to read.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     id: OrderId,
-    /// Its turn, where somebody named it.
+    /// The operator's request, if the order was named.
     asked: Option<AskedOrder>,
 }
 
@@ -102,13 +104,13 @@ impl Entry for Order {
     }
 }
 
-/// Run over the orders.
+/// Pass over the orders.
 struct Pass<'a> {
     context: &'a Context,
     run: RunId,
     /// Number of named orders that may still be read.
     named_left: usize,
-    /// Named orders that were asked for in this run, or wait aside.
+    /// Named orders that were asked for in this run or are quarantined.
     named_done: Vec<OrderId>,
     due: VecDeque<OrderId>,
     lines: VecDeque<Line>,
@@ -133,13 +135,13 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Takes in the orders that a person named for this run.
+    /// Queues the orders that an operator gave this run.
     fn take(&mut self, only: &[OrderId]) -> Option<String> {
         self.due.extend(only);
         None
     }
 
-    /// Takes in the orders that are due; what to say of those that are not read, if that is anything.
+    /// Queues the due orders. Returns a remark about orders that are not read, for the summary.
     async fn take_due(&mut self, trigger: Trigger) -> Result<Option<String>, JobError> {
         let (context, now) = (self.context, self.context.now());
         let mut orders = context.store.tracked_order_due(now).await?;
@@ -157,7 +159,7 @@ impl<'a> Pass<'a> {
         let voucher = context.store.order_to_vouch(&self.named_done).await?;
         self.due.extend(voucher);
         for id in orders.named.into_iter().filter(|order| self.named_done.contains(order)) {
-            // It is set aside and not due, and is told so.
+            // Counts the order as quarantined in the summary.
             self.orders.admits(Order { id, asked: None });
         }
         let due = orders.open.into_iter().chain(orders.closed);
@@ -169,7 +171,7 @@ impl<'a> Pass<'a> {
         Ok(said)
     }
 
-    /// Takes in the lines whose allocation is not known: of all orders, or before all others those of `first`.
+    /// Queues the lines without a known allocation: of all orders, or those of `first` before all others.
     async fn take_lines(&mut self, first: Option<OrderId>) -> Result<(), JobError> {
         let unread = self.context.store.allocation_unread(self.context.now(), first).await?;
         for (order, line) in unread {
@@ -182,7 +184,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Asks in turns until nobody is left.
+    /// Makes calls in turns until the queues are empty.
     async fn work(&mut self) -> Result<(), JobError> {
         let mut allocations = 0;
         loop {
@@ -207,12 +209,12 @@ impl<'a> Pass<'a> {
         self.allocations.ask_behind().await
     }
 
-    /// Asks for an order among the others. The allocations of its new lines are next.
+    /// Reads an order. The allocations of its new lines come next.
     async fn order(&mut self, order: Order) -> Result<(), JobError> {
         if self.orders.ask(order).await? { self.take_lines(Some(order.id)).await } else { Ok(()) }
     }
 
-    /// The order that was named last and had no turn in this run yet.
+    /// Returns the order named last that was not yet read in this run.
     async fn next_named(&mut self) -> Result<Option<AskedOrder>, JobError> {
         if self.named_left == 0 {
             return Ok(None);
@@ -225,7 +227,7 @@ impl<'a> Pass<'a> {
         Ok(named)
     }
 
-    /// Report of the run; `said` is said of the orders too.
+    /// Returns the report of the run; `said` is a remark about the orders.
     fn report(self, said: Option<String>) -> Report {
         let (_, orders) = self.orders.ended();
         let mut orders = orders.report("order(s)", "line(s)");
@@ -246,7 +248,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Takes out of `due` what the work queue's counts vouch for; what to say of it, if that is anything.
+/// Removes orders confirmed by the work queue's counts from `due`. Returns a remark for the summary.
 async fn hold_back(
     context: &Context,
     run: RunId,
@@ -297,7 +299,7 @@ impl Asks for Orders<'_> {
 struct Allocations<'a> {
     context: &'a Context,
     run: RunId,
-    /// Lines of orders that the service does not find.
+    /// Lines of orders that the platform does not find.
     not_found: AtomicUsize,
 }
 
@@ -305,7 +307,7 @@ impl Asks for Allocations<'_> {
     type Entry = Line;
     const OPERATION: Operation = Operation::WarehouseAllocation;
 
-    /// That the service does not find the order (404) is a fact too, and asked for again after a day.
+    /// Reads and records an allocation. A 404 of the order is a fact too, and asked for again after a day.
     async fn ask(&self, Line(order, line): Line, attempts: usize) -> Result<Came, JobError> {
         let (context, request) = (self.context, wire::warehouse_allocation(order, line));
         let what = format!("the allocation of line {line} of order {order}");

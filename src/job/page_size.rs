@@ -1,38 +1,39 @@
-//! How many SKUs a balances call takes: up while it works, halved where it does not, remembered over restarts. Pure.
+//! Adaptive number of SKUs per balances call, kept over restarts. Pure.
 //!
-//! The service names no limit, so it has to be found. A size that failed is not tried again until many pages in a row have
-//! worked: a service that answers 500 above some size would else fail on every other page.
+//! The platform documents no limit. The size doubles after a full page that worked and halves after a
+//! failure. A size that failed is tried again only after [`TRY_AGAIN`] pages in a row, because otherwise
+//! every other page would fail.
 
-/// The smallest page: what the service returns of so few SKUs is trusted to be whole.
+/// Smallest page. Answers to so few SKUs are trusted to be complete.
 pub(super) const PAGE_MIN: usize = 25;
-/// The largest: beyond it a call saved is a second of answer more, and a page that fails costs as much.
+/// Largest page. A larger one saves few calls, and each takes about 1 s longer; a failed page wastes as much.
 const PAGE_MAX: usize = 1_000;
-/// So many pages in a row that worked make a size that failed worth another try.
+/// Consecutive pages after which a failed size is tried again.
 const TRY_AGAIN: u32 = 20;
 
-/// The size of the next page.
+/// Size of the next page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageSize {
     size: usize,
     most: usize,
-    /// The smallest size that failed lately.
+    /// The smallest size that failed recently.
     failed: Option<usize>,
     in_a_row: u32,
 }
 
 impl PageSize {
-    /// Begins with what is configured, or with what was proved since.
+    /// Starts with the proved size, or else with the configured one.
     pub(super) fn new(configured: usize, proved: Option<usize>) -> Self {
         let most = PAGE_MAX.max(configured);
         Self { size: proved.unwrap_or(configured).clamp(1, most), most, failed: None, in_a_row: 0 }
     }
 
-    /// SKUs of the next page.
+    /// Returns the number of SKUs of the next page.
     pub(super) fn get(self) -> usize {
         self.size
     }
 
-    /// A page worked. One that was not full says nothing of larger ones.
+    /// Records a page that worked. Only a full page raises the size.
     pub(super) fn worked(&mut self, was_full: bool) {
         self.in_a_row += 1;
         if self.in_a_row >= TRY_AGAIN {
@@ -44,7 +45,7 @@ impl PageSize {
         }
     }
 
-    /// A page was too much.
+    /// Records a page that failed, and halves the size.
     pub(super) fn failed(&mut self) {
         self.failed = Some(self.size);
         self.in_a_row = 0;

@@ -1,7 +1,8 @@
-//! Reading a list to its last page, and saying when it moved meanwhile.
+//! Reading of a paged list to its last page, with detection of changes meanwhile.
 //!
-//! Each page is committed as it arrives. Only a list that was read whole, with as many records as the service itself
-//! counts, marks others as missing; an empty one where something was known is a failure and changes nothing.
+//! Each page is committed as it arrives. Other records are marked as missing only after a whole read with as
+//! many records as the platform counts. An empty list is a failure if records were known, and changes
+//! nothing.
 
 use super::call::{ATTEMPTS, Answer};
 use super::{Context, JobError, Report};
@@ -11,20 +12,20 @@ use crate::model::{Lane, RunId};
 use crate::store::{Durability, ListOf, StoreError, Write};
 use std::collections::BTreeSet;
 
-/// No account has a list of so many pages; a service that pages for ever is stopped here.
+/// Most pages of a list; it ends an endless list.
 const PAGES_MAX: u32 = 500;
 
-/// A list the service gives page by page.
+/// A list that the platform returns page by page.
 pub(super) trait Listing: Sync {
-    /// What stands on a page.
+    /// Record of the list.
     type Record: Send + Sync;
-    /// Its name for people: "cannot read …".
+    /// Returns the list's name for messages: "cannot read …".
     fn name(&self) -> String;
-    /// Which list it is in the mirror.
+    /// Returns the list's table in the mirror.
     fn list(&self) -> ListOf;
-    /// Asks for a page.
+    /// Returns the request for a page.
     fn request(&self, paging: Paging) -> Request;
-    /// Reads an answer.
+    /// Parses an answer.
     fn decode(&self, body: &[u8]) -> Result<Decoded<Self::Record>, Malformed>;
     /// Records a page.
     async fn record(
@@ -35,23 +36,23 @@ pub(super) trait Listing: Sync {
     ) -> Result<Recorded, StoreError>;
 }
 
-/// What a page brought.
+/// Result of recording a page.
 #[derive(Debug)]
 pub(super) struct Recorded {
-    /// The ids on it.
+    /// Ids of the page's records.
     pub(super) ids: Vec<i64>,
-    /// How many records are new or changed.
+    /// Number of new or changed records.
     pub(super) changed: u64,
 }
 
-/// A list as far as it was read.
+/// State of a list while it is read.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     listed: BTreeSet<i64>,
     parked: usize,
-    /// What the service counts itself (`TotalNumberOfEntries`).
+    /// The platform's own count (`TotalNumberOfEntries`).
     total: Option<i64>,
-    /// Records that are new, changed or gone.
+    /// Number of new, changed and missing records.
     pub(super) changed: u64,
     is_cut: bool,
 }
@@ -61,7 +62,7 @@ pub(super) async fn read<L: Listing>(context: &Context, run: RunId, of: &L) -> R
     read_within(ATTEMPTS, context, run, of).await
 }
 
-/// The same with so many attempts at each page.
+/// Reads a list with at most `attempts` attempts at each page.
 pub(super) async fn read_within<L: Listing>(
     attempts: usize,
     context: &Context,
@@ -101,7 +102,7 @@ pub(super) async fn read_within<L: Listing>(
 }
 
 impl Progress {
-    /// Takes a page in; whether the list goes on after it.
+    /// Adds a page. Returns true if another page follows.
     fn take<T>(&mut self, page: &Decoded<T>, recorded: &Recorded) -> bool {
         let before = self.listed.len();
         self.listed.extend(&recorded.ids);
@@ -109,23 +110,23 @@ impl Progress {
         self.changed += recorded.changed;
         self.total = page.page.and_then(|page| page.total_entries).or(self.total);
         let records = page.records.len() + page.parked.len();
-        // A full page that does not say where it stands may be the first of several.
+        // A full page without a position may be the first of several.
         let may_go_on = page.page.is_none() && records >= Paging::MAX_SIZE as usize;
         let brought_nothing = self.listed.len() == before && page.parked.is_empty();
         (page.has_more() || may_go_on) && !brought_nothing
     }
 
-    /// Whether every record of the list was seen and made sense.
+    /// Returns true if every record of the list was seen and readable.
     fn is_whole(&self) -> bool {
         !self.is_cut && self.parked == 0 && self.total.is_none_or(|total| total == count(self.listed.len()))
     }
 
-    /// The ids of the list, where it is whole and not empty.
+    /// Returns the ids of the list if it was read whole and is not empty.
     pub(super) fn whole(self) -> Option<BTreeSet<i64>> {
         (self.is_whole() && !self.listed.is_empty()).then_some(self.listed)
     }
 
-    /// What is odd about what was read, if anything.
+    /// Returns a remark about a list that was cut or changed while it was read.
     pub(super) fn oddity(&self) -> Option<String> {
         let (listed, parked) = (self.listed.len(), self.parked);
         match self.total {
@@ -137,12 +138,12 @@ impl Progress {
         }
     }
 
-    /// How many records were listed.
+    /// Returns the number of listed records.
     pub(super) fn listed(&self) -> usize {
         self.listed.len()
     }
 
-    /// What to say of the run; `nouns` as in "3 supplier(s)".
+    /// Returns the report of the run; `nouns` as in "3 supplier(s)".
     pub(super) fn report(&self, nouns: &str) -> Report {
         let mut summary = format!("{} {nouns} listed, {} new or changed", self.listed(), self.changed);
         if self.parked > 0 {
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
     use crate::client::wire::{Page, Supplier, decode_suppliers};
 
-    /// A page of suppliers with these ids, `x` for a record without sense.
+    /// Returns a page of suppliers with these ids, `x` for an unreadable record.
     fn page(ids: &[&str], place: Option<(i64, i64, i64)>) -> (Decoded<Supplier>, Recorded) {
         let records: Vec<String> = ids.iter().map(|id| format!(r#"{{"Id":"{id}"}}"#)).collect();
         let body = format!(r#"{{"data":[{}]}}"#, records.join(","));
@@ -178,7 +179,7 @@ mod tests {
         (page, Recorded { ids, changed: 0 })
     }
 
-    /// One row: the pages, whether each goes on, whether the whole was seen, and whether something is odd.
+    /// Rows: the pages, more to come after each, all records seen, a remark present.
     #[test]
     fn a_list_is_whole_only_with_every_record_the_service_counts() {
         type Pages<'a> = &'a [(&'a [&'a str], Option<(i64, i64, i64)>)];

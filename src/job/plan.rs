@@ -1,15 +1,17 @@
-//! What the next push would send, byte for byte, from the facts at hand; makes no call and writes nothing.
+//! Plan of the next push, byte for byte, from the stored facts. Makes no call and writes nothing.
 //!
-//! Every request is built by the function that builds it for sending, from the same decision. What cannot be known
-//! without a call is not guessed: a wish that depends on the answer to another one is named with what it waits for.
+//! The functions that build requests for sending build them here too, from the same decisions. Unknown
+//! answers are not guessed: a change that depends on another one's answer is listed with its reason.
 
 use super::preview::Preview;
 use super::{JobError, Settings, deliver, push};
 use crate::model::{Moment, Timestamp, WishId};
 use crate::store::Store;
 
-/// Looks at the outbox as the next push would. `at`: the time by the calendar, and since the boot in which the daemon
-/// last ran; after another boot the age of facts is a guess until it runs again.
+/// Plans the next push from the outbox.
+///
+/// `at`: the calendar time, and the time since the boot in which the daemon last ran. After another boot the
+/// age of facts is an estimate until the daemon runs again.
 pub async fn preview(
     store: &Store,
     settings: &Settings,

@@ -1,35 +1,35 @@
-//! What the next push would do, as [`super::plan`] and the rooms it asks put it together.
+//! Preview of the next push, filled by [`super::plan`] and the modules that it calls.
 
 use crate::client::Request;
 use crate::model::{Cell, Quantity, WarehouseId, WishId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the next push would do.
+/// Preview of the next push.
 #[derive(Clone, Debug, Default)]
 pub struct Preview {
-    /// The requests in their order: the looks before the calls that depend on them.
+    /// The requests in their order: preflights before the calls that depend on them.
     pub requests: Vec<Planned>,
-    /// Cells that would be read first, because their fact is missing or too old.
+    /// Stock levels that would be read first, because their fact is missing or too old.
     pub reads: Vec<Cell>,
-    /// Wishes that no call carries, and what would become of them.
+    /// Changes without a call, and their outcome or reason.
     pub without_call: Vec<(WishId, String)>,
-    /// The keys of all pending wishes.
+    /// The keys of all pending changes.
     pub keys: BTreeMap<WishId, String>,
-    /// What the calls make of cells, by folded SKU and warehouse: from, to.
+    /// Quantities before and after the calls, by case key and warehouse.
     pub(super) written: BTreeMap<(String, WarehouseId), (Quantity, Quantity)>,
 }
 
-/// A request, and the wishes it carries or looks for.
+/// A request, and the changes that it sends or checks.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The request as it would be sent.
     pub request: Request,
-    /// The wishes.
+    /// The changes.
     pub wishes: Vec<WishId>,
 }
 
 impl Preview {
-    /// What is pending and was not spoken of waits for something that is under way.
+    /// Lists every remaining pending change as waiting for a call in flight.
     pub(super) fn note_the_rest(&mut self) {
         let carried = self.requests.iter().flat_map(|planned| planned.wishes.iter().copied());
         let mut spoken: BTreeSet<WishId> = carried.collect();

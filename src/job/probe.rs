@@ -1,7 +1,7 @@
-//! The probe: one cheap call that tells the state of the key, and what the jobs remember of it.
+//! Probe: one cheap call that determines the state of the key, and its recent results.
 //!
-//! The work queue has no body, no id and no parameter, so that a 403 there can only mean the key. Only a well-formed 200
-//! proves that the key works; an answer that is neither that nor a refusal tells nothing, and nothing is decided on it.
+//! The work queue has no body, no id and no parameter, so that a 403 there can only concern the key. Only a
+//! well-formed 200 proves that the key works. An answer that is neither that nor a refusal proves nothing.
 
 use super::call::words;
 use super::{Context, JobError};
@@ -15,19 +15,19 @@ use crate::store::Durability;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The state of the key, and why.
+/// State of the key with its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probed {
     /// The state.
     pub key: Key,
-    /// The platform's words, or what kept them from coming; empty where the key works.
+    /// The platform's message, or the reason why there is none; empty if the key works.
     pub why: String,
 }
 
-/// Asks for the work queue and says what the answer proves.
+/// Calls the work queue and returns the state that its answer proves.
 ///
 /// # Errors
-/// Fails where the daemon stops or the database cannot be written; no answer of the platform is an error.
+/// Fails if the daemon stops or the database cannot be written. No answer of the platform is an error.
 pub async fn probe_key(context: &Context, run: RunId) -> Result<Probed, JobError> {
     let request = wire::work_queue();
     let permit = context.place(Operation::WorkQueue, Lane::Probe, Pace::Paid).await?;
@@ -55,22 +55,22 @@ pub async fn probe_key(context: &Context, run: RunId) -> Result<Probed, JobError
     Ok(Probed { key, why })
 }
 
-/// Judges the refusal of a call that was sent at `sent` ([`proof::judge`]).
+/// Classifies the refusal of a call that was sent at `sent` ([`proof::judge`]).
 pub(super) async fn judge(context: &Context, run: RunId, sent: Moment) -> Result<Judged, JobError> {
     let worked_at = context.proofs.state().worked_at;
     let Probed { key, why } = probe_key(context, run).await?;
     Ok(proof::judge(worked_at, sent, (key, why)))
 }
 
-/// Recent results of probes, for all jobs of this process.
+/// Recent results of probes, shared by all jobs of this process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Proofs(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The last probe that was answered well, unless one was not since.
+    /// Time of the last probe, if it proved the key.
     worked_at: Option<Moment>,
-    /// Quantity updates wait because nobody can judge a refusal.
+    /// Quantity updates wait because a refusal could not be classified.
     unjudged: Option<Unjudged>,
 }
 
@@ -90,7 +90,7 @@ impl Proofs {
         self.state().worked_at = (key == Key::Works).then_some(at);
     }
 
-    /// Lets quantity updates wait until a probe tells the state of the key.
+    /// Stops quantity updates until a probe determines the state of the key.
     pub(super) fn put_off(&self, why: &str, now: Moment) {
         let mut state = self.state();
         let mut delays = state.unjudged.take().map_or_else(Delays::judging, |before| before.delays);
@@ -98,7 +98,7 @@ impl Proofs {
         state.unjudged = Some(Unjudged { why: why.to_owned(), delays, probe_at });
     }
 
-    /// Reason why quantity updates wait, if they do.
+    /// Returns the reason why quantity updates wait, if they do.
     pub(super) fn puts_off(&self) -> Option<String> {
         self.state().unjudged.as_ref().map(|unjudged| unjudged.why.clone())
     }
@@ -112,8 +112,9 @@ impl Proofs {
     }
 }
 
-/// Reason why no quantity update may be sent now, if so. Where a refusal is not judged yet and the next probe is due,
-/// the key is asked for; between probes nothing is sent.
+/// Returns the reason why no quantity update may be sent now, if there is one.
+///
+/// While a refusal is not classified, a due probe is made here. Between probes no quantity update is sent.
 pub(super) async fn put_off(context: &Context, run: RunId) -> Result<Option<String>, JobError> {
     let Some(why) = context.proofs.puts_off() else { return Ok(None) };
     if !context.proofs.is_due(context.moment()) {

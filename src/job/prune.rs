@@ -1,8 +1,9 @@
-//! `prune`: keeps the journal within its age and size (rules.md 38).
+//! `prune`: keeps the journal within its age and size (docs/rules.md 38).
 //!
-//! First a snapshot: the last one and the journal behind it, folded beside the database, never copied from the live
-//! mirror. Only if the fold equals the live mirror, row for row, anything is deleted; snapshot, its position and the
-//! deletion commit together, in one write transaction that lasts as long as the comparison.
+//! First a snapshot is built beside the database from the last snapshot and the journal after it, never from
+//! the live mirror. Nothing is deleted unless the snapshot equals the live mirror row for row. The snapshot,
+//! its position and the deletion commit together, in one write transaction that lasts as long as the
+//! comparison.
 
 use super::replay::Replay;
 use super::{Context, JobError, Report};
@@ -12,41 +13,41 @@ use crate::telemetry::event;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A calendar that jumped further makes ages worthless, until a person says that it is right now.
+/// Largest calendar jump for which ages are trusted without an operator's confirmation.
 const JUMP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long and how large.
+/// Limits of the journal.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
-    /// Bodies of exchanges are kept so long.
+    /// Time for which the bodies of exchanges are kept.
     pub keep_bodies: Duration,
-    /// The bytes of the database in use, above which the oldest bodies go earlier.
+    /// Used bytes of the database above which the oldest bodies are deleted earlier.
     pub max_size: u64,
 }
 
-/// How a pruning is meant.
+/// Mode of a pruning.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meant {
-    /// A person asked: the calendar is right, whatever it did.
+    /// An operator asked: the calendar is right after any jump.
     pub by_hand: bool,
-    /// Only say what would go.
+    /// Only report the deletion.
     pub dry: bool,
 }
 
-/// What a pruning came to.
+/// Result of a pruning.
 #[derive(Clone, Copy, Debug)]
 pub struct Pruned {
-    /// What went.
+    /// Counts of the deleted rows.
     pub gone: Gone,
-    /// Bodies are gone up to here; none where nothing was old or much enough.
+    /// Position up to which bodies were deleted; `None` if nothing was old or large enough.
     pub to: Option<Position>,
-    /// Some went earlier than by their age.
+    /// True if some bodies were deleted before their age.
     pub by_size: bool,
-    /// Bytes of the database in use afterwards.
+    /// Used bytes of the database afterwards.
     pub used: u64,
-    /// Bytes that are free for other things now.
+    /// Bytes freed.
     pub freed: u64,
-    /// The calendar jumped by so much, so nothing went by age.
+    /// Size of a calendar jump that prevented pruning by age.
     pub jump: Option<Duration>,
 }
 
@@ -82,7 +83,7 @@ pub async fn prune(
     drop(write);
     let done = store.snapshot_last().await?.map_or(0, |last| last.pruned_to);
     let is_old = store.has_bodies(Position(done), by_age).await?;
-    // A person who prunes ends the jump: the next pruning looks for one behind the snapshot.
+    // A pruning by an operator ends the jump: the next pruning considers only jumps after its snapshot.
     let ends_jump = has_jumped && meant.by_hand;
     if !is_old && used <= retention.max_size && !ends_jump {
         return Ok(Pruned { gone: Gone::default(), to: None, by_size: false, used, freed: 0, jump });
@@ -102,7 +103,7 @@ async fn over_a_fold(
     let mut replay = Replay::begin(store.path(), &beside.0).await?;
     let end = replay.end(None).await?;
     replay.fold(end, &mut |_| {}).await?;
-    // The rest is short: nobody writes from here to the commit.
+    // From here to the commit no other writer runs; the rest of the journal is short.
     let mut write = store.begin(Durability::Full).await?;
     let mut replay = replay.reopen(store.path()).await?;
     let end = replay.end(None).await?;
@@ -117,7 +118,7 @@ async fn over_a_fold(
     let mut gone = write.prune(to, now).await?;
     let mut used = write.used_bytes().await?;
     let mut by_size = false;
-    // In quarters of what is left: the size of what goes is known only when it is gone.
+    // In quarters of the rest, because the freed size is known only after the deletion.
     while used > retention.max_size && to < position {
         by_size = true;
         to = Position(to.0 + ((position.0 - to.0) / 4).max(1));
@@ -125,7 +126,7 @@ async fn over_a_fold(
         used = write.used_bytes().await?;
     }
     write.snapshot_pruned(position, to, by_size).await?;
-    // Behind the snapshot, which still has them: what stands in no snapshot was proved by none.
+    // After the snapshot, which still contains these rows: only rows proved by a snapshot may go.
     gone.past = write.past_forget(to, now).await?;
     let used = write.used_bytes().await?;
     if !meant.dry {
@@ -144,7 +145,8 @@ fn unequal(differs: &Compared) -> JobError {
     ))
 }
 
-/// The fold's file, beside the database, gone with this value; one that a crash left is made anew.
+/// File of the rebuilt mirror beside the database. It is deleted with this value, and a leftover of a crash
+/// is replaced.
 struct Beside(PathBuf);
 
 impl Beside {
@@ -160,7 +162,7 @@ impl Beside {
         for end in ["", "-wal", "-shm"] {
             let mut name = self.0.as_os_str().to_owned();
             name.push(end);
-            // It is not there, or the next fold says why it cannot be made.
+            // An error other than a missing file shows when the next replay creates the file.
             drop(std::fs::remove_file(PathBuf::from(name)));
         }
     }

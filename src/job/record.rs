@@ -1,7 +1,8 @@
-//! Folding an accepted answer into the mirror: one function per operation. The live path and a replay call the same.
+//! Projection of an accepted answer into the mirror: one function per operation, shared by the live path and
+//! replay.
 //!
-//! They read no configuration, clock or wish; times come from the exchange. Records that made no sense are parked with
-//! their exchange, alone, and counted.
+//! The functions read no configuration, clock or change; times come from the exchange. Unreadable records are
+//! parked one by one with their exchange, and counted.
 
 mod kits;
 mod lists;
@@ -33,33 +34,35 @@ use crate::telemetry::event;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Worth of an answer that was taken in.
+/// Result of recording an answer.
 #[derive(Debug)]
 pub(super) enum Looked {
-    /// It is recorded.
+    /// The answer is recorded.
     Taken(BalancesRecorded),
-    /// Nothing came where so many SKUs were known: it decides nothing, and is set aside.
+    /// None of several known SKUs came. The answer decides nothing and is not applied.
     Emptied {
-        /// Number of SKUs that were known.
+        /// Number of known SKUs in the request.
         known: u64,
-        /// No other SKU is known that could tell more. Such an answer is recorded: as one that shows nothing and proves
-        /// nothing, so that somebody can be told how long nobody has seen this SKU.
+        /// True if no other known SKU could be asked for beside.
+        ///
+        /// Such an answer is recorded as one that shows nothing and proves nothing. An operator then sees
+        /// since when the SKU is not shown.
         is_alone: bool,
     },
 }
 
 impl Looked {
-    /// True if the same is to be asked once more with SKUs beside it that are known to be there.
+    /// Returns true if the request should be repeated with other known SKUs beside it.
     pub(super) fn wants_witnesses(&self) -> bool {
         matches!(self, Looked::Emptied { is_alone: false, .. })
     }
 
-    /// True if something of what was asked for came.
+    /// Returns true if something of the request came.
     pub(super) fn shows_some(&self) -> bool {
         matches!(self, Looked::Taken(recorded) if !recorded.is_silent)
     }
 
-    /// Success if the answer was recorded; one that decides nothing is a failed read, unless no other could tell more.
+    /// Returns success if the answer was recorded. An answer that decides nothing is a failed read.
     pub(super) fn told(self) -> Result<(), JobError> {
         match self {
             Looked::Taken(_) | Looked::Emptied { is_alone: true, .. } => Ok(()),
@@ -67,7 +70,7 @@ impl Looked {
         }
     }
 
-    /// Record of the answer; an answer that was emptied is a failed read.
+    /// Returns the record of the answer. An answer without any known SKU is a failed read.
     pub(super) fn plausible(self) -> Result<BalancesRecorded, JobError> {
         match self {
             Looked::Taken(recorded) => Ok(recorded),
@@ -79,10 +82,10 @@ impl Looked {
     }
 }
 
-/// Records a page of balances, and fixes with it the base of counts that waited for a read (rules.md 3).
+/// Records a page of balances and fixes the base of counts that waited for a read (docs/rules.md 3).
 ///
 /// # Errors
-/// An answer in which nothing of what was known came is a failed read.
+/// An answer without any of the known SKUs is a failed read.
 pub(super) async fn balances_page(
     context: &Context,
     answer: &Answer,
@@ -91,7 +94,7 @@ pub(super) async fn balances_page(
     balances_look(context, answer, asked).await?.plausible()
 }
 
-/// The same for a look at a few SKUs, which may be made again with others beside them.
+/// Records a page of few SKUs, which may be requested again with others beside them.
 pub(super) async fn balances_look(
     context: &Context,
     answer: &Answer,
@@ -103,7 +106,7 @@ pub(super) async fn balances_look(
     first_balances_look(context, answer, asked).await
 }
 
-/// The same where it is known that the mirror does not hold the answer: these SKUs were never asked for.
+/// Records a page of SKUs that were never asked for, so that the answer cannot equal a stored one.
 pub(super) async fn first_balances_look(
     context: &Context,
     answer: &Answer,
@@ -126,7 +129,7 @@ pub(super) async fn first_balances_look(
     Ok(Looked::Emptied { known, is_alone })
 }
 
-/// True if an answer holds no record of what was asked for, however it is spelled.
+/// Returns true if an answer contains no record of the requested SKUs, compared by case key.
 fn came_nothing(asked: &[Sku], decoded: &Decoded<ProductBalance<'_>>) -> bool {
     if decoded.records.is_empty() {
         return true;
@@ -135,7 +138,8 @@ fn came_nothing(asked: &[Sku], decoded: &Decoded<ProductBalance<'_>>) -> bool {
     !decoded.records.iter().any(|record| asked.contains(&record.sku.fold()))
 }
 
-/// Whether the mirror holds the answer word for word already. Then it is written down unread.
+/// Returns true if the mirror holds the same answer already. The exchange is then ended without parsing its
+/// body.
 async fn repeats(context: &Context, answer: &Answer, asked: &[Sku]) -> Result<bool, JobError> {
     let Some(first) = asked.first() else { return Ok(false) };
     let (exchange_id, observed_at, digest) = (answer.id, answer.sent_at, answer.digest);
@@ -152,7 +156,7 @@ async fn repeats(context: &Context, answer: &Answer, asked: &[Sku]) -> Result<bo
     Ok(true)
 }
 
-/// Records the products of a lookup, which are balances too; their SKUs are returned.
+/// Records the products of a lookup, which are balances too. Returns their SKUs.
 pub(super) async fn products_page(context: &Context, answer: &Answer) -> Result<Vec<Sku>, JobError> {
     let decoded = context.decoded(answer, wire::decode_products(&answer.reply.body)).await?;
     let mut write = context.store.begin(Durability::Normal).await?;
@@ -168,7 +172,7 @@ async fn balances_keep(
     asked: &[Sku],
     decoded: Decoded<ProductBalance<'_>>,
 ) -> Result<BalancesRecorded, JobError> {
-    // What can be done before the turn to write is not done in it: pages are written one after the other.
+    // Parsing and compression come before the write lock, because pages are written one after the other.
     let decoded = facts(decoded);
     answer.pack();
     let mut write = context.store.begin(Durability::Normal).await?;
@@ -213,8 +217,9 @@ async fn fix_bases_and_commit(context: &Context, answer: &Answer, write: Write) 
     Ok(write.outbox_fix_bases(answer.id, answer.sent_at, max_base_age).await?)
 }
 
-/// *Get product balances* and *Get products by SKU or UPC*. Without the moment of the request, what did not come is not
-/// counted as absent.
+/// Records *Get product balances* and *Get products by SKU or UPC*.
+///
+/// Without the moment of the request, missing products do not count as absent.
 pub(super) async fn balances(
     write: &mut Write,
     exchange_id: ExchangeId,
@@ -238,12 +243,12 @@ pub(super) async fn balances(
     write.mirror_balances(&page).await
 }
 
-/// The SKUs of the records that were parked as a whole, and whether one of them does not tell its SKU.
+/// Returns the SKUs of records parked as a whole. The flag is true if one of them has no readable SKU.
 fn unreadable(decoded: &Decoded<BalanceFact<'_>>) -> (Vec<Sku>, bool) {
     if decoded.parked.is_empty() {
         return (Vec::new(), false);
     }
-    // A record of which only a part was parked stands among the others.
+    // A record with one parked part is among the read ones.
     let came: BTreeSet<&str> = decoded.records.iter().map(|record| record.sku.as_str()).collect();
     let (mut skus, mut hides) = (Vec::new(), false);
     for parked in &decoded.parked {
@@ -256,7 +261,7 @@ fn unreadable(decoded: &Decoded<BalanceFact<'_>>) -> (Vec<Sku>, bool) {
     (skus, hides)
 }
 
-/// The records as the mirror takes them.
+/// Converts the records to facts of the mirror.
 pub(super) fn facts(decoded: Decoded<ProductBalance<'_>>) -> Decoded<BalanceFact<'_>> {
     let Decoded { records, parked, page, status, messages } = decoded;
     Decoded { records: records.into_iter().map(product).collect(), parked, page, status, messages }
@@ -280,7 +285,7 @@ fn product(balance: ProductBalance<'_>) -> BalanceFact<'_> {
     }
 }
 
-/// *Work queue*; what moved is returned.
+/// Records *Work queue*. Returns the changed counts.
 pub(super) async fn work_queue(
     write: &mut Write,
     exchange_id: ExchangeId,
@@ -304,7 +309,7 @@ pub(super) async fn work_queue(
     write.mirror_work_queue(exchange_id, observed_at, &counts).await
 }
 
-/// Keeps aside what made no sense.
+/// Stores the parked records of an answer.
 async fn park<T>(write: &mut Write, exchange: ExchangeId, decoded: &Decoded<T>) -> Result<(), StoreError> {
     for record in &decoded.parked {
         write.exchange_park(exchange, record.index, &record.why, &record.raw).await?;

@@ -1,23 +1,23 @@
-//! Replay: the journal of a database folded into a fresh mirror, offline, and compared with the live one.
+//! Replay: rebuilds a mirror from the journal, offline, and compares it with the live one.
 //!
-//! The live database is only read, as of one moment; no lock is taken and no call made.
+//! The live database is read as of one moment. No lock is taken and no call is made.
 
 use super::{JobError, fold};
 use crate::model::{Position, Timestamp};
 use crate::store::{Compared, Durability, FACTS, FactRow, Journal, Store};
 use std::path::Path;
 
-/// Positions folded in one transaction: many enough that commits do not count, few enough that their bodies are held.
+/// Positions projected in one transaction. More would cost memory for their bodies, fewer would cost commits.
 const STEP: i64 = 200;
 
-/// Columns that say by which exchange and when a fact was last read: they move with every read.
+/// Columns with the exchange and time of a fact's last read, which change with every read.
 const READ_BY: &[&str] =
     &["exchange_id", "observed_ms", "reading_id", "fact_exchange_id", "fact_ms", "changed_ms"];
 
 /// All facts of a mirror, table by table in the order of [`FACTS`].
 pub type Facts = Vec<Vec<FactRow>>;
 
-/// A mirror on its way through a journal.
+/// A mirror that is being rebuilt from a journal.
 #[derive(Debug)]
 pub struct Replay {
     journal: Journal,
@@ -25,17 +25,17 @@ pub struct Replay {
     at: Position,
 }
 
-/// What a replay came to.
+/// Result of a replay.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// The position up to which the journal was folded.
+    /// Position up to which the journal was projected.
     pub position: Position,
-    /// The tables of facts, live and replayed.
+    /// Comparison of each table of facts, live and replayed.
     pub tables: Vec<Compared>,
 }
 
 impl Replay {
-    /// Begins a fresh mirror in `into`, which must not be there yet, over the journal of `live`.
+    /// Starts with an empty mirror in the new file `into`, over the journal of `live`.
     pub async fn begin(live: &Path, into: &Path) -> Result<Self, JobError> {
         let mut journal = Journal::open(live).await?;
         Self::is_ours(&mut journal).await?;
@@ -43,7 +43,7 @@ impl Replay {
         Ok(Self { journal, mirror, at: Position(0) })
     }
 
-    /// Goes on with the mirror in `into`, which an earlier replay of the same journal left there.
+    /// Continues with the mirror in `into` of an earlier replay of the same journal.
     pub async fn resume(live: &Path, into: &Path) -> Result<Self, JobError> {
         let mut journal = Journal::open(live).await?;
         Self::is_ours(&mut journal).await?;
@@ -52,7 +52,7 @@ impl Replay {
         Ok(Self { journal, mirror, at })
     }
 
-    /// The position up to which there is something to fold, at the latest as of `until`.
+    /// Returns the last position of the journal, or the last one as of `until`.
     pub async fn end(&mut self, until: Option<Timestamp>) -> Result<Position, JobError> {
         Ok(match until {
             Some(until) => self.journal.position_at(until).await?,
@@ -60,7 +60,7 @@ impl Replay {
         })
     }
 
-    /// Folds on up to `to`, telling each step's position.
+    /// Projects the journal up to `to`, and reports the position after each step.
     pub async fn fold(
         &mut self,
         to: Position,
@@ -84,7 +84,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Begins with the newest snapshot that helps, if the journal before it was pruned.
+    /// Starts from the newest suitable snapshot, if the journal before it was pruned.
     async fn restore(&mut self, to: Position) -> Result<(), JobError> {
         let Some(snapshot) = self.journal.snapshot_before(to).await? else { return Ok(()) };
         let at = Position(snapshot.position);
@@ -98,12 +98,12 @@ impl Replay {
         Ok(())
     }
 
-    /// The same fold over the journal as it is by now.
+    /// Continues over the present state of the journal.
     pub(super) async fn reopen(self, live: &Path) -> Result<Self, JobError> {
         Ok(Self { journal: Journal::open(live).await?, ..self })
     }
 
-    /// The facts as folded so far, without by which exchange and when they were last read.
+    /// Returns the facts so far, without the exchange and time of their last read.
     pub async fn facts(&self, into: &Path) -> Result<Facts, JobError> {
         let mut mirror = Journal::open(into).await?;
         let mut facts = Vec::with_capacity(FACTS.len());
@@ -113,19 +113,19 @@ impl Replay {
         Ok(facts)
     }
 
-    /// What differs between the facts at two positions.
+    /// Returns the differences between the facts at two positions.
     pub fn changes(before: &Facts, after: &Facts) -> Vec<Compared> {
         let pairs = FACTS.iter().zip(before.iter().zip(after));
         let compared = pairs.map(|(table, (before, after))| Compared::of(table.name, before, after));
         compared.filter(|compared| !compared.is_equal()).collect()
     }
 
-    /// Closes the mirror, whose file is whole from then on.
+    /// Closes the mirror. Its file is complete from then on.
     pub async fn close(self) -> Result<(), JobError> {
         Ok(self.mirror.close().await?)
     }
 
-    /// Compares all facts of the live mirror with the fold, and closes.
+    /// Compares all facts of the live mirror with the rebuilt one, and closes both.
     pub async fn compare(self, into: &Path) -> Result<Replayed, JobError> {
         let Self { mut journal, mirror, at } = self;
         mirror.close().await?;
@@ -140,7 +140,7 @@ impl Replay {
 }
 
 impl Replayed {
-    /// Whether the fold of the journal is the live mirror.
+    /// Returns true if the rebuilt mirror equals the live one.
     pub fn is_equal(&self) -> bool {
         self.tables.iter().all(Compared::is_equal)
     }

@@ -1,6 +1,7 @@
-//! The runner: opens a run in the journal, does the job, closes the run and says so in one log line.
+//! Runner: opens a run in the journal, does the job, closes the run and logs one line.
 //!
-//! The line of a run that failed says when it is tried again, and only who began it knows that: [`Finished::say_failed`].
+//! For a failed run the caller logs the line with [`Finished::say_failed`], because only the caller has the
+//! time of the retry.
 
 use super::{Context, Input, JobError, Report};
 use super::{
@@ -15,30 +16,30 @@ use crate::telemetry::event;
 use serde_json::json;
 use std::time::Duration;
 
-/// A run that is over.
+/// A finished run.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// The job.
     pub kind: JobKind,
-    /// Its run in the journal.
+    /// The run in the journal.
     pub run: RunId,
-    /// Why it ran.
+    /// Reason of the run.
     pub trigger: Trigger,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     pub elapsed_ms: u64,
-    /// How it ended.
+    /// Outcome of the run.
     pub outcome: RunOutcome,
-    /// What it did, or why it did not.
+    /// Summary of the work, or the reason of the failure.
     pub summary: String,
-    /// The service refuses the key: no use to run again before a probe succeeds.
+    /// True if the platform refuses the key: no run is useful before a probe succeeds.
     pub refused: bool,
-    /// The job that has something to do because of it.
+    /// Job that has work because of this run.
     pub wakes: Option<JobKind>,
-    /// The time at which it has something to do again, if nothing calls it before.
+    /// Time at which the job has work again, if no trigger comes before.
     pub again_at: Option<Timestamp>,
 }
 
-/// Whether this version does the job.
+/// Returns true if this version does the job.
 pub fn is_built(kind: JobKind) -> bool {
     match kind {
         JobKind::Balances
@@ -59,13 +60,12 @@ pub fn is_built(kind: JobKind) -> bool {
     }
 }
 
-/// Runs a job once. Whatever goes wrong in it is in what is returned; only a database that cannot even note the run
-/// is an error.
+/// Runs a job once. A failure of the job is in the result; an error means that the run could not be recorded.
 pub async fn run(context: &Context, kind: JobKind, trigger: Trigger) -> Result<Finished, StoreError> {
     run_on(context, kind, trigger, &Input::default()).await
 }
 
-/// The same on what a person named, which is kept with the run. Two runs of a kind go one after the other.
+/// Runs a job on an operator's input, which is stored with the run. Runs of one kind follow each other.
 pub async fn run_on(
     context: &Context,
     kind: JobKind,
@@ -93,7 +93,9 @@ pub async fn run_on(
     Ok(finished)
 }
 
-/// Does what is no pass of the job in a run of its own: it says nothing about the age of the job's data.
+/// Runs work outside of the job's passes in a separate run.
+///
+/// The run does not renew the age of the job's data.
 pub(super) async fn run_beside(
     context: &Context,
     kind: JobKind,
@@ -172,7 +174,7 @@ async fn work(
     }
 }
 
-/// The report of a run, also of one that could not do its work, and whether the key was refused.
+/// Returns the report of a run. The flag is true if the key was refused.
 pub(super) fn reported(result: Result<Report, JobError>) -> (Report, bool) {
     let refused = matches!(result, Err(JobError::Refused(_)));
     (result.unwrap_or_else(|error| failed(&error)), refused)
@@ -191,7 +193,7 @@ fn failed(error: &JobError) -> Report {
 }
 
 impl Finished {
-    /// What a run came to.
+    /// Creates the result of a run.
     pub(super) fn new(
         (kind, run, trigger): (JobKind, RunId, Trigger),
         report: Report,
@@ -203,7 +205,7 @@ impl Finished {
         Self { kind, run, trigger, elapsed_ms, outcome, summary, refused, wakes, again_at }
     }
 
-    /// The one log line of a run that did not fail.
+    /// Logs one line about a run that did not fail.
     pub(super) fn say(&self) {
         let (job, run, trigger) = (self.kind.as_str(), self.run.0, self.trigger.as_str());
         let (outcome, elapsed_ms, summary) = (self.outcome.as_str(), self.elapsed_ms, &self.summary);
@@ -230,12 +232,12 @@ impl Finished {
                     "{summary}"
                 );
             }
-            // Whoever began it says so.
+            // The caller logs a failed run.
             RunOutcome::Failed => {}
         }
     }
 
-    /// One line for a run that failed, nothing for any other; `retry` is when it is tried again.
+    /// Logs one line about a failed run, nothing about others. `retry` is the delay before the next attempt.
     pub fn say_failed(&self, retry: Option<Duration>) {
         if self.outcome != RunOutcome::Failed {
             return;

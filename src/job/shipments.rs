@@ -1,7 +1,7 @@
 //! `shipments`: the items of known shipments that are not yet wholly shipped and confirmed.
 //!
-//! The service lists no shipments. Those that tallyd made or a person adopted are known; others are seen only in that
-//! less is left of the order's lines.
+//! The platform does not list shipments. Only those that tallyd created or an operator adopted are known.
+//! Others show only as a smaller remainder of the order's lines.
 
 use super::aside::{Asks, Came};
 use super::call::Answer;

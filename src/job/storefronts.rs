@@ -1,4 +1,4 @@
-//! `storefronts`: the list of storefronts, all pages. The service lists the active ones.
+//! `storefronts`: the list of storefronts, all pages. The platform lists the active ones.
 
 use super::call::Answer;
 use super::pages::{self, Listing, Recorded};

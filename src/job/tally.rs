@@ -1,12 +1,12 @@
-//! Many things, one call each: what to say of them. What the service refuses is named ([`super::aside`] asks for them).
+//! Summary of a run that makes one call for each of many entries ([`super::aside`] makes them).
 
 use super::Report;
 use crate::model::JobKind;
 
-/// So many of those not read are named in the summary; the rest is counted.
+/// Most entries named in the summary; the others are counted.
 const NAMED: usize = 5;
 
-/// What came of many reads.
+/// Counts of many reads.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     read: usize,
@@ -14,43 +14,43 @@ pub(super) struct Tally {
     not_read: Vec<String>,
     set_aside: Vec<String>,
     oddities: Vec<String>,
-    /// An entry that was set aside goes with the others again: the changes that wait for it are tried again.
+    /// True if a quarantined entry was answered: the changes that wait for it are tried again.
     is_taken_back: bool,
 }
 
 impl Tally {
-    /// Counts one that was read, and how many facts it changed.
+    /// Counts an entry that was read, and the facts that it changed.
     pub(super) fn read(&mut self, changed: u64) {
         self.read += 1;
         self.changed += changed;
     }
 
-    /// Counts one that was not read, by its name and why.
+    /// Counts an entry that was not read, by its name and reason.
     pub(super) fn not_read(&mut self, named: String) {
         self.not_read.push(named);
     }
 
-    /// Counts one that fails by itself and is tried by itself: it makes no run bad.
+    /// Counts a quarantined entry, which does not make the run partial.
     pub(super) fn set_aside(&mut self, named: String) {
         self.set_aside.push(named);
     }
 
-    /// Notes whether one that was read was set aside before.
+    /// Records an answered entry. `was_aside`: it was quarantined before.
     pub(super) fn taken_back(&mut self, was_aside: bool) {
         self.is_taken_back |= was_aside;
     }
 
-    /// True if nothing was asked for.
+    /// Returns true if nothing was asked for.
     pub(super) fn is_empty(&self) -> bool {
         self.read == 0 && self.not_read.is_empty() && self.set_aside.is_empty()
     }
 
-    /// Notes what keeps a read from being all there is.
+    /// Records the reason why a read is incomplete.
     pub(super) fn note(&mut self, oddity: String) {
         self.oddities.push(oddity);
     }
 
-    /// What to say of the run, as in "3 order(s) read, 5 line(s) new or changed".
+    /// Returns the report of the run, as in "3 order(s) read, 5 line(s) new or changed".
     pub(super) fn report(&self, things: &str, facts: &str) -> Report {
         let mut summary = format!("{} {things} read, {} {facts} new or changed", self.read, self.changed);
         if !self.not_read.is_empty() {

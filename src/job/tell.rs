@@ -1,9 +1,11 @@
-//! Log lines about wishes, in one place: each carries the id and the key. People and programs know a wish by its key,
-//! tables and journal by its id, and whoever has one of them finds the lines.
+//! Log lines about changes, each with the id and the key.
 //!
-//! A line about one wish has `wish` and `key`; one about a call has `ids` and `keys` of all its wishes. What a brake or a
-//! restore holds is one line in all: thousands would hide the others. A wish that is applied without a call, because the
-//! service holds the quantity already, is counted in its run's line, or a daily feed of all stock would be a line a cell.
+//! People and programs name a change by its key, tables and the journal by its id; both find the lines.
+//!
+//! A line about one change has `wish` and `key`, and a line about a call has `ids` and `keys` of all its
+//! changes. Changes held by a brake or after a restore share one line, because thousands of lines would hide
+//! the others. A change applied without a call, because the platform has the quantity already, is only
+//! counted in its run's line.
 
 use super::Context;
 use crate::model::{Position, WishId};
@@ -12,7 +14,7 @@ use crate::store::{StoreError, Verdict};
 use crate::telemetry::event;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Says where wishes went, a line each.
+/// Logs one line for each transition.
 pub(super) async fn tell(context: &Context, moves: &[Verdict]) {
     let keys = keys(context, &moves.iter().map(|verdict| verdict.id).collect::<Vec<_>>()).await;
     for verdict in moves {
@@ -34,13 +36,13 @@ pub(super) async fn tell(context: &Context, moves: &[Verdict]) {
     }
 }
 
-/// True for a rejection that nobody decided: somebody wanted it, and it will not be done.
+/// Returns true for a rejection that was not decided by an operator.
 fn is_news(verdict: &Verdict) -> bool {
     let decided = [Reason::Operator, Reason::RemoteWins].map(Reason::as_str);
     verdict.to == State::Rejected.as_str() && !verdict.reason.is_some_and(|reason| decided.contains(&reason))
 }
 
-/// Says what a person released after this position. It is said by whoever hears it: a command has no log.
+/// Logs an operator's releases after this position. The daemon logs them, because a command has no log.
 pub async fn tell_released(context: &Context, after: Position) -> Result<(), StoreError> {
     for (trip, wishes) in context.store.brake_released(after).await? {
         let what = trip.map_or_else(|| "what was held".into(), |trip| format!("trip {trip}"));
@@ -54,7 +56,8 @@ pub async fn tell_released(context: &Context, after: Position) -> Result<(), Sto
     Ok(())
 }
 
-/// The fields `ids` and `keys` of a line about several wishes: lists with commas, in one order.
+/// Returns the fields `ids` and `keys` of a line about several changes, as comma-separated lists in one
+/// order.
 pub(super) async fn listed(context: &Context, wishes: &[WishId]) -> (String, String) {
     let ids: BTreeSet<WishId> = wishes.iter().copied().collect();
     let ids: Vec<String> = ids.iter().map(WishId::to_string).collect();
@@ -62,7 +65,7 @@ pub(super) async fn listed(context: &Context, wishes: &[WishId]) -> (String, Str
     (ids.join(", "), keys.join(", "))
 }
 
-/// A line without its keys is better than a run that fails because they cannot be read.
+/// Returns no keys if they cannot be read, because a log line should not fail a run.
 async fn keys(context: &Context, wishes: &[WishId]) -> BTreeMap<WishId, String> {
     context.store.outbox_keys(wishes).await.unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! `top_selling`: the ten best sellers of each of the last 24 months, over all storefronts.
 //!
-//! A month is read until two reads after its end agree: sales are still booked and corrected for a while. So the first
-//! run makes two dozen calls, the second as many, and from then on each new month makes two.
+//! A month is read until two reads after its end agree, because sales are booked and corrected late. The
+//! first two runs make 24 calls each; from then on each new month makes two.
 
 use super::aside::{Asks, Came};
 use super::{Context, JobError, Report, aside, record};
@@ -9,7 +9,7 @@ use crate::client::wire;
 use crate::model::{Lane, Month, Operation, RunId, Timestamp};
 use crate::store::{self, Durability};
 
-/// How far back reports are kept (design §7).
+/// Months for which reports are read.
 pub(super) const MONTHS: usize = 24;
 
 pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobError> {
@@ -18,7 +18,7 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
     Ok(tally.report("month(s)", "of them"))
 }
 
-/// The last months that are over and not agreed yet, the newest first.
+/// Returns the last months that are over and not agreed yet, the newest first.
 pub(super) async fn open_months(
     context: &Context,
     report: store::Report,

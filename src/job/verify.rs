@@ -1,8 +1,8 @@
-//! `verify`: compares mirror and service, the stalest SKUs first, within so many calls.
+//! `verify`: compares the mirror with the platform, the stalest SKUs first, within a number of calls.
 //!
-//! No job of the daemon but a question a person asks. Its exchanges are journalled and counted like all others and
-//! bring no fact: the run's input says `verify`, and a fold of the journal leaves such a run out. A mirror that mended
-//! itself while it was looked at would hide what the look is for.
+//! An operator starts it; no job of the daemon does. Its exchanges are journalled and counted like all others
+//! but bring no fact. The run's input contains `verify`, and the projection skips such a run. A mirror that
+//! repaired itself during the comparison would hide the differences.
 
 use super::{Context, JobError, call};
 use crate::client::Verdict;
@@ -13,58 +13,58 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Calls where nobody says how many: with the packaged page size, 2,000 SKUs and a tenth of a minute's quota.
+/// Default number of calls: with the default page size, 2,000 SKUs and a tenth of a minute's quota.
 pub const VERIFY_CALLS: usize = 10;
 
-/// What a comparison found.
+/// Result of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Verified {
-    /// Calls spent.
+    /// Calls made.
     pub calls: usize,
     /// SKUs asked for.
     pub skus: usize,
-    /// Cells compared.
+    /// Stock levels compared.
     pub cells_compared: usize,
-    /// Cells the mirror knows.
+    /// Stock levels in the mirror.
     pub cells_known: i64,
     /// Age of the mirror's oldest fact.
     pub oldest_age_seconds: Option<i64>,
-    /// Age of the fact in the middle.
+    /// Median age of the facts.
     pub median_age_seconds: Option<i64>,
-    /// Cells in which the two differ.
+    /// Stock levels that differ.
     pub drift: Vec<Drift>,
-    /// What kept the rest from being compared, if anything did.
+    /// Reason why the rest was not compared, if there is one.
     pub trouble: Option<String>,
 }
 
-/// A cell in which mirror and service differ.
+/// A stock level that differs between the mirror and the platform.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drift {
     /// The SKU.
     pub sku: String,
     /// The warehouse.
     pub warehouse_id: i64,
-    /// The mirror's fact; none: it knows no such cell.
+    /// The mirror's fact; `None`: the mirror has no such stock level.
     pub mirror: Option<i64>,
-    /// What the service shows; none: no such cell.
+    /// The platform's quantity; `None`: the platform shows no such stock level.
     pub service: Option<i64>,
-    /// Service less mirror.
+    /// Platform minus mirror.
     pub difference: i64,
-    /// What on its way explains it, if anything does.
+    /// Own write or pending change that explains the difference, if any.
     pub explained_by: Option<String>,
 }
 
 impl Verified {
-    /// The differences that nothing explains.
+    /// Returns the number of unexplained differences.
     pub fn unexplained(&self) -> usize {
         self.drift.iter().filter(|drift| drift.explained_by.is_none()).count()
     }
 }
 
-/// Compares within `calls` calls. What the service does not answer is left out and said.
+/// Compares within `calls` calls. SKUs without an answer are left out and reported.
 ///
 /// # Errors
-/// When not one call was answered, or the key is refused.
+/// Fails if no call was answered, or the key is refused.
 pub async fn verify(context: &Context, run: RunId, calls: usize) -> Result<Verified, JobError> {
     let mut write = context.store.begin(Durability::Normal).await?;
     write.run_input(run, &json!({"verify": calls})).await?;
@@ -103,7 +103,7 @@ impl Verified {
         }
     }
 
-    /// One call; false where its page was too much, or brought nothing.
+    /// Makes one call. Returns false if its page was too large or brought nothing.
     async fn compare(&mut self, context: &Context, run: RunId, asked: &[Sku]) -> Result<bool, JobError> {
         let request =
             wire::get_product_balances(asked).map_err(|why| JobError::Implausible(why.to_string()))?;
@@ -116,7 +116,7 @@ impl Verified {
         }
         match wire::decode_balances(&answer.reply.body) {
             Ok(decoded) => {
-                // Looked at after the answer: what was written meanwhile is seen to overlap.
+                // Read after the answer, so that a write during the call shows as an overlap.
                 let mirror = context.store.verify_cells(asked, answer.id).await?;
                 self.take(&mirror, &decoded);
                 self.skus += asked.len();
@@ -129,8 +129,9 @@ impl Verified {
         }
     }
 
-    /// Takes a page in: the cells both know, and those the service alone shows. What the answer does not show is no
-    /// difference: a record that cannot be read, or not in full, and all of an answer that holds nothing.
+    /// Compares a page: the stock levels of the mirror, and those that only the platform shows.
+    ///
+    /// Missing data is no difference: a record that is unreadable in whole or part, and an empty answer.
     fn take(&mut self, mirror: &[VerifyRow], decoded: &Decoded<ProductBalance<'_>>) {
         let is_empty = decoded.records.is_empty() && decoded.parked.is_empty();
         let unread: BTreeSet<&str> = decoded.parked.iter().filter_map(|p| p.sku.as_deref()).collect();
@@ -171,7 +172,7 @@ impl Verified {
     }
 }
 
-/// How a cell of the mirror differs from the service, if it does.
+/// Returns the difference of a stock level between the mirror and the platform, if there is one.
 fn drift(row: &VerifyRow, service: Option<i64>) -> Option<Drift> {
     let mirror = row.quantity;
     (mirror != service).then(|| Drift {
@@ -215,7 +216,7 @@ mod tests {
         let in_doubt = VerifyRow { writing: Some(47), ..row.clone() };
         let overlapped = VerifyRow { is_overlapped: true, ..row.clone() };
         let vanished = VerifyRow { quantity: None, ..row.clone() };
-        // (cell, what the service shows, the difference, whether it is explained)
+        // (stock level, the platform's quantity, the difference, explained)
         let cases = [
             ("agrees", &row, Some(50), None),
             ("sold from", &row, Some(48), Some((-2, false))),

@@ -1,8 +1,8 @@
-//! Reading the balances of some SKUs in as many calls as that takes, so that each answer can vouch for what it lacks.
+//! Reading of some SKUs' balances such that each answer can prove what it lacks.
 //!
-//! A page that fails is split, and a SKU that fails alone is left out ([`isolation`](crate::reconcile::isolation)). An
-//! answer to a call for few SKUs that holds nothing may come from a failing service: the same is then asked once more with
-//! a few SKUs beside it that are known to be there.
+//! A failed page is split, and a SKU that fails alone is left out
+//! ([`isolation`](crate::reconcile::isolation)). An empty answer to a call for few SKUs may come from a
+//! failing platform. The call is then repeated once with a few known SKUs (witnesses) beside them.
 
 use super::apart::Failed;
 use super::call::{Answer, words};
@@ -13,7 +13,7 @@ use crate::model::{Lane, Operation, RunId, Sku};
 use crate::reconcile::isolation::Groups;
 
 const READ: Operation = Operation::GetProductBalances;
-/// Limit of failures in a row, of whatever SKUs: that many are the platform's, and the rest is left to a later run.
+/// Most failures in a row. The cause is then the platform, and a later run reads the rest.
 const FAILURES_MAX: usize = 6;
 
 /// A read of some SKUs.
@@ -22,30 +22,30 @@ pub(super) struct Parts<'a> {
     run: RunId,
     lane: Lane,
     parts: Groups<Sku>,
-    /// Others are asked for beside each page in any case.
+    /// True if witnesses are added to each page.
     with_witnesses: bool,
-    /// In a row.
+    /// Failures in a row.
     failures: usize,
     /// Pages that were read.
     pub(super) pages: u64,
-    /// The words of the last failure, where something stays unread.
+    /// Reason of the last failure, if something stays unread.
     pub(super) unread: Option<String>,
 }
 
 impl<'a> Parts<'a> {
-    /// Pages of at most `size` SKUs.
+    /// Creates pages of at most `size` SKUs.
     pub(super) fn new(context: &'a Context, run: RunId, lane: Lane, skus: &[Sku], size: usize) -> Self {
         let mut parts = Groups::default();
         skus.chunks(size.max(1)).for_each(|page| parts.again(page.to_vec()));
         Self { context, run, lane, parts, with_witnesses: false, failures: 0, pages: 0, unread: None }
     }
 
-    /// The same, with SKUs beside each page that are known to be there: the answer is to prove what it lacks.
+    /// Adds witnesses, which are known SKUs, to each page. The answer can then prove what it lacks.
     pub(super) fn with_witnesses(self) -> Self {
         Self { with_witnesses: true, ..self }
     }
 
-    /// The next page that was read: its answer, which is recorded, and the SKUs it was asked for.
+    /// Returns the next page: its answer, which is recorded, and its SKUs.
     pub(super) async fn next_page(&mut self) -> Result<Option<(Answer, Vec<Sku>)>, JobError> {
         while self.failures < FAILURES_MAX {
             let Some(page) = self.parts.next_part() else { break };
@@ -86,7 +86,7 @@ impl<'a> Parts<'a> {
                 }
             }
             Ok((answer, looked)) => return told(answer, looked),
-            // One of the witnesses may be what fails.
+            // A witness may be the cause of the failure.
             Err((Failed::Entries, _)) if !witnesses.is_empty() => witnesses.clear(),
             Err(failed) => return Ok(Err(failed)),
         }
@@ -118,10 +118,10 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// An answer, and whether something of what was asked for came.
+/// An answer, and true if something of the request came.
 type Shown = (Answer, bool);
 
-/// An answer that decides nothing is a failed read, unless no other could tell more.
+/// Returns a failed read for an answer that decides nothing, unless no witness exists.
 fn told(answer: Answer, looked: Looked) -> Result<Result<Shown, (Failed, String)>, JobError> {
     let shows_some = looked.shows_some();
     match looked.told() {

@@ -13,7 +13,7 @@ pub(super) async fn run(context: &Context, run: RunId) -> Result<Report, JobErro
     Ok(pages::read(context, run, &Warehouses).await?.report("warehouse(s)"))
 }
 
-/// Reads the list; the warehouses on it, where it came whole and each of its records makes sense.
+/// Reads the list. Returns its warehouses if it came whole and every record is readable.
 pub(super) async fn listed(context: &Context, run: RunId) -> Result<Option<BTreeSet<WarehouseId>>, JobError> {
     let listed = pages::read(context, run, &Warehouses).await?.whole();
     Ok(listed.map(|ids| ids.into_iter().map(WarehouseId).collect()))

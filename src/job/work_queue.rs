@@ -1,7 +1,7 @@
-//! `work_queue`: the account's counts, read each minute; a time series, and a hint where to look.
+//! `work_queue`: the account's counts, read each minute: a time series and a hint of changed orders.
 //!
-//! Where a count of sales orders moved, an order did: the orders are read at once instead of at their next turn. Where
-//! none moved, the next run of [`super::order_lines`] need not read them again.
+//! If a count of sales orders changed, the orders are read at once instead of at their next turn. If none
+//! changed, the next run of [`super::order_lines`] need not read them again.
 
 use super::{Context, JobError, Report, record};
 use crate::client::wire;

@@ -1,78 +1,83 @@
-//! The account of calls: who holds a place of the 60 s window. Pure; the only guard the quota rests on.
+//! Sliding window of 60 s: the reservations in use. Pure; the quota rests on this guard alone.
 //!
-//! A call holds a place from before it is sent until 60 s after its answer (rules.md 30). The service counted it at
-//! some instant between the two, which we never learn; holding the place over the whole span means that no 60 s of
-//! *its* time can contain more calls than there are places, whatever the network does to them. A log of send times
-//! cannot promise that: two calls sent 60 s apart may arrive 59.6 s apart.
+//! A call holds a reservation from before it is sent until 60 s after its answer (docs/rules.md 30). The
+//! platform counts the call at an unknown instant between send and answer. Holding the reservation over the
+//! whole span guarantees that no 60 s of the platform's time contain more calls than reservations. A log of
+//! send times cannot guarantee that: two calls sent 60 s apart may arrive 59.6 s apart.
 //!
-//! It forgets on a restart. What it must be told then is written at [`Memory`](super::Memory).
+//! The window is not stored. [`Memory`](super::Memory) lists the input for a restart.
 
 use super::wait::Wait;
 use crate::model::Moment;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The service's window (service-interface.md, *Limits*: calls per minute) and one millisecond: a [`Moment`] is cut
-/// to whole milliseconds, so two that are 60 000 apart may lie a hair less than 60 s apart.
+/// The platform's window (docs/interface.md, *Limits*: calls per minute) plus one millisecond.
+///
+/// A [`Moment`] is truncated to whole milliseconds, so two moments 60 000 ms apart may be slightly less than
+/// 60 s apart.
 pub(super) const WINDOW: Duration = Duration::from_millis(60_001);
 
-/// The places in use.
+/// The reservations in use.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     in_flight: u32,
-    /// When each concluded call was answered, oldest first; dropped when its place is free again.
+    /// Moments of the answers of concluded calls, oldest first. Swept when the reservation ends.
     answered: VecDeque<Moment>,
 }
 
 impl Account {
-    /// An account in which these calls were already answered. An instant later than `now` belongs to another boot
-    /// and counts as now: no place is ever lost for longer than the window.
+    /// Restores a window from the answer times of earlier calls.
+    ///
+    /// A moment later than `now` belongs to another boot and counts as `now`, so a reservation never lasts
+    /// longer than the window.
     pub(super) fn restored(answered: impl IntoIterator<Item = Moment>, now: Moment) -> Self {
         let mut answered: Vec<_> = answered.into_iter().map(|at| at.min(now)).collect();
         answered.sort_unstable();
         Self { in_flight: 0, answered: answered.into() }
     }
 
-    /// Takes a place, before the call is sent.
+    /// Reserves a call before it is sent.
     pub(super) fn take(&mut self) {
         self.in_flight += 1;
     }
 
-    /// Frees a place at once. Only for a call that was never begun.
+    /// Ends a reservation at once. Only for a call that was never begun.
     pub(super) fn give_back(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// The call has its answer, or will have none: its place is free one window from now.
+    /// Records an answer, or its absence. The reservation ends one window from now.
     pub(super) fn answered(&mut self, now: Moment) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let last = self.answered.back().copied().unwrap_or(now);
         self.answered.push_back(now.max(last));
     }
 
-    /// Forgets the calls whose place has become free.
+    /// Removes reservations that have ended.
     pub(super) fn sweep(&mut self, window: Duration, now: Moment) {
         while self.answered.front().is_some_and(|at| at.plus(window) <= now) {
             self.answered.pop_front();
         }
     }
 
-    /// Places held, as of the last sweep.
+    /// Returns the reservations in use, as of the last sweep.
     pub(super) fn held(&self) -> u32 {
         self.in_flight.saturating_add(u32::try_from(self.answered.len()).unwrap_or(u32::MAX))
     }
 
-    /// Calls that have no answer yet.
+    /// Returns the calls without an answer yet.
     pub(super) fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// When the places held were answered, oldest first.
+    /// Returns the answer times of the reservations in use, oldest first.
     pub(super) fn answers(&self) -> impl Iterator<Item = Moment> {
         self.answered.iter().copied()
     }
 
-    /// Whether one more call leaves at most `limit` places held; if not, when enough of them will be free.
+    /// Checks that one more call leaves at most `limit` reservations in use. Otherwise returns the wait for
+    /// the next end.
     pub(super) fn go(&self, limit: u32, window: Duration) -> Result<(), Wait> {
         let Some(too_many) = self.held().checked_sub(limit) else { return Ok(()) };
         let last_of_them = usize::try_from(too_many).ok().and_then(|index| self.answered.get(index));

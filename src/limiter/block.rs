@@ -1,21 +1,21 @@
-//! A block the service does not explain: 429 without `Retry-After` on one operation after the other. Pure.
+//! Lockout of the account: 429 without `Retry-After` on several operations in a row. Pure.
 //!
-//! Taken slots are a matter of one operation; when calls of two operations are refused in a row and none is admitted
-//! between, it is the account that is refused. Then every call may lengthen the block, so all of them wait, each wait
-//! twice the last, and after it one goes alone. A 403 without explanation is a refused key, which has a silence and a
-//! probe of its own ([`super::holds`]).
+//! Slots in use concern one operation. If calls of two operations are refused in a row and none is admitted
+//! between, the account itself is refused. Each further call may extend the lockout, so all calls wait, each
+//! wait is twice the last, and then one call goes alone. A 403 without explanation is a refused key, which
+//! has its own hold and probe ([`super::holds`]).
 
 use crate::model::Operation;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// So many refusals in a row, of at least so many operations, are a block.
+/// Consecutive refusals, and distinct operations among them, that make a lockout.
 const REFUSALS: u32 = 3;
 const OPERATIONS: usize = 2;
-/// The first silence and the longest: a block that lasts hours costs twelve calls an hour.
+/// First and longest wait. A lockout of hours then costs twelve calls an hour.
 const SILENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(5 * 60));
 
-/// Refusals without an explanation, in a row.
+/// Consecutive refusals without an explanation.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     refusals: u32,
@@ -24,7 +24,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// A call was refused without an explanation: how long the account is silent, if that makes it a block.
+    /// Records a refusal without an explanation. Returns the wait for the account if it makes a lockout.
     pub(super) fn refused(&mut self, operation: Operation) -> Option<Duration> {
         self.refusals = self.refusals.saturating_add(1);
         self.operations.insert(operation);
@@ -36,7 +36,7 @@ impl Block {
         Some(silence)
     }
 
-    /// A call was admitted: there is no block.
+    /// Records an admitted call, which ends the lockout.
     pub(super) fn admitted(&mut self) {
         *self = Self::default();
     }

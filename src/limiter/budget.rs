@@ -1,4 +1,4 @@
-//! The state of the budget at one instant, for `status`, `check` and the metrics.
+//! State of the quota at one instant, for `status`, `check` and the metrics.
 
 use super::desk::Desk;
 use super::hold::Hold;
@@ -7,52 +7,54 @@ use super::now::Now;
 use crate::model::Lane;
 use serde::{Deserialize, Serialize};
 
-/// What is used and what is left.
+/// Used and free part of the quota.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
-    /// Calls that may be held in any 60 s now: our part of the account, less what other software seems to use.
+    /// Reservations allowed in any 60 s now: `ours` times the adaptive limit.
     pub limit: u32,
-    /// Our part of the account in full.
+    /// Calls a minute that the configuration allows tallyd to use.
     pub ours: u32,
-    /// What may be used of it, in thousandths.
+    /// The adaptive limit, in thousandths of `ours`.
     pub share_permille: u32,
-    /// Places held: calls in flight and calls answered less than 60 s ago.
+    /// Reservations in use: calls in flight and calls answered less than 60 s ago.
     pub held: u32,
     /// Calls in flight.
     pub in_flight: u32,
-    /// Places free for an operator's call.
+    /// Reservations free for an operator's call.
     pub free: u32,
-    /// Places free for a bulk call.
+    /// Reservations free for a bulk call.
     pub free_for_bulk: u32,
-    /// Calls that wait, by lane.
+    /// Waiting calls by lane.
     pub waiting: WaitingCalls,
     /// The holds in force.
     pub holds: Vec<Hold>,
     /// Answers of 400 in the last 24 h.
     pub bad_requests: u32,
-    /// The count at which bulk pushes stop.
+    /// Count at which bulk pushes stop.
     pub bad_requests_soft: u32,
-    /// The count at which every operation that has answered 400 stops.
+    /// Count at which every operation that was answered 400 stops.
     pub bad_requests_hard: u32,
-    /// The service throttles us for bad requests: only reads go.
+    /// True while the platform throttles us for bad requests: only reads are sent.
     pub reads_only: bool,
 }
 
-/// How many calls of each lane wait.
+/// Number of waiting calls of each lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingCalls {
-    /// Of the probe lane.
+    /// Calls of the probe lane.
     pub probe: usize,
-    /// Of the operator's lane.
+    /// Calls of the operator's lane.
     pub operator: usize,
-    /// Of the pushes.
+    /// Calls of the push lane.
     pub push: usize,
-    /// Of the polls.
+    /// Calls of the poll lane.
     pub poll: usize,
 }
 
 impl Budget {
-    /// True if half of the quota is free and nobody waits for it.
+    /// Returns true if the quota has room for extra calls.
+    ///
+    /// Half is free for bulk calls, no bulk call waits, and no hold is in force.
     pub fn has_room(&self) -> bool {
         let is_free = self.waiting.push + self.waiting.poll == 0 && self.holds.is_empty();
         is_free && self.free_for_bulk * 2 >= self.limit
@@ -60,7 +62,7 @@ impl Budget {
 }
 
 impl Desk {
-    /// The budget now.
+    /// Returns the state of the quota now.
     pub(super) fn budget(&mut self, now: Now) -> Budget {
         self.sweep(now.moment);
         let limit = self.limit(now.moment);

@@ -1,4 +1,4 @@
-//! What each outcome does to the budget: one arm per outcome (design.md 6, *Quotas*; rules.md 30, 31, 33).
+//! Effect of each call outcome on the quota (docs/rules.md 30, 31, 33).
 
 use super::desk::{Desk, Grant};
 use super::hold::{Reason, Scope};
@@ -8,8 +8,10 @@ use super::outcome::{Notice, Outcome};
 use std::time::Duration;
 
 impl Desk {
-    /// A call is over: its slot is free or lingers, its place is free one window from now, and everything that its
-    /// outcome means for the others is in force before any of them can go.
+    /// Records the outcome of a call and returns the changes.
+    ///
+    /// The slot becomes free or lingers, and the reservation ends one window from now. All holds that follow
+    /// from the outcome are in force before another call is granted.
     pub(super) fn conclude(&mut self, grant: Grant, outcome: Outcome, now: Now) -> Vec<Notice> {
         self.sweep(now.moment);
         let held = self.account.held();
@@ -41,7 +43,7 @@ impl Desk {
         }
     }
 
-    /// `held`: the places held when the call was answered, its own among them.
+    /// Applies the outcome. `held`: the reservations in use at the answer, the call's own included.
     fn follow(&mut self, grant: Grant, outcome: Outcome, held: u32, now: Now) -> Vec<Notice> {
         match outcome {
             Outcome::Answered | Outcome::NotSent | Outcome::TimedOut => Vec::new(),
@@ -102,7 +104,7 @@ impl Desk {
         notices
     }
 
-    /// The notice of a hold that was just set, if it was.
+    /// Returns the notice of a hold that was just set, if `new`.
     pub(super) fn started(&self, new: bool, scope: Scope, reason: Reason, now: Now) -> Vec<Notice> {
         let holds = self.holds.list(now).into_iter();
         let set = holds.filter(|hold| new && hold.scope == scope && hold.reason == reason);

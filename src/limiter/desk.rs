@@ -1,9 +1,9 @@
-//! Where all guards meet: it takes the waiting calls in their turn and lets each go that everything lets go.
+//! Admission: combines all guards and grants waiting calls in their turn.
 //!
-//! Synchronous and without a clock of its own, so that each step of it can be tested by itself. Nobody is employed
-//! here: whoever comes to the desk (a call that joins, leaves, wakes or concludes) serves the whole queue, and tells
-//! the eldest waiting call when to look again. That one sleeps; all others wait for the bell. So an idle queue costs
-//! one timer, an empty one nothing.
+//! This module is synchronous and takes the time as an argument, so that each step can be tested alone. There
+//! is no scheduler task. Every call that joins, leaves, wakes or completes runs the admission loop for the
+//! whole queue. Only the oldest waiter sets a timer; the others wait on `Notify`. An idle queue costs one
+//! timer, an empty queue none.
 
 use super::Pace;
 use super::account::{Account, WINDOW};
@@ -31,15 +31,15 @@ pub(super) struct Desk {
     pub(super) ledger: Ledger,
     pub(super) share: Share,
     pub(super) block: Block,
-    /// Since when the service refused the whole account: until a later call is admitted, calls go one by one.
+    /// Time of the last refusal of the whole account. Calls go one at a time until a later call is admitted.
     pub(super) refused_since: Option<Moment>,
-    /// Calls that keep their place while another call is made for them; they are out, and not sent.
+    /// Reservations kept while another call is made for them. They count as in flight but are not sent.
     pub(super) kept: u32,
     pub(super) queue: Queue,
-    /// Let go, but not fetched yet.
+    /// Granted calls whose callers have not yet fetched the grant.
     pub(super) granted: BTreeMap<Number, Grant>,
     closed: bool,
-    /// Who was told last to look again, and when.
+    /// The oldest waiter at the last run of the loop, and the wait that it was given.
     told: Option<(Number, Wait)>,
 }
 
@@ -52,21 +52,21 @@ pub(super) struct Grant {
     paced: bool,
 }
 
-/// The call that goes next.
+/// The next call to grant.
 struct Next {
     number: Number,
-    /// Its pass has been taken.
+    /// True if the call has taken a pass of the pacer.
     paced: bool,
 }
 
-/// What a waiting call finds at the desk.
+/// Result of an admission check of one waiting call.
 #[derive(Debug)]
 pub(super) enum Look {
-    /// It may go.
+    /// The call may be sent.
     Go(Grant),
-    /// It has to wait: for its bell, and if it is the one that keeps the time, until then at most.
+    /// The call must wait for its notification, and the oldest waiter at most until the time in the wait.
     Wait(Wait),
-    /// Nobody goes any more.
+    /// The limiter is closed.
     Closed,
 }
 
@@ -90,7 +90,7 @@ impl Desk {
         }
     }
 
-    /// Whether it may go now. Serves everybody on the way.
+    /// Runs the admission loop and returns the result for `number`.
     pub(super) fn look(&mut self, number: Number, now: Moment) -> Look {
         self.serve(Some(number), now);
         if self.closed {
@@ -105,7 +105,7 @@ impl Desk {
         }
     }
 
-    /// A call goes away without having fetched its grant; it leaves no trace.
+    /// Removes a call that was cancelled while it waited. A grant that was not fetched is given back.
     pub(super) fn leave(&mut self, number: Number, now: Moment) {
         if let Some(grant) = self.granted.remove(&number) {
             self.give_back(grant, now);
@@ -114,7 +114,7 @@ impl Desk {
         }
     }
 
-    /// A call is not sent after all: its place, slot and pace go to the next.
+    /// Gives back the reservation, slot and pass of a call that is not sent.
     pub(super) fn give_back(&mut self, grant: Grant, now: Moment) {
         self.account.give_back();
         self.slots.release(grant.operation);
@@ -124,8 +124,10 @@ impl Desk {
         self.serve(None, now);
     }
 
-    /// Uses the place of a granted call for another operation, if that may go. *A fact grew old while its write
-    /// waited: the permit goes to the read* (rules.md 4).
+    /// Uses the reservation of a granted call for another operation, if that operation may be sent.
+    ///
+    /// A fact may become too old while its write waits; the permit then goes to the read (docs/rules.md 4).
+    /// Returns false and leaves the grant as it was if the operation may not be sent.
     pub(super) fn turn_to(&mut self, grant: &mut Grant, operation: Operation, now: Moment) -> bool {
         self.sweep(now);
         self.slots.release(grant.operation);
@@ -138,26 +140,26 @@ impl Desk {
         may
     }
 
-    /// Whether no hold was set since the grant that would stop the call.
+    /// Returns true if no hold set since the grant stops the call.
     pub(super) fn may_send(&self, grant: Grant, now: Moment) -> bool {
         let others = self.slots.in_flight(grant.operation).saturating_sub(1);
         let operation = self.holds.operation_go(grant.operation, others, now);
         operation.and(self.holds.lane_go(grant.lane, now)).is_ok()
     }
 
-    /// Nobody goes any more; what is out may conclude.
+    /// Closes the limiter and wakes all waiters. Calls in flight may still complete.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.queue.ring_all();
     }
 
-    /// Other settings are in force from now on; calls that are out are not touched.
+    /// Applies other settings. Calls in flight are not affected.
     pub(super) fn reconfigure(&mut self, settings: Settings, now: Moment) {
         self.settings = settings;
         self.serve(None, now);
     }
 
-    /// Lets go whoever may, in turn, and tells the eldest of the others when to look again.
+    /// Grants every call that may be sent, in turn, and updates the oldest waiter's timer.
     pub(super) fn serve(&mut self, looker: Option<Number>, now: Moment) {
         if self.closed {
             return;
@@ -172,7 +174,7 @@ impl Desk {
         self.tell(wait, looker);
     }
 
-    /// Forgets what is over, so that the guards only look at what stands.
+    /// Removes expired entries from all guards and sets the pacer's rate to the current limit.
     pub(super) fn sweep(&mut self, now: Moment) {
         self.account.sweep(self.window(now), now);
         self.slots.sweep(now);
@@ -180,7 +182,7 @@ impl Desk {
         self.pacer.set_rate(self.limit(now));
     }
 
-    /// Places that may be held now.
+    /// Returns the number of reservations allowed now.
     pub(super) fn limit(&self, now: Moment) -> u32 {
         self.share.limit(self.settings.limit(), now)
     }
@@ -189,7 +191,7 @@ impl Desk {
         WINDOW + self.share.guard(now)
     }
 
-    /// The call whose turn it is, or until when there is none.
+    /// Returns the next call to grant, or the wait until there may be one.
     fn next(&mut self, now: Moment) -> Result<Next, Wait> {
         let mut soonest = Wait::Event;
         for turn in self.queue.turns() {
@@ -201,15 +203,17 @@ impl Desk {
         Err(soonest)
     }
 
-    /// The first call of a lane that may go. One whose operation is blocked does not block those behind it. The pace
-    /// is asked last, because asking takes it.
+    /// Returns the first call of a lane that may be sent.
+    ///
+    /// A call whose operation is stopped does not block the calls behind it. The pacer comes last, because
+    /// its check takes a pass.
     fn next_in(&mut self, turn: Turn, now: Moment) -> Result<Next, Wait> {
         let line = self.queue.line(turn.lane);
         if line.is_empty() {
             return Err(Wait::Event);
         }
         self.holds.lane_go(turn.lane, now)?;
-        // *Whatever refused one call refuses those behind it too, and each of them counts.*
+        // After a refusal of the account one call goes at a time, because every further refused call counts.
         if self.refused_since.is_some() && self.sent() > 0 {
             return Err(Wait::Event);
         }
@@ -243,8 +247,10 @@ impl Desk {
         self.ledger.go(operation, lane, self.sent(), self.settings.bad_requests_per_day)
     }
 
-    /// Calls that the service is answering. One that keeps its place waits for another call: counted here, it would wait
-    /// for ever where calls go one by one.
+    /// Returns the number of calls sent and not answered.
+    ///
+    /// A kept reservation is not counted. It waits for another call, and where calls go one at a time it
+    /// would block that call for ever.
     fn sent(&self) -> u32 {
         self.account.in_flight().saturating_sub(self.kept)
     }
@@ -257,7 +263,8 @@ impl Desk {
         bell.notify_one();
     }
 
-    /// Rings the keeper of the time if what it was told is no longer right; who is looking now finds out anyway.
+    /// Notifies the oldest waiter if its wait has changed. The caller in `looker` learns its wait from the
+    /// return value.
     fn tell(&mut self, wait: Wait, looker: Option<Number>) {
         let keeper = self.queue.eldest();
         let told = keeper.map(|keeper| (keeper.number, wait));

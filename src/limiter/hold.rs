@@ -1,21 +1,21 @@
-//! A hold as others see it: in `status`, in the log, and kept over a restart.
+//! A hold as shown in `status` and the log, and as stored over a restart.
 
 use crate::model::{Operation, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// What a hold stops.
+/// The calls that a hold stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// Every call of the account.
     Account,
-    /// Every call but the probe.
+    /// Every call outside the probe lane.
     Key,
     /// Every call of one operation.
     Operation(#[serde(with = "operation_name")] Operation),
 }
 
-/// What a hold was set for.
+/// The reason for a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -23,18 +23,18 @@ pub enum Reason {
     Rate,
     /// 403 with `Retry-After`: too many answers of 400.
     BadRequests,
-    /// 429 without `Retry-After`: the operation's slots are taken.
+    /// 429 without `Retry-After`: the operation's slots are in use.
     Concurrency,
-    /// The same on one operation after the other: the account is blocked, and the service does not say why.
+    /// 429 without `Retry-After` on several operations in a row: the account is locked out.
     Blocked,
-    /// 403: the service does not accept the key.
+    /// 403: the platform does not accept the key.
     RefusedKey,
-    /// One call is to show whether the operation or the key is at fault (rules.md 18, 34).
+    /// A judging call is to show if the operation or the key is at fault (docs/rules.md 18, 34).
     Judging,
 }
 
 impl Reason {
-    /// The word used in tables and logs.
+    /// Returns the code used in tables and logs.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::Rate => "rate",
@@ -47,22 +47,22 @@ impl Reason {
     }
 }
 
-/// A wait the service ordered, or that we ordered ourselves because of what it said.
+/// A wait that the platform ordered, or that the limiter derived from its answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// What it stops.
+    /// The calls that the hold stops.
     pub scope: Scope,
-    /// What it was set for.
+    /// The reason for the hold.
     pub reason: Reason,
-    /// In words, for a person; empty where the reason says it all.
+    /// Text for an operator; empty if the reason suffices.
     pub why: String,
-    /// When it was set.
+    /// Calendar time at which the hold was set.
     pub since: Timestamp,
-    /// How long it was set for, in milliseconds; `None` if something has to happen before it ends.
+    /// Duration from `since`, in milliseconds; `None` if the hold ends by an event.
     pub duration_ms: Option<u64>,
 }
 
-/// Operations are written by their listed names, so that what is kept can be read by people and by later versions.
+/// Serialization of an operation by its listed name, which operators and later versions can read.
 mod operation_name {
     use crate::model::Operation;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};

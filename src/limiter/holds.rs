@@ -1,14 +1,16 @@
-//! The holds in force and when each ends. Pure.
+//! The holds in force and the end of each. Pure.
 //!
 //! | set by | stops | ends |
 //! | --- | --- | --- |
 //! | 429 with `Retry-After` | the account | after that time |
-//! | 403 with `Retry-After` | the account | after that time; the [ledger](super::ledger) goes on from there |
-//! | 429 without it | the operation | when one of its calls completes; with none of ours in flight after 1 s, doubling to 30 s |
-//! | a refused key | all but the probe | when it is lifted |
-//! | an operation to be judged | the operation | when it is released |
+//! | 403 with `Retry-After` | the account | after that time; then the [`ledger`](super::ledger) applies |
+//! | 429 without it | the operation | when one of its calls completes; with none in flight after 1 to 30 s |
+//! | several operations refused so | the account | after 5 s, doubling to 5 min ([`super::block`]) |
+//! | a refused key | all but the probe lane | when it is lifted |
+//! | an operation being judged | the operation | when it is released |
 //!
-//! A later answer may set a longer hold, never lengthen the one in force: that keeps its own end, also over a restart.
+//! A later answer may set a hold that ends later. It never extends the hold in force, which keeps its own
+//! end, also over a restart.
 
 use super::hold::{Hold, Reason, Scope};
 use super::now::Now;
@@ -17,10 +19,11 @@ use crate::model::{Lane, Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The shortest and longest wait the service can order (rules.md 31). Less than a second would be no wait; a header
-/// that asks for more than a day is more likely a mistake than an order.
+/// Shortest and longest wait that the platform can order (docs/rules.md 31).
+///
+/// A wait under a second would be none. A header that asks for more than a day is more likely a mistake.
 const ORDERED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(24 * 60 * 60));
-/// Another program has the slots: how long until we look again, first and at most (rules.md 31).
+/// First and longest wait while another program has the slots (docs/rules.md 31).
 const TAKEN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// All holds in force.
@@ -44,20 +47,20 @@ impl Timed {
     }
 }
 
-/// A hold that somebody set and somebody ends.
+/// A hold without a known end.
 #[derive(Clone, Debug)]
 struct Told {
     since: Moment,
     why: String,
 }
 
-/// An operation whose slots were taken, not by us alone.
+/// A hold on an operation whose slots other software uses too.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
-    /// Waits with none of ours in flight, in a row.
+    /// Consecutive waits without own calls in flight.
     waits: u32,
     since: Moment,
-    /// `None`: until one of ours completes.
+    /// `None`: the hold lasts until one of our calls completes.
     wait: Option<Duration>,
 }
 
@@ -68,7 +71,7 @@ impl Taken {
 }
 
 impl Holds {
-    /// The service ordered the whole account to wait. False if a hold that ends later is in force already.
+    /// Sets a wait for the whole account. Returns false if a hold that ends later is in force already.
     pub(super) fn order(&mut self, reason: Reason, wait: Duration, now: Moment) -> bool {
         let ordered = Timed { since: now, duration: wait.clamp(ORDERED.0, ORDERED.1) };
         let longer = self.account.is_none_or(|(_, timed)| timed.end() < ordered.end());
@@ -78,8 +81,10 @@ impl Holds {
         longer
     }
 
-    /// The service had no slot for a call granted at `granted`, of which `others` of ours are still in flight. True
-    /// if this set a hold: calls that were out together are refused together and set it once.
+    /// Records a 429 without `Retry-After` for a call granted at `granted`, with `others` of our calls still
+    /// in flight.
+    ///
+    /// Returns true if this set a hold. Calls in flight together are refused together and set the hold once.
     pub(super) fn taken(&mut self, operation: Operation, others: u32, granted: Moment, now: Moment) -> bool {
         let before = self.taken.get(&operation).copied();
         let known = before.is_some_and(|taken| match taken.wait {
@@ -100,7 +105,8 @@ impl Holds {
         true
     }
 
-    /// A call of this operation is over. `admitted`: the service had a slot for it, so the doubling starts anew.
+    /// Records the end of a call. `admitted`: the platform had a slot for the call, so the doubling starts
+    /// anew.
     pub(super) fn completed(&mut self, operation: Operation, admitted: bool) {
         let waits_for_this = self.taken.get(&operation).is_some_and(|taken| taken.wait.is_none());
         if admitted || waits_for_this {
@@ -108,41 +114,43 @@ impl Holds {
         }
     }
 
-    /// Stops the operation until it is [released](Self::release). False if it was held already.
+    /// Stops the operation until it is [released](Self::release). Returns false if it was held already.
     pub(super) fn judge(&mut self, operation: Operation, why: String, now: Moment) -> bool {
         let new = !self.judging.contains_key(&operation);
         self.judging.entry(operation).or_insert(Told { since: now, why });
         new
     }
 
-    /// The operation has been judged. False if it was not held.
+    /// Releases an operation. Returns false if it was not held.
     pub(super) fn release(&mut self, operation: Operation) -> bool {
         self.judging.remove(&operation).is_some()
     }
 
-    /// Stops everything but the probe until the refusal is [lifted](Self::lift). False if it was refused already.
+    /// Stops all lanes but the probe lane until the refusal is [lifted](Self::lift).
+    ///
+    /// Returns false if the key was refused already.
     pub(super) fn refuse(&mut self, why: String, now: Moment) -> bool {
         let new = self.key.is_none();
         self.key.get_or_insert(Told { since: now, why });
         new
     }
 
-    /// The key works again. False if it was not refused.
+    /// Ends the refusal of the key. Returns false if the key was not refused.
     pub(super) fn lift(&mut self) -> bool {
         self.key.take().is_some()
     }
 
-    /// A person ends the wait of the account; the reason for it, if one was in force.
+    /// Ends the account's wait by an operator's decision. Returns the reason if a wait was in force.
     pub(super) fn lift_order(&mut self, now: Moment) -> Option<Reason> {
         self.account.take().filter(|(_, timed)| timed.end() > now).map(|(reason, _)| reason)
     }
 
-    /// Whether the key is refused.
+    /// Returns true if the key is refused.
     pub(super) fn is_refused(&self) -> bool {
         self.key.is_some()
     }
 
-    /// Whether calls of this lane may go at all.
+    /// Checks the holds on a lane.
     pub(super) fn lane_go(&self, lane: Lane, now: Moment) -> Result<(), Wait> {
         if self.is_refused() && lane != Lane::Probe {
             return Err(Wait::Event);
@@ -153,7 +161,7 @@ impl Holds {
         }
     }
 
-    /// Whether calls of this operation may go, of which `in_flight` are out.
+    /// Checks the holds on an operation with `in_flight` calls in flight.
     pub(super) fn operation_go(&self, operation: Operation, in_flight: u32, now: Moment) -> Result<(), Wait> {
         if self.judging.contains_key(&operation) {
             return Err(Wait::Event);
@@ -161,13 +169,13 @@ impl Holds {
         let Some(taken) = self.taken.get(&operation) else { return Ok(()) };
         match taken.end() {
             Some(end) if end > now => Err(Wait::Until(end)),
-            // With none in flight nothing would ever complete, so nothing is waited for.
+            // Without a call in flight no completion would ever end the wait.
             None if in_flight > 0 => Err(Wait::Event),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// The holds in force, the widest first.
+    /// Returns the holds in force: the account first, then the key, then operations.
     pub(super) fn list(&self, now: Now) -> Vec<Hold> {
         let hold = |scope, reason, why: &str, since, wait: Option<Duration>| Hold {
             scope,
@@ -195,7 +203,7 @@ impl Holds {
         holds
     }
 
-    /// The holds of an earlier run, each with what is left of its time.
+    /// Restores the holds of an earlier run, each with its original end.
     pub(super) fn restored(kept: &[Hold], now: Now) -> Self {
         let mut holds = Self::default();
         for hold in kept {
@@ -213,7 +221,7 @@ impl Holds {
                 (Scope::Operation(operation), Some(_)) => {
                     holds.taken.insert(operation, Taken { waits: 0, since, wait });
                 }
-                // What was in flight in an earlier run completes nowhere; the other pairs are never written.
+                // Calls in flight of an earlier run never complete. The other pairs are never written.
                 (Scope::Operation(_) | Scope::Account, None) | (Scope::Key, Some(_)) => {}
             }
         }

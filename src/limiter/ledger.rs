@@ -1,52 +1,57 @@
-//! The ledger of answers 400: the service refuses *everything* once a consumer has had too many of them in 24 h
-//! (service-interface.md, *Limits*: bad-request throttling). Pure; rules.md 33.
+//! Bad-request budget: answers of 400 in the last 24 h. Pure; docs/rules.md 33.
 //!
-//! Two lines are drawn well before that. At the soft one the bulk pushes stop, since they are what makes most 400s
-//! and can wait; at the hard one every operation that has answered 400 within the day stops, in every lane. The calls
-//! in flight may all come back as 400, so they count towards the hard line as if they had.
+//! The platform refuses *all* calls of a consumer after too many answers of 400 in 24 h. See
+//! docs/interface.md, *Limits*: bad-request throttling. Two thresholds stop calls well before that. At the
+//! soft one bulk pushes stop, because they cause most 400s and can wait. At the hard one every operation that
+//! was answered 400 within the day stops, in every lane. Calls in flight count towards the hard threshold,
+//! because all of them may be answered 400.
 //!
-//! If the throttle comes nevertheless (other software is the same consumer, or a database was lost), the ledger is
-//! full for a day: one read goes alone, and when it is answered, reads go on and writes wait for the day to end.
+//! The throttle may come nevertheless, because of other software of the same consumer or a lost database.
+//! Then the budget is exhausted for a day: one read goes alone, and after its answer reads continue and
+//! writes wait for the end of the day.
 //!
-//! What it does not see: a 400 whose answer was lost. The distance between the hard line and the service's is for it.
+//! A 400 whose answer was lost is not counted. The distance between the hard threshold and the platform's
+//! limit covers such answers.
 
 use super::wait::Wait;
 use crate::model::{Effect, Lane, Moment, Operation};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The service's memory for answers 400.
+/// Time for which the platform counts an answer of 400.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// The soft line, as a part of the day's allowance: what is left suffices for a person to find the culprit.
+/// Soft threshold in percent of the day's allowance. The rest gives an operator time to find the cause.
 const SOFT_PERCENT: u64 = 60;
-/// The hard line. With 500 a day it is 400, minus the calls in flight; even with all slots of all operations taken
-/// (60) rules.md 33 holds, and 40 are left for answers that were lost.
+/// Hard threshold in percent of the day's allowance.
+///
+/// With 500 a day it is 400, minus the calls in flight. With all slots of all operations in use (60),
+/// docs/rules.md 33 holds and 40 are left for lost answers.
 const HARD_PERCENT: u64 = 80;
 
-/// A line that was just reached.
+/// A threshold that was just reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Soft,
     Hard,
 }
 
-/// Answers 400 of the last 24 h.
+/// Answers of 400 in the last 24 h.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     answers: VecDeque<(Moment, Operation)>,
     full: Option<Full>,
 }
 
-/// The service has throttled us.
+/// State after the platform has throttled us for bad requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full {
     pub(super) since: Moment,
-    /// A call has been answered since then.
+    /// True once a call granted later was answered.
     pub(super) proved: bool,
 }
 
 impl Ledger {
-    /// The ledger of an earlier run.
+    /// Restores the budget of an earlier run.
     pub(super) fn restored(
         answers: impl IntoIterator<Item = (Moment, Operation)>,
         full: Option<Full>,
@@ -56,7 +61,7 @@ impl Ledger {
         Self { answers: answers.into(), full }
     }
 
-    /// Counts an answer 400 towards `a_day`; tells if that reached a line.
+    /// Counts an answer of 400 towards `a_day`. Returns the threshold that this reached, if any.
     pub(super) fn record(&mut self, operation: Operation, a_day: u32, now: Moment) -> Option<Line> {
         self.sweep(now);
         self.answers.push_back((now, operation));
@@ -67,19 +72,19 @@ impl Ledger {
         }
     }
 
-    /// The service has throttled us: nothing but reads for a day, and the first of them alone.
+    /// Records the throttle: only reads for a day, and the first of them alone.
     pub(super) fn fill(&mut self, now: Moment) {
         self.full = Some(Full { since: now, proved: false });
     }
 
-    /// A call granted at `granted` was answered.
+    /// Records that a call granted at `granted` was answered.
     pub(super) fn prove(&mut self, granted: Moment) {
         if let Some(full) = &mut self.full {
             full.proved |= granted > full.since;
         }
     }
 
-    /// Forgets what is older than a day.
+    /// Removes entries older than a day.
     pub(super) fn sweep(&mut self, now: Moment) {
         while self.answers.front().is_some_and(|(at, _)| at.plus(DAY) <= now) {
             self.answers.pop_front();
@@ -87,27 +92,27 @@ impl Ledger {
         self.full = self.full.filter(|full| full.since.plus(DAY) > now);
     }
 
-    /// Answers 400 in the last 24 h, as of the last sweep.
+    /// Returns the answers of 400 in the last 24 h, as of the last sweep.
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.answers.len()).unwrap_or(u32::MAX)
     }
 
-    /// The counted answers, oldest first.
+    /// Returns the counted answers, oldest first.
     pub(super) fn answers(&self) -> impl Iterator<Item = (Moment, Operation)> {
         self.answers.iter().copied()
     }
 
-    /// Whether and since when the service throttles us.
+    /// Returns the throttle in force, if any.
     pub(super) fn full(&self) -> Option<Full> {
         self.full
     }
 
-    /// Until when only reads go.
+    /// Returns the end of the time in which only reads are sent.
     pub(super) fn full_until(&self) -> Option<Moment> {
         self.full.map(|full| full.since.plus(DAY))
     }
 
-    /// Whether a call may go while `in_flight` others are out, with `a_day` answers of 400 allowed.
+    /// Checks a call against the budget, with `in_flight` other calls and `a_day` answers of 400 allowed.
     pub(super) fn go(
         &self,
         operation: Operation,
@@ -133,12 +138,12 @@ impl Ledger {
     }
 }
 
-/// The soft and the hard line of `a_day` answers.
+/// Returns the soft and the hard threshold for `a_day` answers.
 pub(super) fn lines(a_day: u32) -> (u32, u32) {
     (line(a_day, SOFT_PERCENT), line(a_day, HARD_PERCENT))
 }
 
-/// At least 1: a line at 0 would stop what has done nothing.
+/// Returns a threshold of at least 1, because 0 would stop calls before any answer of 400.
 fn line(a_day: u32, percent: u64) -> u32 {
     u32::try_from(u64::from(a_day) * percent / 100).unwrap_or(u32::MAX).max(1)
 }
@@ -162,7 +167,7 @@ mod tests {
     #[test]
     fn who_stops_at_which_count() {
         let tomorrow = Err(Wait::Until(hour(24)));
-        // (answers 400, of which operation, in flight) → (operation, lane) may go?
+        // (answers of 400, their operation, in flight) → (operation, lane) may be sent?
         let cases = [
             ((299, PUSH, 60), (PUSH, Lane::Push), Ok(())),
             ((300, PUSH, 0), (PUSH, Lane::Push), tomorrow),

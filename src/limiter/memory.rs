@@ -1,4 +1,4 @@
-//! What the limiter must be told at its start so that a restart is no way round the quota.
+//! State that the limiter needs at its start, so that a restart does not evade the quota.
 
 use super::account::Account;
 use super::desk::Desk;
@@ -11,59 +11,66 @@ use super::share::Share;
 use crate::model::{Moment, Operation, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Everything the limiter has to know of earlier runs.
+/// State of earlier runs.
 ///
-/// `places` and `bad_requests` come from the journal, because only what is committed before a call leaves survives a
-/// crash. `kept` is [`Limiter::memory`](super::Limiter::memory)`().kept`, written down whenever a
-/// [`Notice`](super::Notice) says that it has changed. An empty memory is right for a new database only.
+/// `places` and `bad_requests` come from the journal, because only the commit before a send survives a crash.
+/// `kept` is [`Limiter::memory`](super::Limiter::memory)`().kept`, stored whenever a
+/// [`Notice`](super::Notice) reports a change of it. An empty memory is right for a new database only.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// The calls of the last minutes.
+    /// Calls of the last minutes.
     ///
-    /// *After a restart on the same boot*: every call claimed and answered within the last two minutes as
-    /// [`Place::Answered`] with the moment of its answer (more does no harm: what is past is ignored), every one given up
-    /// without an answer as [`Place::GivenUp`], and every call claimed and not concluded as [`Place::Unanswered`], however
-    /// old its claim.
+    /// *After a restart on the same boot*: every call answered within the last two minutes as
+    /// [`Place::Answered`] with the moment of its answer; older answers are ignored. Every call given up
+    /// without an answer as [`Place::GivenUp`]. Every claimed call without a conclusion as
+    /// [`Place::Unanswered`], regardless of its age.
     ///
-    /// *On another boot* the moments of the journal mean nothing and its timestamps may have been set: the newest
-    /// `calls_per_minute` calls of the journal, all of them as [`Place::Answered`] with the moment of the start.
+    /// *On another boot* the journal's moments are meaningless, and the calendar may have been set. Then the
+    /// list is the newest `calls_per_minute` calls of the journal, each as [`Place::Answered`] with the
+    /// moment of the start.
     pub places: Vec<Place>,
-    /// Every answer of 400 of the last 24 h and its operation; more does no harm. Those of another boot at the moment
-    /// that their timestamps tell. *Timestamps alone let a calendar that is set ahead an hour between two starts forget an
-    /// hour of them: in a million simulated calls 525 came within a day.*
+    /// Answers of 400 in the last 24 h with their operations; older ones are ignored.
+    ///
+    /// Answers of another boot get the moment computed from their timestamps. Timestamps alone are not
+    /// enough: a calendar set ahead by an hour between two starts dropped an hour of answers. In a million
+    /// simulated calls 525 then came within a day.
     pub bad_requests: Vec<(Moment, Operation)>,
-    /// What the journal does not tell.
+    /// State that the journal does not contain.
     pub kept: Kept,
 }
 
-/// A place of the window that an earlier run took.
+/// A reservation made by an earlier run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Free 60 s after this moment; a moment that is yet to come counts as the start.
+    /// Ends 60 s after this moment; a moment in the future counts as the start.
     Answered(Moment),
-    /// The same, and its slot is free the grace time after it: the service may have been at work on it for so long.
+    /// Ends likewise. Its slot is free the grace time after this moment, because the platform may still work
+    /// on the call.
     GivenUp(Operation, Moment),
-    /// May still be under way: free 60 s after the start, and its slot after the grace time.
+    /// May still be in flight: ends 60 s after the start, and its slot is free after the grace time.
     Unanswered(Operation),
 }
 
-/// Plain data, written in calendar time so that it survives a boot.
+/// Stored state in calendar time, so that it survives a reboot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The holds in force. One of an operation to be judged is handed back too: whoever starts the limiter has to see
-    /// to it that the judging goes on, or release it.
+    /// The holds in force.
+    ///
+    /// A hold of an operation being judged is returned too. The program must continue the judging after the
+    /// start, or release the operation.
     pub holds: Vec<Hold>,
-    /// The last time our part shrank, and what it left in thousandths.
+    /// Adaptive limit after its last reduction, in thousandths, and the time of that reduction.
     pub shrunk: Option<(u32, Timestamp)>,
-    /// The last unexpected 429.
+    /// Time of the last unexpected 429.
     pub guarded_since: Option<Timestamp>,
-    /// Since when the ledger of bad requests is full, and whether a call has been answered since; if that is out of
-    /// date, one more call goes alone.
+    /// Time of the throttle for bad requests, and true if a call was answered since.
+    ///
+    /// If the flag is out of date, one more call goes alone.
     pub ledger_full: Option<(Timestamp, bool)>,
 }
 
 impl Desk {
-    /// The desk of a program that starts, knowing what it must of earlier runs.
+    /// Restores the state of a starting program from earlier runs.
     pub(super) fn restored(settings: Settings, memory: Memory, now: Now) -> Self {
         let mut desk = Self::new(settings);
         let Memory { places, bad_requests, kept } = memory;
@@ -91,7 +98,7 @@ impl Desk {
         desk
     }
 
-    /// What a successor must be told.
+    /// Returns the state for the next start.
     pub(super) fn memory(&mut self, now: Now) -> Memory {
         self.sweep(now.moment);
         let answered = self.account.answers().map(Place::Answered);

@@ -1,47 +1,49 @@
-//! The account's budget: who may call the service, and when. Takes plain settings and an injected clock.
+//! The account's call quota: admission of every call to the platform.
 //!
-//! The service counts the calls of an account over a sliding minute and refuses what is too much
-//! (service-interface.md, *Limits*), and refusals count too. [`Limiter::acquire`] lets a call wait until it may go;
-//! [`Permit::conclude`] tells what came of it.
+//! The limiter takes plain settings and an injected clock.
 //!
-//! # The policy, and why not a simpler one
+//! The platform counts the calls of an account over a sliding minute and refuses calls beyond the quota.
+//! Refused calls count too (docs/interface.md, *Limits*). [`Limiter::acquire`] waits until a call may be
+//! sent. [`Permit::conclude`] records the outcome of the call.
 //!
-//! Three things together, none of which suffices alone. The shares are those of a simulated hour of backlog against a
-//! strict sliding minute of 120 calls, with answers taking 0.1 to 1 s:
+//! # Policy
 //!
-//! - **The account of calls** (`account.rs`) keeps the promise: a call holds its place from before it is sent until 60 s
-//!   after its answer, so that jitter, stalls and late answers cannot push two calls into one minute of the service.
-//!   A log of send times used 97 % and drew 181 refusals; this one draws none, also with a tenth of the ways
-//!   stalling for seconds. Alone, though, it sends a backlog in a rush and is then silent: an urgent call waited up
-//!   to 50 s.
-//! - **The pace** (`pace.rs`) spreads bulk calls: the urgent call waits 0.6 s at worst, 98.7 % are used. A token bucket
-//!   *instead of* the account has to give up its burst from the rate (burst 10 uses 92 %), and even at burst 1 a
-//!   network that stalls makes it late and then too early: some 40 refusals an hour.
-//! - **Two places in reserve** that bulk calls leave free: the urgent call does not wait at all, 97.1 % are used,
-//!   and services that count whole seconds see no rush either.
+//! Three mechanisms work together, and none suffices alone. The percentages are the used part of the quota in
+//! a simulated hour of backlog: a strict sliding minute of 120 calls, answers after 0.1 to 1 s.
 //!
-//! Before the window stand the slots (3 calls of an operation at a time), the holds (what the service or we
-//! ordered to wait) and the ledger of bad requests; the share shrinks while other software uses the
-//! account. Lanes (`queue.rs`) decide who goes first: a poll waits 4 s at most behind endless pushes, and anybody a minute
-//! behind operators who use the minute up in a rush (`tests/lanes.rs`).
+//! - **The sliding window** (`account.rs`) keeps the quota. A call holds its reservation from before the send
+//!   until 60 s after its answer, so jitter, stalls and late answers cannot put two calls into the same
+//!   minute of the platform. A log of send times used 97 % and drew 181 refusals. The window draws none, also
+//!   if a tenth of the network trips stall for seconds. Alone, the window sends a backlog in a rush and then
+//!   pauses: an urgent call waited up to 50 s.
+//! - **The pacer** (`pace.rs`) spreads bulk calls: an urgent call waits at most 0.6 s, and 98.7 % are used. A
+//!   token bucket *instead of* the window must take its burst from the rate (a burst of 10 uses 92 %). Even
+//!   with a burst of 1 a network that stalls causes some 40 refusals an hour.
+//! - **Two reserved calls** that bulk calls leave free: an urgent call does not wait at all, and 97.1 % are
+//!   used. Platforms that count whole seconds see no rush either.
 //!
-//! A million simulated calls (`tests/endurance.rs`: rushes, crashes, suspends, a calendar set an hour ahead and back,
-//! stalls, lost answers, poison; 436 lives) broke no minute and no slot, and 402 answers of 400 came within a day
-//! at most. A process that is killed amid a backlog of 8,000 cells, each answer taking 1.5 s, uses 115 to 117 of 118 places in its
-//! first minute and draws no 429.
+//! A call also needs a free slot (3 calls of an operation at a time), no hold on it, and room in the
+//! bad-request budget. The adaptive limit lowers the quota while other software uses the account. Lanes
+//! (`queue.rs`) are priority classes: a poll waits at most 4 s behind endless pushes. Any call waits at most
+//! a minute behind operators' calls that use up the minute in a rush (`tests/lanes.rs`).
 //!
-//! After the service has refused the whole account, calls go one by one until one is admitted: in an account that grants
-//! a tenth of what it should, eight calls at most are sent in vain within 35 s (`tests/foreign.rs`).
+//! A million simulated calls (`tests/endurance.rs`: rushes, crashes, suspends, calendar steps of an hour,
+//! stalls, lost answers, invalid requests; 436 runs) exceeded no minute and no slot limit, with at most 402
+//! answers of 400 within a day. A process killed amid a backlog of 8,000 stock levels draws no 429. With
+//! answers after 1.5 s it uses 115 to 117 of 118 reservations in its first minute.
 //!
-//! # What it does not promise
+//! After the platform has refused the whole account, calls go one at a time until one is admitted. If the
+//! account grants a tenth of its quota, at most eight calls are refused within 35 s (`tests/foreign.rs`).
 //!
-//! - Nothing about other software on the account before its first 429, and one 429 for each time it tries to get back
-//!   what the others still use. Instances that share an account set `share`.
-//! - Nothing about calls that did not come through here, and nothing over a restart that is not told
-//!   what [`Memory`] asks for.
-//! - No order between lanes beyond their floors, and no upper bound on a wait: a hold may last a day. A caller that
-//!   cannot wait drops the future, which leaves no trace. Waiting is not failing.
-//! - No log lines: it returns [`Notice`]s, because the caller knows the run and has to keep what changed anyway.
+//! # Limitations
+//!
+//! - Other software on the account is not noticed before its first 429, and each attempt to regain its part
+//!   costs another 429. Instances that share an account set `limits.share`.
+//! - Calls that bypass the limiter are not counted. A restart is safe only with the contents of [`Memory`].
+//! - Lanes have no order beyond their guaranteed turns, and a wait has no upper bound: a hold may last a day.
+//!   A caller that cannot wait drops the future, which leaves no trace. Waiting is not a failure.
+//! - The limiter writes no log lines. It returns [`Notice`]s, because the caller knows the run and must store
+//!   the changed state anyway.
 
 mod account;
 mod block;
@@ -85,39 +87,46 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wait::Wait;
 
-/// The longest sleep without a look. Tokio's timer stands still while the machine is suspended and ours does not:
-/// what fell due meanwhile is seen this long after waking at the latest.
+/// Longest sleep between two admission checks.
+///
+/// Tokio's timer stops while the machine is suspended, but the limiter's clock does not. A call that became
+/// admissible during a suspend is admitted at most this long after the wake-up.
 const LONGEST_NAP: Duration = Duration::from_secs(60);
 
-/// Whether a call pays the pace of the bulk lanes.
+/// Payment of the pace of the bulk lanes by a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// It does, where its lane is paced.
+    /// The call pays if its lane is paced.
     Paced,
-    /// The freshness read before this write has paid for both; the write also goes before those that have yet to pay.
+    /// The freshness read before this write has paid for both. The write goes before calls of its lane that
+    /// have not paid.
     Paid,
 }
 
-/// The limiter is closed: nothing new goes to the service.
+/// Error of a closed limiter: no new call may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the call was not sent because the program is draining; it may be made again after the next start")]
 pub struct Stopped;
 
-/// The account's budget. Clones are handles to the same one; one process has one per account.
+/// Handle to the quota of the account.
+///
+/// Clones share one state. A process has one limiter for each account.
 #[derive(Clone)]
 pub struct Limiter {
     office: Arc<Office>,
 }
 
-/// The desk and the clock on its wall. The lock is held for the arithmetic only, never over an await.
+/// State shared by all handles. The mutex is never held across an await.
 struct Office {
     desk: Mutex<Desk>,
     clock: Arc<dyn Clock>,
 }
 
 impl Office {
-    /// A panic under the lock would be a bug in the arithmetic. What it leaves behind has at worst counted a call too
-    /// much, which is safe, so the others go on.
+    /// Locks the state; a poisoned mutex is used as it is.
+    ///
+    /// A panic under the lock would be a bug in the arithmetic. At worst it leaves one call too many counted,
+    /// which is safe.
     fn desk(&self) -> MutexGuard<'_, Desk> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,18 +141,15 @@ impl Office {
 }
 
 impl Limiter {
-    /// A limiter that knows what it must of earlier runs; see [`Memory`] for what that is.
+    /// Creates a limiter from the state of earlier runs; see [`Memory`].
     pub fn new(settings: Settings, clock: Arc<dyn Clock>, memory: Memory) -> Self {
         let desk = Desk::restored(settings, memory, Now::of(clock.as_ref()));
         Self { office: Arc::new(Office { desk: Mutex::new(desk), clock }) }
     }
 
-    /// Waits until this call may go: its turn, a place, the pace, a slot, no hold.
+    /// Waits for its turn, a reservation, the pace, a slot and the end of every hold.
     ///
-    /// Dropping the future gives up its place in the queue and takes nothing.
-    ///
-    /// # Errors
-    /// [`Stopped`] once the limiter is [closed](Self::close).
+    /// Cancel-safe: dropping the future leaves the queue and reserves nothing.
     pub async fn acquire(&self, operation: Operation, lane: Lane, pace: Pace) -> Result<Permit, Stopped> {
         let waiting = self.office.desk().queue.join(operation, lane, pace);
         let ticket = Ticket { office: &self.office, waiting };
@@ -158,19 +164,21 @@ impl Limiter {
         }
     }
 
-    /// Lets nothing new go: those that wait and those that come are told [`Stopped`]. Permits stay good.
+    /// Closes the limiter: waiting and new calls fail with [`Stopped`]. Granted permits stay valid.
     pub fn close(&self) {
         self.office.desk().close();
     }
 
-    /// Puts other settings in force. What is in flight or in the window stays counted.
+    /// Applies other settings. Calls in flight or in the window stay counted.
     pub fn reconfigure(&self, settings: Settings) {
         let now = self.office.moment();
         self.office.desk().reconfigure(settings, now);
     }
 
-    /// Holds an operation until it is [released](Self::release_operation), because one call is to show whether it or
-    /// the key is at fault (rules.md 18). `why` is for a person. Held already: no notice.
+    /// Holds an operation until it is [released](Self::release_operation).
+    ///
+    /// The hold lasts while one call shows if the operation or the key is at fault (docs/rules.md 18). `why`
+    /// is text for an operator. Returns `None` if the operation is held already.
     pub fn hold_operation(&self, operation: Operation, why: impl Into<String>) -> Option<Notice> {
         let now = self.office.now();
         let mut desk = self.office.desk();
@@ -178,7 +186,8 @@ impl Limiter {
         desk.started(new, Scope::Operation(operation), Reason::Judging, now).pop()
     }
 
-    /// The operation has been judged. False if it was not held.
+    /// Releases an operation held by [`hold_operation`](Self::hold_operation). Returns false if it was not
+    /// held.
     pub fn release_operation(&self, operation: Operation) -> bool {
         let now = self.office.moment();
         let mut desk = self.office.desk();
@@ -187,8 +196,9 @@ impl Limiter {
         held
     }
 
-    /// The service does not accept the key: everything but the probe lane waits. `why` is for a person and names no
-    /// secret. Refused already: no notice.
+    /// Holds all lanes but the probe lane, because the platform does not accept the key.
+    ///
+    /// `why` is text for an operator and contains no secret. Returns `None` if the key is refused already.
     pub fn refuse_key(&self, why: impl Into<String>) -> Option<Notice> {
         let now = self.office.now();
         let mut desk = self.office.desk();
@@ -196,7 +206,8 @@ impl Limiter {
         desk.started(new, Scope::Key, Reason::RefusedKey, now).pop()
     }
 
-    /// A probe was answered, or the key is another one. False if the key was not refused.
+    /// Ends the hold for a refused key, after an answered probe or a new key. Returns false if the key was
+    /// not refused.
     pub fn lift_refusal(&self) -> bool {
         let now = self.office.moment();
         let mut desk = self.office.desk();
@@ -205,7 +216,8 @@ impl Limiter {
         refused
     }
 
-    /// A person ends the wait that the service ordered for the account; the reason for it, if one was in force.
+    /// Ends the wait ordered for the account, by an operator's decision. Returns its reason if one was in
+    /// force.
     pub fn lift_order(&self) -> Option<Reason> {
         let now = self.office.moment();
         let mut desk = self.office.desk();
@@ -214,46 +226,46 @@ impl Limiter {
         lifted
     }
 
-    /// Whether the key is refused.
+    /// Returns true if the key is refused.
     pub fn is_refused(&self) -> bool {
         self.office.desk().holds.is_refused()
     }
 
-    /// What a successor has to be told. Only [`Memory::kept`] has to be written down; the rest is in the journal.
+    /// Returns the state for the next start. Only [`Memory::kept`] must be stored; the rest is in the
+    /// journal.
     pub fn memory(&self) -> Memory {
         let now = self.office.now();
         self.office.desk().memory(now)
     }
 
-    /// What is used and what is left, for `status`.
+    /// Returns the used and the free part of the quota, for `status`.
     pub fn budget(&self) -> Budget {
         let now = self.office.now();
         self.office.desk().budget(now)
     }
 }
 
-/// All that is remembered, in the words of the sources: for tests that tell one state from another.
+/// Prints the whole state, for tests that compare two states.
 impl fmt::Debug for Limiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Limiter").field(&*self.office.desk()).finish()
     }
 }
 
-/// The place in the queue of one call, given up when it is dropped.
+/// Queue entry of one call. Dropping the ticket removes the entry.
 struct Ticket<'a> {
     office: &'a Office,
     waiting: Waiting,
 }
 
 impl Ticket<'_> {
-    /// Sleeps until the bell, or until the time it was told to keep.
+    /// Sleeps until notified, or until the time in `wait`, for at most [`LONGEST_NAP`].
     async fn nap(&self, wait: Wait, now: Moment) {
         let bell = self.waiting.bell.notified();
         match wait {
             Wait::Event => bell.await,
             Wait::Until(due) => {
                 let nap = due.since(now).clamp(Duration::from_millis(1), LONGEST_NAP);
-                // Bell or time: the next look tells.
                 tokio::select! {
                     biased;
                     () = bell => {}

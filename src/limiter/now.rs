@@ -1,11 +1,11 @@
-//! The two clocks read at one instant, and the way from one to the other.
+//! Instant on both clocks, with the conversion between them.
 //!
-//! Inside, everything is measured with moments, which know no clock steps. What outlives the process is written with
-//! timestamps, because moments of another boot mean nothing.
+//! The limiter measures with moments, which calendar steps do not affect. Stored state uses timestamps,
+//! because moments of another boot are meaningless.
 
 use crate::model::{Clock, Moment, Timestamp};
 
-/// One instant on both clocks.
+/// An instant on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now {
     pub(super) moment: Moment,
@@ -17,14 +17,16 @@ impl Now {
         Self { moment: clock.moment(), timestamp: clock.now() }
     }
 
-    /// When `moment` was, or will be, on the calendar.
+    /// Returns the calendar time of a moment, past or future.
     pub(super) fn timestamp(self, moment: Moment) -> Timestamp {
         let ahead = moment.0.saturating_sub(self.moment.0);
         Timestamp(self.timestamp.0.saturating_add(ahead))
     }
 
-    /// The moment of a past instant, which may lie before the boot. One that seems to lie ahead (the calendar was
-    /// set back) is now: what was set for an hour then ends an hour from now at the latest.
+    /// Returns the moment of a past timestamp, which may lie before the boot.
+    ///
+    /// A timestamp in the future, after a calendar step back, becomes now. A hold of an hour then ends at
+    /// most an hour from now.
     pub(super) fn past(self, timestamp: Timestamp) -> Moment {
         let ago = self.timestamp.0.saturating_sub(timestamp.0).max(0);
         Moment(self.moment.0.saturating_sub(ago))

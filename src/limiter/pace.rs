@@ -1,13 +1,13 @@
-//! Spreads the bulk calls over the minute. The only file that names `governor`.
+//! Pacer: spreads bulk calls over the minute. The only file that names `governor`.
 //!
-//! A bucket of burst 1 at the limit's rate: bulk calls start at least `60 s / limit` apart. It makes no promise about
-//! the quota, the [account](super::account) does; it is there so that a backlog is not sent in one rush and then
-//! silent for most of a minute, with everything urgent waiting behind it. A larger burst would buy nothing, since the
+//! A bucket with a burst of 1 at the rate of the limit: bulk calls start at least `60 s / limit` apart. The
+//! pacer does not keep the quota; the [window](super::account) does. Without the pacer a backlog would go in
+//! one rush, and urgent calls would then wait for most of a minute. A larger burst has no use, because the
 //! largest number of calls in a minute is rate + burst − 1.
 //!
-//! `governor` only decides. Its own waiting is neither fair nor driven by Tokio's timer, and its clock would not count
-//! a suspend, so both stay outside: the moment is set by hand before each question. A restart gives one call for free,
-//! which the account counts like any other.
+//! `governor` only decides. Its waiting is not fair and does not use Tokio's timer, and its clock ignores
+//! suspends. The clock is therefore set before each question, and the limiter does the waiting. A restart
+//! gives one unpaced call, which the window counts like any other.
 
 use crate::model::Moment;
 use governor::clock::Clock;
@@ -17,7 +17,7 @@ use governor::{Quota, RateLimiter};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Time since boot, as it was set last.
+/// Time since boot, set before each question.
 #[derive(Debug)]
 struct SetByHand(Cell<Duration>);
 
@@ -30,24 +30,24 @@ impl Clock for SetByHand {
 
 type Bucket = RateLimiter<NotKeyed, InMemoryState, SetByHand, NoOpMiddleware<Duration>>;
 
-/// The bulk lanes' pace.
+/// Pace of the bulk lanes.
 #[derive(Debug)]
 pub(super) struct Pacer {
     bucket: Bucket,
     calls_per_minute: u32,
     last_pass: Option<Moment>,
-    /// A pass that was given back unused; it counts until the bucket has a fresh one anyway.
+    /// A pass given back unused. It is valid until the bucket has a new pass anyway.
     returned: bool,
 }
 
 impl Pacer {
-    /// A pacer whose first call may go at once. No rate below 1 a minute.
+    /// Creates a pacer that passes the first call at once. The rate is at least 1 a minute.
     pub(super) fn new(calls_per_minute: u32) -> Self {
         let bucket = bucket(calls_per_minute, Moment(0));
         Self { bucket, calls_per_minute, last_pass: None, returned: false }
     }
 
-    /// Takes a pass, or says when the next one is there.
+    /// Takes a pass, or returns the moment of the next one.
     pub(super) fn try_pass(&mut self, now: Moment) -> Result<(), Moment> {
         self.bucket.clock().0.set(since_boot(now));
         match self.bucket.check() {
@@ -61,12 +61,13 @@ impl Pacer {
         }
     }
 
-    /// Gives the last pass back: its call was never begun.
+    /// Gives back the last pass, because its call was never begun.
     pub(super) fn give_back(&mut self) {
         self.returned = true;
     }
 
-    /// Sets another rate. The last pass is told to the new bucket, so that a change is no way round the pace.
+    /// Sets another rate. The new bucket starts at the last pass, so that a change of rate gives no extra
+    /// call.
     pub(super) fn set_rate(&mut self, calls_per_minute: u32) {
         if calls_per_minute == self.calls_per_minute {
             return;
@@ -82,7 +83,7 @@ impl Pacer {
 
 fn bucket(calls_per_minute: u32, start: Moment) -> Bucket {
     let period = Duration::from_secs(60) / calls_per_minute.max(1);
-    // `Quota::with_period` refuses only a period of zero, and 60 s divided by a u32 has some nanoseconds.
+    // `Quota::with_period` refuses only a period of zero.
     let quota = Quota::with_period(period).expect("60 s divided by a u32 is at least 13 ns");
     RateLimiter::direct_with_clock(quota, SetByHand(Cell::new(since_boot(start))))
 }
@@ -91,7 +92,7 @@ fn since_boot(moment: Moment) -> Duration {
     moment.since(Moment(0))
 }
 
-/// The first whole millisecond that is not before `instant`.
+/// Returns the first whole millisecond that is not before `instant`.
 fn moment_after(instant: Duration) -> Moment {
     Moment(0).plus(instant + Duration::from_nanos(999_999))
 }
@@ -100,7 +101,7 @@ fn moment_after(instant: Duration) -> Moment {
 mod tests {
     use super::*;
 
-    /// When the next `count` passes are taken by somebody who asks as often as told.
+    /// Returns the times of the next `count` passes of a caller that asks at each announced moment.
     fn passes(pacer: &mut Pacer, mut now: Moment, count: usize) -> Vec<i64> {
         let mut taken = Vec::new();
         while taken.len() < count {

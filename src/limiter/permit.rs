@@ -1,4 +1,4 @@
-//! The right to send one call: a place of the window and a slot of its operation.
+//! Right to send one call: a reservation in the window and a slot of its operation.
 
 use super::Office;
 use super::desk::Grant;
@@ -6,8 +6,10 @@ use super::outcome::{Notice, Outcome};
 use crate::model::{Lane, Operation};
 use std::sync::Arc;
 
-/// One call may be sent. To be [concluded](Self::conclude) when it is over; dropped without, it counts as
-/// given up at that instant, which is safe as long as whoever waits for the answer holds it.
+/// Right to send one call.
+///
+/// [Conclude](Self::conclude) it with the outcome. A permit dropped without a conclusion counts as given up
+/// at that instant. This is safe while the task that waits for the answer owns the permit.
 #[must_use = "a permit dropped unused still costs a place for 60 s; give it back instead"]
 pub struct Permit {
     office: Arc<Office>,
@@ -22,23 +24,23 @@ impl Permit {
         Self { office, grant: Some(grant), operation: grant.operation, lane: grant.lane }
     }
 
-    /// The operation that may be called.
+    /// Returns the operation that may be called.
     pub fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// The lane it came through.
+    /// Returns the lane of the call.
     pub fn lane(&self) -> Lane {
         self.lane
     }
 
-    /// Says what came of the call; returns what that changed, for the log and to be kept.
+    /// Records the outcome of the call. Returns the changes, which the caller logs and stores.
     #[must_use = "what changed has to be logged and kept"]
     pub fn conclude(mut self, outcome: Outcome) -> Vec<Notice> {
         self.end(outcome)
     }
 
-    /// Nothing was sent and nothing will be (nor was a claim committed): the place goes to the next call at once.
+    /// Gives the reservation to the next call at once. Only if nothing was sent and no claim was committed.
     pub fn give_back(mut self) {
         if let Some(grant) = self.grant.take() {
             let now = self.office.moment();
@@ -46,8 +48,10 @@ impl Permit {
         }
     }
 
-    /// Uses the permit for another operation, if that has a slot and is not held (rules.md 4: the fact grew old while
-    /// its write waited, the permit goes to the read). False: it stays what it was.
+    /// Uses the permit for another operation, if that has a slot and is not held.
+    ///
+    /// The case is docs/rules.md 4: the fact became too old while its write waited, and the permit goes to
+    /// the read. On false the permit is unchanged.
     pub fn turn_to(&mut self, operation: Operation) -> bool {
         let now = self.office.moment();
         let Some(grant) = &mut self.grant else { return false };
@@ -56,14 +60,17 @@ impl Permit {
         turned
     }
 
-    /// Whether no hold was set since it was granted; asked last before the send, since other calls may have been
-    /// throttled while this one was claimed. If not: [give it back](Self::give_back) and acquire anew.
+    /// Returns true if no hold set since the grant stops the call.
+    ///
+    /// Check it last before the send, because another call may have been throttled during the claim. On false
+    /// [give the permit back](Self::give_back) and acquire a new one.
     pub fn may_send(&self) -> bool {
         let now = self.office.moment();
         self.grant.is_some_and(|grant| self.office.desk().may_send(grant, now))
     }
 
-    /// Makes another call first, and keeps the place for this one. Where calls go one by one, the other goes.
+    /// Runs another call first and keeps this reservation. Where calls go one at a time, the other call may
+    /// go.
     pub async fn keep_for<F: Future>(&self, other: F) -> F::Output {
         let _kept = KeptPlace::of(&self.office);
         other.await
@@ -78,12 +85,13 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // Nobody hears the notices; a call given up makes none but the share's recovery, which `Budget` shows too.
+        // The notices are dropped. A call given up makes none but `ShareRecovered`, and `Budget` shows the
+        // limit too.
         drop(self.end(Outcome::TimedOut));
     }
 }
 
-/// A place is kept for as long as this lives.
+/// A kept reservation, for the lifetime of the guard.
 struct KeptPlace<'a>(&'a Office);
 
 impl<'a> KeptPlace<'a> {

@@ -1,8 +1,9 @@
-//! Who waits, and whose turn it is: lanes in their order, first come first served within a lane. Pure.
+//! Queue of the waiting calls: lanes by priority, first come first served within a lane. Pure.
 //!
-//! Strict order would let a busy lane starve the ones behind it, so each has a floor: bulk calls get one turn in
-//! [`BULK_TURN`] from the operator's, polls one in [`POLL_TURN`] from the pushes. A floor is a turn, not a right of
-//! way: whoever cannot use it (its operation is blocked, its lane is held) does not keep the others waiting.
+//! A lane is a priority class. A strict order would let a busy lane starve the lanes behind it, so each lane
+//! has a guaranteed part. Bulk calls get one turn in [`BULK_TURN`] from the operator's lane, polls one in
+//! [`POLL_TURN`] from the pushes. A lane that cannot use its turn, because its operations are stopped or the
+//! lane is held, does not delay the others.
 
 use super::Pace;
 use crate::model::{Lane, Operation};
@@ -10,33 +11,36 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Of so many turns one is a bulk call's while an operator's calls wait too: a person does not
-/// notice the tenth, and a poll that waits for hours is stale.
+/// Number of turns of which one is a bulk call's while operators' calls wait too.
+///
+/// An operator does not notice a tenth, and a poll that waits for hours brings stale facts.
 const BULK_TURN: u32 = 10;
-/// Of so many bulk turns one is a poll's while pushes wait too: facts stay at most a few minutes old in a backlog.
+/// Number of bulk turns of which one is a poll's while pushes wait too, so that facts stay minutes old.
 const POLL_TURN: u32 = 5;
 
-/// Names one waiting call; later calls have larger numbers.
+/// Id of a waiting call. Later calls have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Number(u64);
 
-/// A call that waits.
+/// A waiting call.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) number: Number,
     pub(super) operation: Operation,
     pub(super) lane: Lane,
     pub(super) pace: Pace,
-    /// Rung when it should look again.
+    /// Notified when the call should check again.
     pub(super) bell: Arc<Notify>,
 }
 
-/// The next lane to be looked at.
+/// A lane that may take the next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     pub(super) lane: Lane,
-    /// A bulk call takes the turn of an operator's call, with all that goes with it: a place of the reserve and no
-    /// pace. *With less, operators who use up the minute in a rush would leave bulk calls one turn a minute.*
+    /// True if a bulk call takes an operator's turn.
+    ///
+    /// The call then may use the reserve and is not paced. Otherwise operators' calls that use up the minute
+    /// in a rush would leave bulk calls one turn a minute.
     pub(super) owed: bool,
 }
 
@@ -53,8 +57,9 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Adds a call to its lane: at the end, or, if its read has paid the pace, before those that have yet to pay.
-    /// *A freshness read is worthless if its write then waits behind a backlog.*
+    /// Adds a call to the end of its lane, or before unpaid calls if its read has paid the pace.
+    ///
+    /// A write behind a backlog would make its freshness read worthless.
     pub(super) fn join(&mut self, operation: Operation, lane: Lane, pace: Pace) -> Waiting {
         self.joined += 1;
         let number = Number(self.joined);
@@ -66,7 +71,7 @@ impl Queue {
         waiting
     }
 
-    /// Takes a call out of its lane, if it still waits there.
+    /// Removes a call from its lane, if it still waits there.
     pub(super) fn leave(&mut self, number: Number) -> Option<Waiting> {
         self.lines.iter_mut().find_map(|line| {
             let place = line.iter().position(|waiting| waiting.number == number)?;
@@ -74,7 +79,7 @@ impl Queue {
         })
     }
 
-    /// Takes a call out because it goes, and remembers whose turn that was.
+    /// Removes a granted call and counts its turn.
     pub(super) fn go(&mut self, number: Number) -> Option<Waiting> {
         let waiting = self.leave(number)?;
         let polls_wait = self.waiting(Lane::Poll) > 0;
@@ -91,7 +96,7 @@ impl Queue {
         Some(waiting)
     }
 
-    /// The lanes in the order in which they may take the next turn.
+    /// Returns the lanes in the order in which they may take the next turn.
     pub(super) fn turns(&self) -> [Turn; 4] {
         let owed = self.operators_in_a_row >= BULK_TURN - 1;
         let turn = |lane| Turn { lane, owed: owed && matches!(lane, Lane::Push | Lane::Poll) };
@@ -106,22 +111,22 @@ impl Queue {
         lanes.map(turn)
     }
 
-    /// The calls of one lane, the next one first.
+    /// Returns the calls of one lane, the next one first.
     pub(super) fn line(&self, lane: Lane) -> &VecDeque<Waiting> {
         &self.lines[lane as usize]
     }
 
-    /// How many calls of a lane wait.
+    /// Returns the number of waiting calls of a lane.
     pub(super) fn waiting(&self, lane: Lane) -> usize {
         self.line(lane).len()
     }
 
-    /// The call that has waited longest of all.
+    /// Returns the call that has waited longest.
     pub(super) fn eldest(&self) -> Option<&Waiting> {
         self.lines.iter().flatten().min_by_key(|waiting| waiting.number)
     }
 
-    /// Wakes everybody.
+    /// Notifies all waiting calls.
     pub(super) fn ring_all(&self) {
         self.lines.iter().flatten().for_each(|waiting| waiting.bell.notify_one());
     }
@@ -141,7 +146,8 @@ mod tests {
 
     const CALL: Operation = Operation::WorkQueue;
 
-    /// Grants `count` turns to lanes that always have a waiter, and names who got them.
+    /// Grants `count` turns to lanes that always have a waiter. Returns the lanes in the order of their
+    /// turns.
     fn turns(lanes: &[Lane], count: usize) -> Vec<Lane> {
         let mut queue = Queue::default();
         for lane in lanes {

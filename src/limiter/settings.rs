@@ -1,20 +1,20 @@
-//! What the account allows and how much of it is ours: the keys of `[limits]` as plain values.
+//! The limiter's settings: the keys of `[limits]` as plain values.
 //!
-//! The configuration checks the ranges and says what is wrong with them; here every value means something safe, so
-//! that a senseless one slows the program down instead of ending it.
+//! The configuration checks the ranges and reports errors. Here every value is safe: a senseless one slows
+//! the program down instead of ending it.
 
-/// The figures of service-interface.md, *Limits*, as the configuration gives them.
+/// The limits of docs/interface.md, *Limits*, as configured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Calls the account allows in any 60 s.
+    /// Calls that the account allows in any 60 s.
     pub calls_per_minute: u32,
-    /// The part of them that is ours, above 0 and at most 1.
+    /// Fraction of those calls that tallyd may use, above 0 and at most 1.
     pub share: f64,
     /// Calls of one operation that may be in flight at a time.
     pub concurrent_calls_per_operation: u32,
-    /// Answers of 400 in 24 h at which the service begins to refuse everything.
+    /// Answers of 400 in 24 h from which on the platform refuses all calls.
     pub bad_requests_per_day: u32,
-    /// Places that bulk calls leave free for an operator's.
+    /// Reservations that bulk calls leave free for operators' calls.
     pub reserved_calls: u32,
 }
 
@@ -31,9 +31,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Places of the account that are ours: `calls_per_minute × share`, rounded down, at least 1.
+    /// Returns the calls a minute that tallyd may use: `calls_per_minute × share`, rounded down, at least 1.
     pub fn limit(&self) -> u32 {
-        // 100 × 0.29 is a hair below 29 in binary; the hair must not cost a call.
+        // 100 × 0.29 is slightly below 29 in binary, and must give 29.
         let calls = f64::from(self.calls_per_minute) * self.share.clamp(0.0, 1.0) + 1e-9;
         #[expect(
             clippy::cast_possible_truncation,
@@ -44,12 +44,13 @@ impl Settings {
         whole.max(1)
     }
 
-    /// How many of `limit` places may be held when a bulk call is granted. At least 1: a tiny account must sync too.
+    /// Returns the reservations of `limit` up to which bulk calls are granted. At least 1, so that a tiny
+    /// quota syncs too.
     pub(super) fn bulk_limit(&self, limit: u32) -> u32 {
         limit.saturating_sub(self.reserved_calls).max(1)
     }
 
-    /// Slots per operation. At least 1, for the same reason.
+    /// Returns the slots per operation, at least 1.
     pub(super) fn slots(&self) -> u32 {
         self.concurrent_calls_per_operation.max(1)
     }

@@ -1,74 +1,78 @@
-//! What is left of our part while other software uses the same account. Pure.
+//! Adaptive limit: the part of the quota left to us while other software uses the account. Pure.
 //!
-//! The service counts the whole account and we see only our own calls. A rate 429 that comes while we hold fewer
-//! places than are ours tells us of the others: the share shrinks at once by a fixed part and comes back slowly and
-//! evenly, so that two programs which both behave like this end up sharing the account. We never learn how much the
-//! others use; every return to a share that is too large costs one 429.
+//! The platform counts the whole account, but we see only our own calls. A rate 429 while we hold fewer
+//! reservations than configured shows that other software uses the account. The limit then falls at once by a
+//! fixed factor and rises slowly and evenly, so that two such programs end up sharing the account. The usage
+//! of the others stays unknown: every return to a limit that is too high costs one 429.
 //!
-//! Where the next call is refused too, this is no stray call of somebody else's: the account has far less for us than it
-//! should, and the share becomes what we were let do in the last minute. Quarter by quarter it would take eight refused
-//! calls to come from 120 to the floor.
+//! If the next call is refused too, the 429 was not a stray one. The account has far less for us than
+//! configured, and the limit becomes the calls admitted in the last minute. Falling by a quarter each time
+//! would take eight refused calls from 120 to the floor.
 //!
-//! Whatever its cause, an unexpected 429 also adds a second to the window for a day: a service that counts in whole
-//! seconds may see a call a second later than it came.
+//! An unexpected 429 also adds a second to the window for a day. A platform that counts whole seconds may
+//! count a call a second later than it came.
 
 use crate::model::Moment;
 use std::time::Duration;
 
-/// The whole of our part, in thousandths.
+/// The configured part of the quota, in thousandths.
 pub(super) const WHOLE_PERMILLE: u32 = 1000;
-/// What one 429 leaves of the share: three quarters. Less would starve us for one stray call of somebody else's, more
-/// would answer a busy neighbour with a row of 429s, each of which counts as a call.
+/// Factor by which one 429 lowers the limit: three quarters.
+///
+/// A smaller one would starve us after one stray 429. A larger one would cause several 429s beside a busy
+/// program, and each counts as a call.
 const SHRINK: (u32, u32) = (3, 4);
-/// The smallest share. Below it nothing would sync, and recovery would take hours.
+/// The lowest limit. Below it nothing would sync, and recovery would take hours.
 const FLOOR_PERMILLE: u32 = 100;
-/// What comes back each minute: a shrink is undone in about half an hour, so a neighbour that stays costs two or
-/// three 429s an hour.
+/// Rise of the limit a minute: a reduction by a quarter is regained in about half an hour.
+///
+/// Other software that stays then costs two or three 429s an hour.
 const RECOVERY_PERMILLE: u32 = 10;
 const RECOVERY_STEP: Duration = Duration::from_secs(60);
-/// What an unexpected 429 adds to the window.
+/// Time added to the window by an unexpected 429.
 pub(super) const GUARD: Duration = Duration::from_secs(1);
-/// How long it does. The second costs 1.6 % of the calls; a day of that per 429 is cheap, for ever would not be.
+/// Time for which [`GUARD`] applies. The added second costs 1.6 % of the calls, too much for ever.
 const GUARD_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How much of our part may be used.
+/// The adaptive limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
-    /// The last shrink: what it left, and when.
+    /// The last reduction: the limit after it in thousandths, and its time.
     pub(super) shrunk: Option<(u32, Moment)>,
-    /// The last unexpected 429.
+    /// Time of the last unexpected 429.
     pub(super) guarded_since: Option<Moment>,
-    /// A call was answered since the last shrink.
+    /// True if a call was answered since the last reduction.
     pub(super) proved: bool,
 }
 
 impl Share {
-    /// The share in thousandths.
+    /// Returns the limit in thousandths.
     pub(super) fn permille(&self, now: Moment) -> u32 {
         let Some((left, since)) = self.shrunk else { return WHOLE_PERMILLE };
         left.saturating_add(RECOVERY_PERMILLE.saturating_mul(steps(since, now))).min(WHOLE_PERMILLE)
     }
 
-    /// The places that may be used of `ours`, at least 1.
+    /// Returns the reservations allowed of `ours`, at least 1.
     pub(super) fn limit(&self, ours: u32, now: Moment) -> u32 {
         let places = u64::from(ours) * u64::from(self.permille(now)) / u64::from(WHOLE_PERMILLE);
         u32::try_from(places).unwrap_or(ours).max(1)
     }
 
-    /// When a bit more of the share is back.
+    /// Returns the time of the next rise, if the limit is reduced.
     pub(super) fn grows_at(&self, now: Moment) -> Option<Moment> {
         let (_, since) = self.shrunk?;
         (self.permille(now) < WHOLE_PERMILLE).then(|| since.plus(RECOVERY_STEP * (steps(since, now) + 1)))
     }
 
-    /// What the window is longer by.
+    /// Returns the time added to the window.
     pub(super) fn guard(&self, now: Moment) -> Duration {
         let stands = self.guarded_since.is_some_and(|since| now.since(since) < GUARD_LASTS);
         if stands { GUARD } else { Duration::ZERO }
     }
 
-    /// A rate 429 came to a call granted at `granted`, while we held `held` of our `ours` places. True if the share
-    /// shrank. Calls that were out together are refused together: they shrink it once.
+    /// Records a rate 429 of a call granted at `granted`, with `held` of our `ours` reservations in use.
+    ///
+    /// Returns true if the limit fell. Calls in flight together are refused together and lower it once.
     pub(super) fn throttled(&mut self, held: u32, ours: u32, granted: Moment, now: Moment) -> bool {
         self.guarded_since = Some(now);
         let known = self.shrunk.is_some_and(|(_, since)| granted <= since);
@@ -84,12 +88,12 @@ impl Share {
         true
     }
 
-    /// A call granted at `granted` was answered with something else than a 429.
+    /// Records an answer other than 429 to a call granted at `granted`.
     pub(super) fn answered(&mut self, granted: Moment) {
         self.proved |= self.shrunk.is_none_or(|(_, since)| granted > since);
     }
 
-    /// True once, when the share has become whole again.
+    /// Returns true once, after the limit has returned to the configured part.
     pub(super) fn recovered(&mut self, now: Moment) -> bool {
         self.permille(now) == WHOLE_PERMILLE && self.shrunk.take().is_some()
     }

@@ -1,16 +1,17 @@
-//! At most so many calls of one operation in flight (service-interface.md, *Limits*: concurrency). Pure.
+//! Bounded number of calls in flight per operation (docs/interface.md, *Limits*: concurrency). Pure.
 //!
-//! A slot is the service's to free, and we see only our end of it: when a call times out here, the service may still
-//! be at work on it there. Such a call keeps its slot for a grace time.
+//! The platform frees a slot, and we see only our side of it: after a timeout here the platform may still
+//! work on the call. Such a call keeps its slot for a grace time.
 
 use super::wait::Wait;
 use crate::model::{Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a call without an answer keeps its slot after we gave it up. The time-out has already been far longer
-/// than the service's usual answer; a few seconds more cover what is under way, and the price of being wrong is one
-/// 429 without `Retry-After`.
+/// Time for which a call given up without an answer keeps its slot.
+///
+/// The timeout is already far longer than a usual answer, so a few seconds cover a call still at work. A slot
+/// freed too early costs one 429 without `Retry-After`.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// The slots of all operations.
@@ -22,7 +23,7 @@ pub(super) struct Slots {
 #[derive(Debug, Default)]
 struct Busy {
     in_flight: u32,
-    /// When the slots of calls given up are free; oldest first.
+    /// Times at which the slots of calls given up become free, oldest first.
     lingering: Vec<Moment>,
 }
 
@@ -32,42 +33,42 @@ impl Slots {
         self.operations.entry(operation).or_default().in_flight += 1;
     }
 
-    /// The call has concluded: its slot is free.
+    /// Frees the slot of a completed call.
     pub(super) fn release(&mut self, operation: Operation) {
         if let Some(busy) = self.operations.get_mut(&operation) {
             busy.in_flight = busy.in_flight.saturating_sub(1);
         }
     }
 
-    /// The call has been given up without an answer: its slot lingers.
+    /// Keeps the slot of a call given up without an answer for the grace time.
     pub(super) fn release_late(&mut self, operation: Operation, now: Moment) {
         self.release(operation);
         self.linger(operation, now);
     }
 
-    /// A call of an earlier run of the program that may still be at work.
+    /// Keeps a slot for a call of an earlier run that may still be at work.
     pub(super) fn linger(&mut self, operation: Operation, now: Moment) {
         self.operations.entry(operation).or_default().lingering.push(now.plus(GRACE));
     }
 
-    /// Calls of this operation whose conclusion is to come; those given up are not among them.
+    /// Returns the calls of this operation in flight, without those given up.
     pub(super) fn in_flight(&self, operation: Operation) -> u32 {
         self.operations.get(&operation).map_or(0, |busy| busy.in_flight)
     }
 
-    /// The operations with calls in flight, once for each call.
+    /// Returns the operations with calls in flight, once for each call.
     pub(super) fn calls(&self) -> impl Iterator<Item = Operation> {
         self.operations.iter().flat_map(|(operation, busy)| (0..busy.in_flight).map(|_| *operation))
     }
 
-    /// Forgets the calls given up whose grace is over.
+    /// Frees the slots whose grace time is over.
     pub(super) fn sweep(&mut self, now: Moment) {
         for busy in self.operations.values_mut() {
             busy.lingering.retain(|until| *until > now);
         }
     }
 
-    /// Whether one of `limit` slots is free; if not, when the next one that lingers is.
+    /// Checks that one of `limit` slots is free. Otherwise returns the wait for the next slot given up.
     pub(super) fn go(&self, operation: Operation, limit: u32) -> Result<(), Wait> {
         let Some(busy) = self.operations.get(&operation) else { return Ok(()) };
         let lingering = u32::try_from(busy.lingering.len()).unwrap_or(u32::MAX);

@@ -1,5 +1,6 @@
-//! What stands of the limiter's memory at one instant, for `status`: it looks from outside, into the database, and the
-//! limiter itself may be in another process or in none. Pure.
+//! The limiter's stored state at one instant, for `status`. Pure.
+//!
+//! `status` reads the state from the database, because the limiter may be in another process or not running.
 
 use super::hold::{Reason, Scope};
 use super::ledger;
@@ -14,33 +15,34 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A hold whose end is known.
+/// A hold with a known end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StandingHold {
-    /// The operation it stops, or `account`.
+    /// The operation that the hold stops, or `account`.
     pub what: String,
-    /// What it was set for.
+    /// The reason for the hold.
     pub reason: Reason,
-    /// When it was set.
+    /// Start of the hold.
     pub since: Timestamp,
-    /// When it ends.
+    /// End of the hold.
     pub until: Timestamp,
 }
 
-/// What the service or other software leaves us now.
+/// The quota left to us by the platform and by other software.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Standing {
-    /// The holds that end by themselves and have not yet.
+    /// The holds in force that end at a known time.
     pub holds: Vec<StandingHold>,
-    /// What is left of our part of the quota, in thousandths.
+    /// The adaptive limit, in thousandths of the configured part.
     pub share_permille: u32,
-    /// The service throttled us for bad requests: until then only reads go.
+    /// The platform throttles us for bad requests: only reads are sent until this time.
     pub reads_only_until: Option<Timestamp>,
 }
 
 impl Kept {
-    /// What of it is in force at `now`. Holds that wait for something to happen are left out: whether it has happened
-    /// only the limiter knows.
+    /// Returns the part of the state in force at `now`.
+    ///
+    /// Holds that end by an event are left out, because only the running limiter knows of the event.
     pub fn standing(&self, now: Timestamp) -> Standing {
         let holds = self.holds.iter().filter_map(|hold| {
             let until = hold.since.plus(Duration::from_millis(hold.duration_ms?));
@@ -62,25 +64,26 @@ impl Kept {
     }
 }
 
-/// The ledger of answers 400 and where it is heading.
+/// The bad-request budget and its forecast.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LedgerForecast {
-    /// Answers of the last 24 h.
+    /// Answers of 400 in the last 24 h.
     pub count: usize,
-    /// Those of the last hour: the rate the forecast goes on with.
+    /// Answers in the last hour: the rate of the forecast.
     pub last_hour: usize,
-    /// The count at which bulk pushes stop.
+    /// Count at which bulk pushes stop.
     pub soft: u32,
-    /// The count at which every operation that has answered 400 stops.
+    /// Count at which every operation that was answered 400 stops.
     pub hard: u32,
-    /// When the soft line is reached at the last hour's rate; `None`: not within a day, or reached already.
+    /// Time at which the soft threshold is reached; `None` if not within a day, or reached already.
     pub soft_at: Option<Timestamp>,
-    /// The same of the hard line.
+    /// Time at which the hard threshold is reached; `None` as in `soft_at`.
     pub hard_at: Option<Timestamp>,
 }
 
-/// Goes on with the last hour's rate while the old answers are forgotten one by one. `answers`: the times of the answers
-/// of 400 of the last 24 h, oldest first.
+/// Extrapolates the last hour's rate of bad requests, while old answers expire one by one.
+///
+/// `answers`: the times of the answers of 400 in the last 24 h, oldest first.
 pub fn ledger_forecast(answers: &[Timestamp], settings: &Settings, now: Timestamp) -> LedgerForecast {
     let (soft, hard) = ledger::lines(settings.bad_requests_per_day);
     let last_hour = answers.iter().filter(|at| **at > now.minus(HOUR)).count();
@@ -135,7 +138,7 @@ mod tests {
     #[test]
     fn the_forecast_goes_on_with_the_last_hours_rate() {
         let settings = Settings::default();
-        // One each minute for two hours: 120 now, 300 at the soft line, 400 at the hard one.
+        // One each minute for two hours: 120 now, 300 at the soft threshold, 400 at the hard one.
         let steady: Vec<_> = (0..120).rev().map(|minute| NOW.minus(MINUTE * minute)).collect();
         let forecast = ledger_forecast(&steady, &settings, NOW);
         assert_eq!((forecast.count, forecast.last_hour), (120, 60));

@@ -1,18 +1,18 @@
-//! The answer of every guard: go, or wait, and whether time alone ends the wait.
+//! Result of a guard that stops a call: wait until a time, or for an event.
 
 use crate::model::Moment;
 
-/// What a call that may not go waits for.
+/// Condition that a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Look again then; nothing has to happen first.
+    /// A time: the call checks again then.
     Until(Moment),
-    /// Something has to happen (a call concludes, a hold is lifted), and whoever makes it happen looks again.
+    /// An event, such as a completed call or a lifted hold. The cause of the event runs the admission loop.
     Event,
 }
 
 impl Wait {
-    /// The one that ends first; an event has no time.
+    /// Returns the wait that ends first; an event counts as later than any time.
     pub(super) fn sooner(self, other: Wait) -> Wait {
         match (self, other) {
             (Wait::Until(one), Wait::Until(two)) => Wait::Until(one.min(two)),

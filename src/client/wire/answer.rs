@@ -1,22 +1,23 @@
-//! The answer to a create or update of one record: the record, `WasSuccessful` and `Messages` (*Per-item result*).
+//! Answer to a create or update of one record: the record, `WasSuccessful` and `Messages` (*Per-item
+//! result*).
 
 use super::lenient::Object;
 use super::{Envelope, Malformed};
 use serde::Deserialize;
 
-/// What a write says it did.
+/// Effect of a write according to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done.
+    /// The write took effect.
     Done,
-    /// It was refused; the messages say why.
+    /// The write was refused; the messages give the reason.
     Refused,
-    /// The answer does not say: the wish is in doubt and must be looked at.
+    /// The answer leaves it open: the change is in doubt and must be checked.
     Unclear,
 }
 
 impl Outcome {
-    /// What the service's word means, beside whether what it should have returned is there.
+    /// Classifies `WasSuccessful`. `complete`: the answer contains everything that a success must return.
     pub(super) fn of(was_successful: Option<bool>, complete: bool) -> Self {
         match was_successful {
             Some(true) if complete => Outcome::Done,
@@ -29,34 +30,36 @@ impl Outcome {
 /// The answer about one record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WriteAnswer<T> {
-    /// The record as it now is, where the service returned one that makes sense.
+    /// The record as it now is, if the platform returned a readable one.
     pub record: Option<T>,
-    /// Whether the service says that it was done; missing where it does not say.
+    /// The platform's flag of success, if it is present.
     pub was_successful: Option<bool>,
-    /// Why not, or remarks.
+    /// Reasons for a refusal, or remarks.
     pub messages: Vec<String>,
 }
 
 impl<T> WriteAnswer<T> {
-    /// What the answer means. Done needs both the word and the record: a wish without the id of what it made cannot
-    /// be followed up.
+    /// Returns the effect of the write.
+    ///
+    /// A success needs both the flag and the record, because a change cannot be followed up without the id of
+    /// the new record.
     pub fn outcome(&self) -> Outcome {
         Outcome::of(self.was_successful, self.record.is_some())
     }
 
-    /// The record, where the service says that it was done.
+    /// Returns the record if the write took effect.
     pub fn done(&self) -> Option<&T> {
         self.record.as_ref().filter(|_| self.outcome() == Outcome::Done)
     }
 }
 
-/// A per-item result: the same two fields in every operation, the record under another name in each.
+/// Per-item result: two common fields, and the record under a name of its operation.
 pub(super) trait ItemResult<T> {
-    /// Takes the result apart.
+    /// Converts the result.
     fn answer(self) -> WriteAnswer<T>;
 }
 
-/// Reads a body that is a per-item result itself.
+/// Reads a body that is itself a per-item result.
 pub(super) fn decode_bare<'a, R: ItemResult<T> + Deserialize<'a>, T>(
     what: &'static str,
     body: &'a [u8],
@@ -66,7 +69,7 @@ pub(super) fn decode_bare<'a, R: ItemResult<T> + Deserialize<'a>, T>(
     Ok(result.answer())
 }
 
-/// Reads an envelope whose `data` is a per-item result. Where there is none, the envelope's status may still refuse.
+/// Reads an envelope whose `data` is a per-item result. Without one, the envelope's status may still refuse.
 pub(super) fn decode_enveloped<'a, R: ItemResult<T> + Deserialize<'a>, T>(
     what: &'static str,
     body: &'a [u8],

@@ -1,8 +1,8 @@
-//! What a request asked for, read back from the journal: the other half of what an answer means.
+//! Content of a stored request, as far as recording its answer needs it.
 //!
-//! A replay knows nothing but the exchange. Most answers do not name what they answer (an order's lines without lines,
-//! a page of balances that lacks a SKU), so the request is read as it was sent. Only what recording an answer needs is
-//! read; ids stand in the path where the document's path has its placeholders.
+//! A replay knows only the exchange. Most answers do not name their subject (an order's lines without lines,
+//! a page of balances that lacks a SKU). The request is therefore parsed as it was sent. Ids are read from
+//! the path's placeholders.
 
 use super::envelope::Malformed;
 use super::{QuantityUpdate, lenient};
@@ -10,12 +10,12 @@ use crate::model::{LineItemId, Month, Operation, OrderId, ProductId, ShipmentId,
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// What one request asked for.
+/// Parsed content of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// *Get product balances* of these SKUs.
     Balances(Vec<Sku>),
-    /// *Get products by SKU or UPC*; what was not found is no fact.
+    /// *Get products by SKU or UPC*; a product that was not found is no fact.
     Products,
     /// *Get line items of a sales order*.
     OrderLines(OrderId),
@@ -43,15 +43,15 @@ pub enum Asked {
     Quantities(Vec<QuantityUpdate>),
     /// *Create shipments* for these orders.
     Shipments(Vec<OrderId>),
-    /// *Submit tracking info*; the next read brings it into the mirror.
+    /// *Submit tracking info*; the next read updates the mirror.
     Tracking,
     /// *Create product*.
     NewProduct,
-    /// *Update product*, and with it all its cells.
+    /// *Update product*, which writes all stock levels of the SKU.
     Product(ProductId, Sku),
     /// *Create warehouse*.
     NewWarehouse,
-    /// *Create listing template*; its storefront's list brings it into the mirror.
+    /// *Create listing template*; the storefront's list updates the mirror.
     NewTemplate,
 }
 
@@ -75,7 +75,7 @@ struct OfProduct {
 }
 
 impl Asked {
-    /// Reads a request: its operation, path and query, and body.
+    /// Parses a request from its operation, its path and query, and its body.
     pub fn read(operation: Operation, target: &str, body: &[u8]) -> Result<Self, Malformed> {
         let ids = Ids::of(operation, target);
         Ok(match operation {
@@ -115,7 +115,7 @@ fn json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Malformed> {
     serde_json::from_slice(body).map_err(|error| Malformed::new(WHAT, error))
 }
 
-/// The ids of a path, in the order of the operation's placeholders.
+/// Ids of a path, in the order of the operation's placeholders.
 struct Ids<'a>(Vec<&'a str>);
 
 impl<'a> Ids<'a> {

@@ -1,25 +1,27 @@
-//! Which entries of a quantity update a message refuses (rules.md 19, design *Packing*).
+//! Attribution of messages to the entries of a quantity update (docs/rules.md 19).
 //!
-//! The document only says that a message is prefixed with the zero-based index of its entry. How that is spelled is
-//! not shown, and a SKU may look like an index, so a message is believed only if all of this holds: it begins with an
-//! index of the call; it names no other SKU of the call and no other index; and the indexed entries are as many as
-//! the status implies. In every other case the whole call is read back: a wrong guess would settle a wish that was
-//! refused, while a read costs one call.
+//! The interface only states that a message is prefixed with the zero-based index of its entry. The spelling
+//! of the prefix is not documented, and a SKU may look like an index. A message is therefore used only under
+//! three conditions. It begins with an index of the call. It names no other SKU of the call and no other
+//! index. The number of indexed entries agrees with the status. Otherwise the whole call is read back,
+//! because a wrong attribution would complete a refused change, while a read costs one call.
 
 use super::{UpdateAnswer, UpdateStatus};
 use crate::model::{Sku, fold};
 use std::collections::BTreeMap;
 
-/// Which entries were refused.
+/// Refused entries of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribution {
-    /// Index of the entry and the service's reason, in the order of the entries. With `read_back` these are hints.
+    /// Index of the entry and the platform's reason, in the order of the entries. With `read_back` these are
+    /// hints.
     pub refused: Vec<(usize, String)>,
-    /// Whether the answer leaves open which entries were applied, so that all cells of the call must be read.
+    /// True if the answer leaves open which entries were applied. All stock levels of the call must then be
+    /// read.
     pub read_back: bool,
 }
 
-/// Matches the messages of an answer to the entries of its call, given by their SKUs in the call's order.
+/// Attributes the messages of an answer to the entries of its call, given by their SKUs in the call's order.
 pub fn attribute(answer: &UpdateAnswer, skus: &[Sku]) -> Attribution {
     let call = Call::new(skus);
     let mut reasons: BTreeMap<usize, Vec<String>> = BTreeMap::new();
@@ -41,8 +43,9 @@ pub fn attribute(answer: &UpdateAnswer, skus: &[Sku]) -> Attribution {
     Attribution { refused, read_back: unmatched || !as_implied }
 }
 
-/// The SKUs of a call, as messages are searched for them: each fold with its entry, the longest first, so that
-/// `AB-1-X` is not taken for `AB-1`.
+/// SKUs of a call for the search in messages: case keys with their entries, the longest first.
+///
+/// With the longest first, `AB-1-X` is not taken for `AB-1`.
 struct Call(Vec<(String, usize)>);
 
 impl Call {
@@ -52,14 +55,14 @@ impl Call {
         Self(folds)
     }
 
-    /// The one entry a message is about, and its reason; `None` if that is open to any doubt.
+    /// Returns the entry that a message refuses, and the reason; `None` in case of any doubt.
     fn entry_of<'a>(&self, message: &'a str) -> Option<(usize, &'a str)> {
         let Lead { index, digits, worded, reason } = Lead::parse(message)?;
         let in_reason = self.named_in(reason);
-        // A bare `4711:` may be a SKU that is a number and no index at all. Behind `Index` it is one, and also where
-        // the reason names the SKU of the entry it would mean.
+        // A bare `4711:` may be a SKU instead of an index. It is an index behind an index word, or if the
+        // reason names the SKU of that entry.
         let is_index = worded || in_reason.iter().any(|(_, named)| *named == index);
-        // The whole message is searched, not the lead alone: `1-A: …` is the SKU 1-A as likely as entry 1 and an `A`.
+        // The whole message is searched, because `1-A: …` may be SKU `1-A` or entry 1 with SKU `A`.
         let in_whole = self.named_in(message);
         let mut in_whole = in_whole.into_iter().filter(|(fold, _)| !(is_index && fold == digits));
         let doubtful = index >= self.0.len()
@@ -69,7 +72,7 @@ impl Call {
         (!doubtful).then_some((index, reason))
     }
 
-    /// The SKUs that stand in a text as words of their own, the longest match at each place.
+    /// Returns the SKUs that occur in a text as whole words, the longest match at each position.
     fn named_in(&self, text: &str) -> Vec<&(String, usize)> {
         let text = fold(text);
         let mut named = Vec::new();
@@ -92,21 +95,22 @@ fn begins_with_word(text: &str, word: &str) -> bool {
     text.strip_prefix(word).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
-/// The words an index may follow.
+/// Words that an index may follow.
 const INDEX_WORDS: [&str; 11] =
     ["index", "idx", "entry", "item", "element", "row", "line", "record", "position", "update", "array"];
 
-/// The beginning of a message, and the reason that follows it.
+/// Beginning of a message, and the reason that follows it.
 struct Lead<'a> {
     index: usize,
     digits: &'a str,
-    /// Whether a word such as *Index* says that the number is one.
+    /// True if a word such as *Index* precedes the number.
     worded: bool,
     reason: &'a str,
 }
 
 impl<'a> Lead<'a> {
-    /// Reads `Index 1: …`, `index 1 - …`, `1: …`, `[1] …`, `#1 …`, `Entry (1) …`, `updates[1]: …` and the like.
+    /// Parses `Index 1: …`, `index 1 - …`, `1: …`, `[1] …`, `#1 …`, `Entry (1) …`, `updates[1]: …` and the
+    /// like.
     fn parse(message: &'a str) -> Option<Self> {
         let (worded, text) = skip_words(message.trim_start_matches(OPENING));
         let (digits, after) = number(text)?;
@@ -120,11 +124,11 @@ const OPENING: [char; 7] = [' ', '[', '(', '{', '"', '\'', '#'];
 const CLOSING: [char; 6] = [' ', ']', ')', '}', '"', '\''];
 const SEPARATING: [char; 9] = [' ', '-', '–', '—', '.', ',', ';', '|', '>'];
 
-/// Leaves out leading index words; says whether there was one.
+/// Skips leading index words. The flag is true if there was one.
 fn skip_words(text: &str) -> (bool, &str) {
     let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (word, after) = text.split_at(end);
-    // `updates[1]` is an entry, `Updates 1` may be their number.
+    // `updates[1]` is an entry, but `Updates 1` may be a number of updates.
     let word = if after.starts_with('[') { word.trim_end_matches('s') } else { word };
     match INDEX_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)) {
         true => (true, skip_words(after.trim_start()).1),
@@ -132,15 +136,17 @@ fn skip_words(text: &str) -> (bool, &str) {
     }
 }
 
-/// The digits a text begins with, behind marks such as `#` or `[`, and what follows them.
+/// Splits a text after its leading digits, which may follow marks such as `#` or `[`.
 fn number(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches(OPENING).trim_start_matches([':', '=']).trim_start_matches(OPENING);
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     (end > 0).then(|| text.split_at(end))
 }
 
-/// What follows the digits of an index, without what separates it; `None` if the digits are no index after all: one
-/// of several, part of a range, a fraction or a time of day, or a number that just begins a sentence.
+/// Returns the text after the digits of an index and its separator; `None` if the digits are no index.
+///
+/// Digits are no index if they are one of several numbers, part of a range, a fraction or a time of day, or a
+/// number that begins a sentence.
 fn reason(after: &str, marked: bool) -> Option<&str> {
     let closed = after.trim_start_matches(CLOSING);
     if let Some(rest) = closed.strip_prefix(':') {
@@ -155,7 +161,7 @@ fn reason(after: &str, marked: bool) -> Option<&str> {
     (!glued && !goes_on && (marked || !separator.is_empty())).then_some(rest)
 }
 
-/// The indexes a reason names by an index word, as in *same SKU as index 0*.
+/// Returns the indexes that a reason names by an index word, as in *same SKU as index 0*.
 fn indexes_in(text: &str) -> impl Iterator<Item = usize> + '_ {
     let starts = text.char_indices().filter(|(at, _)| !text[..*at].ends_with(char::is_alphanumeric));
     starts.filter_map(|(at, _)| match skip_words(&text[at..]) {

@@ -1,4 +1,4 @@
-//! The table of messages: how an index may be spelled, and what may only look like one.
+//! Table of messages: spellings of an index, and texts that only look like one.
 
 use super::*;
 use proptest::prelude::*;
@@ -88,7 +88,7 @@ fn what_only_looks_like_an_index_is_read_back() {
     }
 }
 
-/// One row: the call's SKUs, the message, the entry it refuses; `None`: read back.
+/// Rows: SKUs of the call, the message, the refused entry; `None`: read back.
 #[test]
 fn a_message_that_names_another_sku_of_the_call_is_not_believed() {
     let cases: &[(&[&str], &str, Option<usize>)] = &[
@@ -96,7 +96,7 @@ fn a_message_that_names_another_sku_of_the_call_is_not_believed() {
         (&["A", "B"], "Index 0: no product b", None),
         (&["A", "B"], "Index 0: no product A", Some(0)),
         (&["A", "B"], "Index 0: neither A nor B", None),
-        // A SKU that begins another, and one that ends another.
+        // A SKU that is a prefix of another, and one that is a suffix.
         (&["AB-1", "AB-1-X"], "Index 0: no product AB-1", Some(0)),
         (&["AB-1", "AB-1-X"], "Index 0: no product AB-1-X", None),
         (&["AB-1", "AB-1-X"], "Index 1: no product AB-1-X", Some(1)),
@@ -113,7 +113,7 @@ fn a_message_that_names_another_sku_of_the_call_is_not_believed() {
         (&["1", "A"], "1: not active", None),
         (&["1", "A"], "[1] not active", None),
         (&["A", "1"], "1: not active", Some(1)),
-        // A bare number that is both an index and another entry's SKU: the SKU named behind it decides.
+        // A bare number that is both an index and another entry's SKU is decided by the SKU that follows.
         (&["1", "2"], "1: no product 2", Some(1)),
         (&["1", "2"], "[1] no product 2", Some(1)),
         (&["2", "1", "0"], "2: no product 0", Some(2)),
@@ -126,7 +126,7 @@ fn a_message_that_names_another_sku_of_the_call_is_not_believed() {
         // A SKU that looks like a spelled index.
         (&["Item 1", "B"], "Item 1: not found", None),
         (&["Index 0", "B"], "Index 0: not found", Some(0)),
-        // A SKU that begins with digits, where it stands in the index's place.
+        // A SKU that begins with digits, at the position of the index.
         (&["B", "2 x", "1-A"], "1-A: gone", None),
         (&["1-A", "B"], "Index 1-A: gone", None),
         (&["B", "1-A"], "1-A: gone", Some(1)),
@@ -182,7 +182,7 @@ fn the_reasons_of_one_entry_are_kept_together() {
     assert_eq!(found.refused, [(1, "no product; no warehouse".to_owned())]);
 }
 
-/// Pieces messages are made of, so that odd combinations come up that nobody would write into a table.
+/// Pieces of generated messages, for combinations that a table would not list.
 const PIECES: &[&str] = &[
     "Index", "entry", "SKU", " ", ":", "-", "[", "]", "#", "0", "1", "2", "3", "ß", "İ", "A-1", "A", ".",
     "and",

@@ -1,7 +1,8 @@
 //! Stock balances: *Get product balances* and *Get products by SKU or UPC*, which answer the same record.
 //!
-//! This is the one list where speed counts, so texts are borrowed from the body. Only `Warehouses[]` is a cell's fact
-//! (rules.md 11); `QuantityOnHand` of the product is their sum as the service sees it.
+//! Texts are borrowed from the body, because this is the one list whose speed matters. Only `Warehouses[]`
+//! holds facts of stock levels (docs/rules.md 11). The product's `QuantityOnHand` is their sum as computed by
+//! the platform.
 
 use super::envelope::{Decoded, Envelope, Malformed, Parked, decode_array, decode_list_with};
 use super::lenient::Object;
@@ -17,13 +18,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A product's stock (*ProductBalance*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ProductBalance<'a> {
-    /// The product; may be missing.
+    /// The product, if present.
     #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
     pub id: Option<ProductId>,
-    /// The SKU in the service's spelling.
+    /// The SKU in the platform's spelling.
     #[serde(rename = "Sku", deserialize_with = "lenient::req")]
     pub sku: Sku,
-    /// Units over all warehouses, as the service sums them.
+    /// Units over all warehouses, as computed by the platform.
     #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
     pub quantity_on_hand: Option<i64>,
     /// The UPC.
@@ -32,7 +33,7 @@ pub struct ProductBalance<'a> {
     /// The product's warehouses.
     #[serde(borrow, rename = "Warehouses", default, deserialize_with = "lenient::list")]
     pub warehouses: Vec<WarehouseBalance<'a>>,
-    /// Warehouse entries that were parked: while there are any, a warehouse that is not listed may be one of them.
+    /// Number of parked warehouse entries. If it is not 0, a warehouse that is not listed may be one of them.
     #[serde(skip)]
     pub warehouses_parked: usize,
 }
@@ -46,36 +47,36 @@ pub struct WarehouseBalance<'a> {
     /// The warehouse.
     #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
     pub warehouse_id: WarehouseId,
-    /// Units; the fact of the cell. May be negative.
+    /// Units: the fact of the stock level. May be negative.
     #[serde(rename = "QuantityOnHand", deserialize_with = "lenient::req")]
     pub quantity_on_hand: i64,
     /// The warehouse's own SKU.
     #[serde(borrow, rename = "WarehouseSKU", default, deserialize_with = "lenient::opt")]
     pub warehouse_sku: Option<Cow<'a, str>>,
-    /// Whether the warehouse is active for the product.
+    /// True if the warehouse is active for the product.
     #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
-    /// Whether the quantity counts in what storefronts are told.
+    /// True if the quantity counts in the stock shown by storefronts.
     #[serde(rename = "IncludeInSyncBalance", default, deserialize_with = "lenient::opt")]
     pub include_in_sync: Option<bool>,
 }
 
-/// By what *Get products by SKU or UPC* looks products up (`idType`).
+/// Key of *Get products by SKU or UPC* (`idType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProductKey {
-    /// By SKU.
+    /// The SKU.
     Sku,
-    /// By UPC.
+    /// The UPC.
     Upc,
 }
 
-/// Asks for the balances of some SKUs (*Get product balances*).
+/// Requests the balances of some SKUs (*Get product balances*).
 pub fn get_product_balances(skus: &[Sku]) -> Result<Request, Invalid> {
     let operation = Operation::GetProductBalances;
     if skus.is_empty() {
         return Err(Invalid::new(operation, "skus", "is empty; name at least one SKU"));
     }
-    /// Written as it stands: by way of a tree of values each SKU would be copied three times.
+    /// Written directly, because a `serde_json::Value` would copy each SKU three times.
     #[derive(Serialize)]
     struct Ask<'a> {
         skus: &'a [Sku],
@@ -83,7 +84,7 @@ pub fn get_product_balances(skus: &[Sku]) -> Result<Request, Invalid> {
     Ok(Request::new(operation).json(&Ask { skus }))
 }
 
-/// Looks products up by SKU or UPC (*Get products by SKU or UPC*).
+/// Requests products by SKU or UPC (*Get products by SKU or UPC*).
 pub fn get_products(by: ProductKey, ids: &[String]) -> Result<Request, Invalid> {
     let operation = Operation::GetProducts;
     if ids.is_empty() {
@@ -118,8 +119,9 @@ pub fn decode_products(body: &[u8]) -> Result<Decoded<ProductBalance<'_>>, Malfo
     one_by_one(what, envelope.data.map_or("null", RawValue::get), decoded)
 }
 
-/// True if an answer is to be read record by record: a part of it is parked, a SKU stands twice in it, or a warehouse
-/// twice in a record.
+/// Returns true if an answer must be read record by record.
+///
+/// Such an answer has a parked part, two records of one SKU, or a record with two entries of one warehouse.
 fn is_odd(decoded: &Decoded<ProductBalance<'_>>) -> bool {
     let records = &decoded.records;
     let holds_twice = |record: &ProductBalance<'_>| {
@@ -129,14 +131,14 @@ fn is_odd(decoded: &Decoded<ProductBalance<'_>>) -> bool {
         };
         cells.iter().enumerate().any(is_twin)
     };
-    // An ordinary answer comes in the order in which it was asked for.
+    // An ordinary answer is sorted as the request was.
     let are_in_step = || records.is_sorted_by(|one, next| one.sku.as_str() < next.sku.as_str());
     let mut seen = BTreeSet::new();
     let mut is_twice = || !records.iter().all(|record| seen.insert(record.sku.as_str()));
     !decoded.parked.is_empty() || records.iter().any(holds_twice) || (!are_in_step() && is_twice())
 }
 
-/// Reads an odd answer record by record. Records of one SKU that say the same are one, the others are parked.
+/// Reads an odd answer record by record. Equal records of one SKU count once; differing ones are parked.
 fn one_by_one<'a>(
     what: &'static str,
     list: &'a str,
@@ -177,7 +179,7 @@ fn one_by_one<'a>(
     Ok(read)
 }
 
-/// True if two records of one SKU say the same of it: its id and its quantities.
+/// Returns true if two records of one SKU have the same id and quantities.
 fn twins_agree(one: Option<&ProductBalance<'_>>, other: &Option<ProductBalance<'_>>) -> bool {
     let said = |record: &ProductBalance<'_>| {
         let cells = record.warehouses.iter().map(|cell| (cell.warehouse_id, cell.quantity_on_hand));
@@ -186,7 +188,7 @@ fn twins_agree(one: Option<&ProductBalance<'_>>, other: &Option<ProductBalance<'
     one.map(said) == other.as_ref().map(said)
 }
 
-/// A balance whose warehouses are not read yet.
+/// A balance with raw warehouse entries.
 #[derive(Deserialize)]
 struct Unread<'a> {
     #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
@@ -201,7 +203,7 @@ struct Unread<'a> {
     warehouses: Vec<&'a RawValue>,
 }
 
-/// Takes a balance; entries of `Warehouses[]` that make no sense are parked one by one.
+/// Reads a balance. Unreadable entries of `Warehouses[]` are parked one by one.
 fn read_one<'a>(index: usize, raw: &'a RawValue, into: &mut Decoded<ProductBalance<'a>>) {
     let product: Unread<'a> = match serde_json::from_str(raw.get()) {
         Ok(Object(product)) => product,
@@ -233,7 +235,7 @@ fn read_one<'a>(index: usize, raw: &'a RawValue, into: &mut Decoded<ProductBalan
     });
 }
 
-/// Takes an entry in, unless the record holds its warehouse with another quantity: then neither is believed.
+/// Adds an entry, unless the record has its warehouse with another quantity. Then neither entry is used.
 fn take_in<'a>(
     warehouses: &mut Vec<WarehouseBalance<'a>>,
     differing: &mut BTreeSet<WarehouseId>,
@@ -304,7 +306,8 @@ mod tests {
         assert!(decoded.parked.is_empty());
     }
 
-    /// One row: a record, how many warehouses of it are read, how many parts are parked; `None`: the whole record.
+    /// Rows: a record, the number of warehouses read, and the number of parked parts; `None`: the whole
+    /// record.
     #[test]
     fn only_what_makes_no_sense_is_parked() {
         let cases = [
@@ -336,7 +339,7 @@ mod tests {
         }
     }
 
-    /// Row: the records, which SKUs are read with how many cells, and how many parts are parked.
+    /// Rows: the records, the SKUs read with their numbers of stock levels, and the number of parked parts.
     #[test]
     fn what_stands_twice_and_differs_is_parked_and_what_agrees_is_one() {
         let cell = |id: i64, quantity: i64| format!(r#"{{"WarehouseId":{id},"QuantityOnHand":{quantity}}}"#);

@@ -1,7 +1,7 @@
-//! *Create shipments*: which units of which lines become a shipment.
+//! *Create shipments*: the units of each line that become a shipment.
 //!
-//! The service would take what is left of an order where lines or quantities are missing. We always name both: what is
-//! left may have changed since it was read, and a parcel nobody packed must not come into being (rules.md 23).
+//! Without lines or quantities the platform would ship all that is left of an order. Requests always name
+//! both, because the remainder may have changed since it was read (docs/rules.md 23).
 
 use super::envelope::{Decoded, Malformed, decode_list};
 use super::{Invalid, Outcome, Shipment, lenient};
@@ -10,7 +10,7 @@ use crate::model::{LineItemId, Operation, OrderId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-/// What is to be shipped of one order.
+/// Units to ship of one order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShipmentOrder {
     /// The order.
@@ -21,7 +21,7 @@ pub struct ShipmentOrder {
     pub lines: Vec<ShipmentLine>,
 }
 
-/// What is to be shipped of one line.
+/// Units to ship of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ShipmentLine {
     /// The line.
@@ -32,8 +32,10 @@ pub struct ShipmentLine {
     pub quantity: i64,
 }
 
-/// Creates shipments (*Create shipments*). Refuses an empty call, an order that stands twice, an order without lines,
-/// a line that stands twice, and a quantity below one.
+/// Requests shipments (*Create shipments*).
+///
+/// Refuses an empty call, an order without lines, a quantity below one, and an order or line that occurs
+/// twice.
 pub fn create_shipments(orders: &[ShipmentOrder]) -> Result<Request, Invalid> {
     let invalid = |field: String, why: &str| Invalid::new(Operation::CreateShipments, field, why);
     if orders.is_empty() {
@@ -64,22 +66,22 @@ pub fn create_shipments(orders: &[ShipmentOrder]) -> Result<Request, Invalid> {
     Ok(Request::new(Operation::CreateShipments).json(&orders))
 }
 
-/// What became of one order of a call.
+/// Result for one order of a call.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct CreatedShipment {
     #[serde(rename = "Request", default, deserialize_with = "lenient::nested")]
     request: Option<Echo>,
-    /// The shipment, where one came about and makes sense.
+    /// The shipment, if the platform returned a readable one.
     #[serde(rename = "Shipment", default, deserialize_with = "lenient::nested")]
     pub shipment: Option<Shipment>,
     #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
     was_successful: Option<bool>,
-    /// Why not, or remarks.
+    /// Reasons for a refusal, or remarks.
     #[serde(rename = "Messages", default, deserialize_with = "lenient::texts")]
     pub messages: Vec<String>,
 }
 
-/// The part of the echoed request that answers are matched by (rules.md 22).
+/// Part of the echoed request by which answers are matched (docs/rules.md 22).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Echo {
     #[serde(rename = "OrderId", deserialize_with = "lenient::req")]
@@ -87,12 +89,12 @@ struct Echo {
 }
 
 impl CreatedShipment {
-    /// The order of the echoed request; an answer without it matches no wish.
+    /// Returns the order of the echoed request. An answer without it matches no change.
     pub fn order_id(&self) -> Option<OrderId> {
         self.request.as_ref().map(|request| request.order_id)
     }
 
-    /// What the answer means; done needs both the word and the shipment.
+    /// Returns the effect of the create. A success needs both the flag and the shipment.
     pub fn outcome(&self) -> Outcome {
         Outcome::of(self.was_successful, self.shipment.is_some())
     }

@@ -1,7 +1,7 @@
-//! The list envelope, and how a list of records is read from it (*Response envelopes*).
+//! The list envelope, and the reading of its records (*Response envelopes*).
 //!
-//! A list is first read whole, which is fast; only if that fails is it read record by record, so that a record that
-//! makes no sense is parked alone and the others are kept.
+//! A list is first read as a whole, which is fast. If that fails it is read record by record, so that an
+//! unreadable record is parked alone and the others are kept.
 
 use super::lenient::{self, Object};
 use crate::model::cut_reason;
@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// How much of a parked record is kept beside it; the whole stands in the exchange's body.
+/// Characters kept of a parked record; the exchange's body has the whole.
 const RAW_MAX_CHARS: usize = 2000;
 
-/// The envelope with its payload unread. All fields may be missing.
+/// Envelope with a raw payload. All fields may be missing.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "lenient::opt")]
@@ -27,7 +27,7 @@ pub(crate) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads a body. A list is no envelope, though the library would take its items for the fields in their order.
+    /// Reads a body. A list is refused, because serde would read its items as the fields in their order.
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, serde_json::Error> {
         match body.trim_ascii_start().first() {
             Some(b'[') => Err(serde::de::Error::custom("it is a list where an envelope was expected")),
@@ -35,37 +35,37 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// Whether the status is one of the document's two words for a failure.
+    /// Returns true if the status is one of the interface's two codes for a failure.
     pub(crate) fn says_failure(&self) -> bool {
         let status = self.status.as_deref().unwrap_or_default().trim();
         status.eq_ignore_ascii_case("failure") || status.eq_ignore_ascii_case("error")
     }
 }
 
-/// Where a page stands in its list (`pagination`).
+/// Position of a page in its list (`pagination`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Page {
-    /// The page's number, from 1.
+    /// Number of the page, from 1.
     #[serde(rename = "CurrentPage", default, deserialize_with = "lenient::opt")]
     pub current: Option<i64>,
-    /// How many records the whole list has.
+    /// Number of records in the whole list.
     #[serde(rename = "TotalNumberOfEntries", default, deserialize_with = "lenient::opt")]
     pub total_entries: Option<i64>,
-    /// How many pages the whole list has.
+    /// Number of pages of the whole list.
     #[serde(rename = "TotalNumberOfPages", default, deserialize_with = "lenient::opt")]
     pub total_pages: Option<i64>,
 }
 
-/// A record, or a part of one, that makes no sense and was left out of what is taken for fact.
+/// An unreadable record, or part of one, that was not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parked {
-    /// The record's place in the answer, from 0.
+    /// Position of the record in the answer, from 0.
     pub index: usize,
-    /// The SKU it is about, where that much could be read.
+    /// The SKU of the record, if readable.
     pub sku: Option<String>,
-    /// The part of it that makes no sense.
+    /// The unreadable part and the reason.
     pub why: String,
-    /// The record as it came, cut after 2000 characters.
+    /// The record as received, truncated to 2,000 characters.
     pub raw: String,
 }
 
@@ -76,7 +76,7 @@ impl Parked {
         Self { index, sku, why: why.to_string(), raw: raw.get().chars().take(RAW_MAX_CHARS).collect() }
     }
 
-    /// The name of the record: its SKU, or else the id by which the service knows it.
+    /// Returns the name of the record: its SKU, or else its id at the platform.
     pub fn subject(&self) -> Option<String> {
         const IDS: [&str; 7] =
             ["OrderLineItemId", "LineItemId", "ShipmentId", "SalesOrderId", "OrderId", "Id", "ProductId"];
@@ -103,31 +103,33 @@ struct Named {
 /// The records of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded<T> {
-    /// The records that make sense, in the answer's order.
+    /// The readable records, in the answer's order.
     pub records: Vec<T>,
-    /// The others.
+    /// The unreadable records.
     pub parked: Vec<Parked>,
-    /// Where the page stands, for operations that page.
+    /// Position of the page, for operations with pages.
     pub page: Option<Page>,
-    /// The envelope's status, as it was written.
+    /// The envelope's status as received.
     pub status: Option<String>,
     /// The envelope's messages.
     pub messages: Vec<String>,
 }
 
 impl<T> Decoded<T> {
-    /// Whether the list goes on after this page.
+    /// Returns true if another page follows.
     pub fn has_more(&self) -> bool {
         self.page.is_some_and(|page| page.total_pages.unwrap_or(1) > page.current.unwrap_or(1))
     }
 
-    /// True if the answer holds all there is, as far as it tells: each record makes sense, no page follows, and the service
-    /// counts no more than came. For an operation that is asked for one page.
+    /// Returns true if the answer is the whole list, as far as it shows.
+    ///
+    /// Each record is readable, no page follows, and the platform counts no more records than came. For
+    /// operations called for one page only.
     pub fn is_complete(&self) -> bool {
         self.parked.is_empty() && !self.has_more() && !self.counts_more_than(self.records.len())
     }
 
-    /// True if the service counts more records in the whole list than came.
+    /// Returns true if the platform counts more records in the whole list than came.
     pub fn counts_more_than(&self, came: usize) -> bool {
         let counted = self.page.and_then(|page| page.total_entries).unwrap_or(0);
         usize::try_from(counted).is_ok_and(|counted| counted > came)
@@ -138,7 +140,7 @@ impl<T> Decoded<T> {
     }
 }
 
-/// A body that is no answer to its operation at all.
+/// Error for a body that is no answer to its operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the answer to {what} cannot be read: {why}; its exchange is in the journal")]
 pub struct Malformed {
@@ -152,7 +154,7 @@ impl Malformed {
     }
 }
 
-/// Reads one record of a list on its own, into records or parked ones.
+/// Function that reads one record of a list into the records or the parked ones.
 pub(super) type ReadOne<'a, T> = fn(usize, &'a RawValue, &mut Decoded<T>);
 
 /// Reads an envelope whose `data` is a list.
@@ -163,8 +165,10 @@ pub(super) fn decode_list<'a, T: Deserialize<'a>>(
     decode_list_with(what, body, read_one)
 }
 
-/// The same for records with ids. Records of one id that say the same are one; those that differ are parked, because
-/// nobody knows which of them holds.
+/// Reads an envelope whose `data` is a list of records with ids.
+///
+/// Equal records of one id count once. Differing records are parked, because none of them is known to be
+/// right.
 pub(super) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     what: &'static str,
     body: &'a [u8],
@@ -198,7 +202,7 @@ pub(super) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
     Ok(decoded)
 }
 
-/// Reads such an envelope with a reading of its own for single records.
+/// Reads an envelope whose `data` is a list, with a function for single records.
 pub(super) fn decode_list_with<'a, T: Deserialize<'a>>(
     what: &'static str,
     body: &'a [u8],
@@ -212,7 +216,8 @@ pub(super) fn decode_list_with<'a, T: Deserialize<'a>>(
     Ok(decoded)
 }
 
-/// Reads a bare list; null is an empty one. Takes text, since checking UTF-8 once is much faster than string by string.
+/// Reads a bare list; null is an empty one. Takes text, because one UTF-8 check is faster than one for each
+/// string.
 pub(super) fn decode_array<'a, T: Deserialize<'a>>(
     what: &'static str,
     array: &'a str,
@@ -230,7 +235,7 @@ pub(super) fn decode_array<'a, T: Deserialize<'a>>(
     Ok(decoded)
 }
 
-/// Takes a record if it makes sense, else parks it whole.
+/// Adds a readable record, or parks it as a whole.
 pub(super) fn read_one<'a, T: Deserialize<'a>>(index: usize, raw: &'a RawValue, into: &mut Decoded<T>) {
     match serde_json::from_str(raw.get()) {
         Ok(Object(record)) => into.records.push(record),

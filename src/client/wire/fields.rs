@@ -1,13 +1,13 @@
-//! Checks of the bodies that callers hand over as the service's own JSON (product, warehouse, listing template).
+//! Checks of bodies that callers give as the platform's own JSON (product, warehouse, listing template).
 //!
-//! Such a body is sent as it is, so only what the document calls a rule is checked; fields it does not name pass,
-//! except where it says that no others are accepted.
+//! Such a body is sent unchanged, so only the rules of the interface are checked. Fields that the interface
+//! does not name pass, except where it accepts no others.
 
 use super::Invalid;
 use crate::model::Operation;
 use serde_json::{Map, Value};
 
-/// An object of a body, with the path it stands at.
+/// An object of a body, with its path.
 pub(super) struct Fields<'a> {
     operation: Operation,
     path: String,
@@ -15,7 +15,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The body itself, which must be an object.
+    /// Returns the body itself, which must be an object.
     pub(super) fn of(operation: Operation, body: &'a Value) -> Result<Self, Invalid> {
         match body {
             Value::Object(fields) => Ok(Self { operation, path: String::new(), fields }),
@@ -23,17 +23,17 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The error for one of its fields.
+    /// Returns an error for a field.
     pub(super) fn invalid(&self, field: &str, why: impl Into<String>) -> Invalid {
         Invalid::new(self.operation, format!("{}{field}", self.path), why)
     }
 
-    /// A field that is there and not null.
+    /// Returns a field that is present and not null.
     pub(super) fn get(&self, field: &str) -> Option<&'a Value> {
         self.fields.get(field).filter(|value| !value.is_null())
     }
 
-    /// Refuses fields the document does not list.
+    /// Refuses fields that the interface does not list.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), Invalid> {
         match self.fields.keys().find(|field| !known.contains(&field.as_str())) {
             Some(field) => {
@@ -43,7 +43,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text that may be missing, of at most `max` characters.
+    /// Returns an optional text of at most `max` characters.
     pub(super) fn text(&self, field: &str, max: usize) -> Result<Option<&'a str>, Invalid> {
         match self.get(field) {
             None => Ok(None),
@@ -53,13 +53,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text that must be there and hold more than blanks.
+    /// Returns a required text that is not blank.
     pub(super) fn required_text(&self, field: &str, max: usize) -> Result<&'a str, Invalid> {
         let text = self.text(field, max)?.filter(|text| !text.trim().is_empty());
         text.ok_or_else(|| self.invalid(field, "is missing or blank"))
     }
 
-    /// One of some words, or missing.
+    /// Checks that an optional text is one of the given codes.
     pub(super) fn word(&self, field: &str, words: &[&str]) -> Result<(), Invalid> {
         match self.text(field, usize::MAX)? {
             Some(word) if !words.contains(&word) => {
@@ -69,7 +69,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number that may be missing, within bounds.
+    /// Returns an optional whole number within bounds.
     pub(super) fn whole(&self, field: &str, min: i64, max: i64) -> Result<Option<i64>, Invalid> {
         let Some(value) = self.get(field) else { return Ok(None) };
         let whole = value.as_number().and_then(crate::model::integral).filter(|n| (min..=max).contains(n));
@@ -78,12 +78,12 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| self.invalid(field, format!("must be a whole number from {min} to {max}")))
     }
 
-    /// A whole number that must be there: an id.
+    /// Returns a required id.
     pub(super) fn required_id(&self, field: &str) -> Result<i64, Invalid> {
         self.whole(field, 1, i64::MAX)?.ok_or_else(|| self.invalid(field, "is missing"))
     }
 
-    /// A flag that may be missing, which is false.
+    /// Returns an optional flag; a missing one is false.
     pub(super) fn flag(&self, field: &str) -> Result<bool, Invalid> {
         match self.get(field) {
             None => Ok(false),
@@ -92,7 +92,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// An object within, or missing.
+    /// Returns an optional nested object.
     pub(super) fn object(&self, field: &str) -> Result<Option<Fields<'a>>, Invalid> {
         match self.get(field) {
             None => Ok(None),
@@ -104,7 +104,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The objects of a list within; none if it is missing.
+    /// Returns the objects of a nested list; none if it is missing.
     pub(super) fn objects(&self, field: &str) -> Result<Vec<Fields<'a>>, Invalid> {
         let items = match self.get(field) {
             None => return Ok(Vec::new()),

@@ -12,15 +12,15 @@ pub struct KitComponent {
     /// The component.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: i64,
-    /// How many units of it one kit takes.
+    /// Units of the component in one kit.
     #[serde(rename = "QuantityForKit", deserialize_with = "lenient::req")]
     pub quantity_for_kit: f64,
-    /// The product it is, where that can be read.
+    /// The product of the component, if readable.
     #[serde(rename = "Product", default, deserialize_with = "lenient::nested")]
     pub product: Option<Product>,
 }
 
-/// Asks for a kit's components (*Get kit components*).
+/// Requests a kit's components (*Get kit components*).
 pub fn kit_components(kit: ProductId) -> Request {
     Request::at(Operation::KitComponents, &[kit.0])
 }

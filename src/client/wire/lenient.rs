@@ -1,8 +1,10 @@
-//! How single JSON values are read: the service writes 28 as `28.0`, leaves fields out, says null for an empty list.
+//! Lenient reading of single JSON values: the platform writes 28 as `28.0`, omits fields, and writes null for
+//! an empty list.
 //!
-//! Three readings of a field: [`req`] for one without which the record makes no sense, [`strict`] for one that may be
-//! missing but must not be guessed (quantities), [`opt`] for all others, where nonsense counts as missing. Blank text
-//! counts as missing too. Numbers in text are taken, `"28"` is 28; a number where a text belongs is its digits.
+//! There are three ways to read a field. [`req`] is for fields without which the record is unusable.
+//! [`strict`] is for optional fields that must not be guessed (quantities). [`opt`] is for all others: an
+//! unreadable value counts as missing. Blank text counts as missing too. A number in text is accepted, so
+//! `"28"` is 28. A number in place of a text becomes its digits.
 
 use crate::model::{
     LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Sku, StorefrontId, SupplierId, Timestamp,
@@ -15,7 +17,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Any JSON value, as far as a single field looks at it.
+/// Any JSON value, as read for a single field.
 pub(crate) enum Loose<'a> {
     Nothing,
     Flag(bool),
@@ -25,20 +27,20 @@ pub(crate) enum Loose<'a> {
     Nested,
 }
 
-/// A type that can be read from a loosely written value.
+/// A type that can be read from a [`Loose`] value.
 pub(crate) trait Read<'a>: Sized {
-    /// What is expected, for messages.
+    /// The expected value, for messages.
     const WHAT: &'static str;
-    /// The value, or `None` if it makes no sense.
+    /// Converts the value; `None` if it is unreadable.
     fn read(loose: Loose<'a>) -> Option<Self>;
 }
 
-/// Reads a field that must be there and make sense.
+/// Reads a required field.
 pub(crate) fn req<'de, D: Deserializer<'de>, T: Read<'de>>(source: D) -> Result<T, D::Error> {
     T::read(Loose::deserialize(source)?).ok_or_else(|| D::Error::custom(format_args!("expected {}", T::WHAT)))
 }
 
-/// Reads a field that may be missing or null but must otherwise make sense.
+/// Reads an optional field, which must be readable unless missing or null.
 pub(crate) fn strict<'de, D: Deserializer<'de>, T: Read<'de>>(source: D) -> Result<Option<T>, D::Error> {
     let loose = Loose::deserialize(source)?;
     if loose.is_blank() {
@@ -47,18 +49,18 @@ pub(crate) fn strict<'de, D: Deserializer<'de>, T: Read<'de>>(source: D) -> Resu
     T::read(loose).map(Some).ok_or_else(|| D::Error::custom(format_args!("expected {}", T::WHAT)))
 }
 
-/// Reads a field that may be missing; nonsense counts as missing.
+/// Reads an optional field; an unreadable value counts as missing.
 pub(crate) fn opt<'de, D: Deserializer<'de>, T: Read<'de>>(source: D) -> Result<Option<T>, D::Error> {
     Ok(T::read(Loose::deserialize(source)?))
 }
 
-/// Reads a list of objects, null for an empty one.
+/// Reads a list of objects; null is an empty one.
 pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Result<Vec<T>, D::Error> {
     let objects = Option::<Vec<Object<T>>>::deserialize(source)?.unwrap_or_default();
     Ok(objects.into_iter().map(|Object(object)| object).collect())
 }
 
-/// Reads a list whose items are read later, null for an empty one.
+/// Reads a list of raw items; null is an empty one.
 pub(crate) fn raws<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<&'de RawValue>, D::Error> {
     Ok(Option::deserialize(source)?.unwrap_or_default())
 }
@@ -72,7 +74,7 @@ pub(crate) fn texts<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<String>,
     Ok(parts.into_iter().filter_map(message).collect())
 }
 
-/// One message as text; an object among them is kept as it is written.
+/// Returns one message as text; an object is kept as its JSON.
 fn message(raw: &RawValue) -> Option<String> {
     match serde_json::from_str(raw.get()).ok()? {
         Loose::Nested => Some(raw.get().to_owned()),
@@ -80,7 +82,7 @@ fn message(raw: &RawValue) -> Option<String> {
     }
 }
 
-/// Reads an object that may be missing; one that makes no sense counts as missing.
+/// Reads an optional object; an unreadable one counts as missing.
 pub(crate) fn nested<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     source: D,
 ) -> Result<Option<T>, D::Error> {
@@ -88,8 +90,9 @@ pub(crate) fn nested<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(object.map(|Object(object)| object))
 }
 
-/// An object as `T`. The library would take a list for one too, its items for the fields in their order, and a fact would
-/// be made of whatever stands there.
+/// A JSON object read as `T`.
+///
+/// Serde would also read a list as `T`, its items as the fields in their order, and give a wrong fact.
 pub(crate) struct Object<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -111,13 +114,13 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// Keeps a part as the JSON text it came as; null counts as missing.
+/// Keeps a part as JSON text; null counts as missing.
 pub(crate) fn json<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
     let raw = <&RawValue>::deserialize(source)?.get();
     Ok((raw != "null").then(|| raw.to_owned()))
 }
 
-/// Keeps a part unread, null included.
+/// Keeps a raw part, null included.
 pub(crate) fn present<'de, D: Deserializer<'de>>(source: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(source).map(Some)
 }
@@ -197,7 +200,7 @@ impl<'a> Read<'a> for Sku {
     const WHAT: &'static str = "a SKU: a text of at most 256 bytes without control characters";
     fn read(loose: Loose<'a>) -> Option<Self> {
         match loose {
-            // A number is refused: 00123 and 123 are two SKUs and one number.
+            // A number is refused, because 00123 and 123 are two SKUs but one number.
             Loose::Text(text) => Sku::new(text).ok(),
             _ => None,
         }

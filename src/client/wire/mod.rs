@@ -1,8 +1,9 @@
-//! Requests and answers of the service's twenty operations, one file per concept.
+//! Requests and answers of the platform's twenty operations, one file per subject.
 //!
-//! Each operation has a function that builds its [`Request`](super::Request), refusing with [`Invalid`] what the
-//! service would answer with 400, and a `decode_…` function for the body of an accepted answer. Structs hold what the
-//! tables keep. Unknown fields are ignored, unknown words of an enumeration kept as they are.
+//! Each operation has a function that builds its [`Request`](super::Request) and refuses with [`Invalid`]
+//! what the platform would answer with 400. A `decode_…` function reads the body of an accepted answer.
+//! Structs hold the stored fields. Unknown fields are ignored, and unknown enumeration values are kept. Names
+//! in italics are sections of docs/interface.md.
 
 mod answer;
 mod asked;

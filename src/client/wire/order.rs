@@ -1,4 +1,4 @@
-//! Order lines and where they are taken from: *Get line items of a sales order* and *Get warehouse allocation of an
+//! Order lines and their allocation: *Get line items of a sales order* and *Get warehouse allocation of an
 //! order line item*.
 
 use super::envelope::{Decoded, Malformed, decode_list, decode_list_once};
@@ -8,7 +8,7 @@ use crate::model::{LineItemId, Operation, OrderId, OrderLine, ProductId, Sku, Su
 use serde::Deserialize;
 use serde_json::json;
 
-/// One line of a sales order (*Order line item*).
+/// A line of a sales order (*Order line item*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct OrderLineItem {
     /// The line.
@@ -20,7 +20,7 @@ pub struct OrderLineItem {
     /// The product.
     #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
     pub product_id: Option<ProductId>,
-    /// What was sold.
+    /// The SKU sold.
     #[serde(rename = "SkuNumber", default, deserialize_with = "lenient::opt")]
     pub sku: Option<Sku>,
     /// The product's name.
@@ -29,7 +29,7 @@ pub struct OrderLineItem {
     /// Units sold.
     #[serde(rename = "QuantitySold", deserialize_with = "lenient::req")]
     pub quantity_sold: i64,
-    /// Units not yet in a shipment; missing in real answers, which is not zero.
+    /// Units not yet in a shipment. May be missing in real answers, which does not mean zero.
     #[serde(rename = "QuantityNotTiedToShipment", default, deserialize_with = "lenient::strict")]
     pub quantity_left: Option<i64>,
     /// Price of one unit in the account's currency.
@@ -38,22 +38,22 @@ pub struct OrderLineItem {
     /// Price of the line in the account's currency.
     #[serde(rename = "LineItemTotal", default, deserialize_with = "lenient::opt")]
     pub total: Option<f64>,
-    /// The name it was sold under.
+    /// Name under which the product was sold.
     #[serde(rename = "SoldAsName", default, deserialize_with = "lenient::opt")]
     pub sold_as_name: Option<String>,
     /// The supplier, for dropshipped lines.
     #[serde(rename = "SupplierId", default, deserialize_with = "lenient::opt")]
     pub supplier_id: Option<SupplierId>,
-    /// Where the line is served from.
+    /// The warehouse that serves the line.
     #[serde(rename = "WarehouseId", default, deserialize_with = "lenient::opt")]
     pub warehouse_id: Option<WarehouseId>,
-    /// That warehouse's name.
+    /// Name of that warehouse.
     #[serde(rename = "WarehouseName", default, deserialize_with = "lenient::opt")]
     pub warehouse_name: Option<String>,
 }
 
 impl OrderLineItem {
-    /// The line as decisions look at it; `asked` is the order the request was about.
+    /// Returns the line for decisions. `asked` is the order of the request.
     pub fn line(&self, asked: OrderId) -> OrderLine {
         OrderLine {
             order_id: self.order_id.unwrap_or(asked),
@@ -68,8 +68,9 @@ impl OrderLineItem {
     }
 }
 
-/// What one warehouse gives for an order line (*Order line item warehouse allocation*). For a kit these are its
-/// components.
+/// Units that one warehouse provides for an order line (*Order line item warehouse allocation*).
+///
+/// For a kit the allocations are of its components.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Allocation {
     /// The allocation itself.
@@ -98,12 +99,13 @@ pub struct Allocation {
     pub warehouse_name: Option<String>,
 }
 
-/// Asks for an order's lines (*Get line items of a sales order*). The operation pages but takes no page.
+/// Requests an order's lines (*Get line items of a sales order*). The operation has pages but no page
+/// parameter.
 pub fn get_order_line_items(order: OrderId) -> Request {
     Request::new(Operation::GetOrderLineItems).json(&json!({ "OrderId": order }))
 }
 
-/// Asks where a line is taken from (*Get warehouse allocation of an order line item*).
+/// Requests the allocation of a line (*Get warehouse allocation of an order line item*).
 pub fn warehouse_allocation(order: OrderId, line: LineItemId) -> Request {
     Request::at(Operation::WarehouseAllocation, &[order.0, line.0])
 }

@@ -1,4 +1,4 @@
-//! Products: *Create product* and *Update product*, and the record they answer.
+//! Products: *Create product* and *Update product*, and the record of their answers.
 
 use super::answer::{ItemResult, decode_enveloped};
 use super::envelope::Malformed;
@@ -20,7 +20,7 @@ pub struct Product {
     /// The product.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: ProductId,
-    /// The company it belongs to.
+    /// The company of the product.
     #[serde(rename = "CompanyId", default, deserialize_with = "lenient::opt")]
     pub company_id: Option<i64>,
     /// Its SKU.
@@ -29,40 +29,40 @@ pub struct Product {
     /// Its name.
     #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
-    /// `Product`, `Kit`, `Built` or a word the document does not know.
+    /// `Product`, `Kit`, `Built` or an undocumented code.
     #[serde(rename = "Type", default, deserialize_with = "lenient::opt")]
     pub kind: Option<String>,
     /// Units over all warehouses.
     #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
     pub quantity_on_hand: Option<i64>,
-    /// Its numbers in other registers.
+    /// Standard numbers of the product.
     #[serde(rename = "Identifiers", default, deserialize_with = "lenient::nested")]
     pub identifiers: Option<Identifiers>,
-    /// Whether it is in use.
+    /// True if the product is in use.
     #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
-    /// Whether storefronts are told its quantity.
+    /// True if the quantity is sent to storefronts.
     #[serde(rename = "IsAutoSyncEnabled", default, deserialize_with = "lenient::opt")]
     pub is_auto_sync_enabled: Option<bool>,
-    /// Whether it is no longer bought.
+    /// True if the product is no longer bought.
     #[serde(rename = "IsDiscontinued", default, deserialize_with = "lenient::opt")]
     pub is_discontinued: Option<bool>,
-    /// Whether a supplier ships it.
+    /// True if a supplier ships the product.
     #[serde(rename = "IsDropshipped", default, deserialize_with = "lenient::opt")]
     pub is_dropshipped: Option<bool>,
-    /// Whether it is a variation of a parent.
+    /// True if the product is a variation of a parent.
     #[serde(rename = "IsVariation", default, deserialize_with = "lenient::opt")]
     pub is_variation: Option<bool>,
-    /// Whether it is a parent of variations.
+    /// True if the product is a parent of variations.
     #[serde(rename = "IsParent", default, deserialize_with = "lenient::opt")]
     pub is_parent: Option<bool>,
-    /// What its listings begin with.
+    /// Defaults of its listings.
     #[serde(rename = "GlobalListingAttributes", default, deserialize_with = "lenient::nested")]
     pub listing: Option<ListingAttributes>,
     /// Its warehouses.
     #[serde(rename = "Warehouses", default, deserialize_with = "lenient::list")]
     pub warehouses: Vec<ProductWarehouse>,
-    /// Where it is bought.
+    /// The supplier of the product.
     #[serde(rename = "SupplierInformation", default, deserialize_with = "lenient::nested")]
     pub supplier: Option<ProductSupplier>,
     /// A remark; in answers of kit components.
@@ -71,7 +71,7 @@ pub struct Product {
     /// The parent's SKU; in answers of kit components.
     #[serde(rename = "ParentSku", default, deserialize_with = "lenient::opt")]
     pub parent_sku: Option<String>,
-    /// Below this quantity it is to be bought; in answers of kit components.
+    /// Quantity below which the product should be ordered; in answers of kit components.
     #[serde(rename = "ReorderLevel", default, deserialize_with = "lenient::opt")]
     pub reorder_level: Option<f64>,
     /// Cost of one unit in the account's currency; in answers of kit components.
@@ -79,7 +79,7 @@ pub struct Product {
     pub average_cost: Option<f64>,
 }
 
-/// A product's numbers (`Identifiers`).
+/// Standard numbers of a product (`Identifiers`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Identifiers {
     /// Its UPC.
@@ -96,16 +96,16 @@ pub struct Identifiers {
     pub gtin: Option<String>,
 }
 
-/// What a product's listings begin with (`GlobalListingAttributes`).
+/// Defaults of a product's listings (`GlobalListingAttributes`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ListingAttributes {
-    /// The name it is sold under.
+    /// Name under which the product is sold.
     #[serde(rename = "SoldAsName", default, deserialize_with = "lenient::opt")]
     pub sold_as_name: Option<String>,
     /// Price of one unit in the account's currency.
     #[serde(rename = "Price", default, deserialize_with = "lenient::opt")]
     pub price: Option<f64>,
-    /// `New`, `Used` or a word the document does not know.
+    /// `New`, `Used` or an undocumented code.
     #[serde(rename = "Condition", default, deserialize_with = "lenient::opt")]
     pub condition: Option<String>,
 }
@@ -122,27 +122,27 @@ pub struct ProductWarehouse {
     /// The warehouse's name.
     #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
-    /// Where in the warehouse.
+    /// Aisle in the warehouse.
     #[serde(rename = "Aisle", default, deserialize_with = "lenient::opt")]
     pub aisle: Option<String>,
-    /// Where in the aisle.
+    /// Bin in the aisle.
     #[serde(rename = "Bin", default, deserialize_with = "lenient::opt")]
     pub bin: Option<String>,
-    /// Units; the fact of the cell.
+    /// Units: the fact of the stock level.
     #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
     pub quantity_on_hand: Option<i64>,
     /// The warehouse's own SKU.
     #[serde(rename = "SKU", default, deserialize_with = "lenient::opt")]
     pub warehouse_sku: Option<String>,
-    /// Whether the warehouse is active for the product.
+    /// True if the warehouse is active for the product.
     #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
-    /// Whether the quantity counts in what storefronts are told.
+    /// True if the quantity counts in the stock shown by storefronts.
     #[serde(rename = "IncludeInSyncBalance", default, deserialize_with = "lenient::opt")]
     pub include_in_sync: Option<bool>,
 }
 
-/// Where a product is bought (`SupplierInformation`).
+/// Supplier of a product (`SupplierInformation`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ProductSupplier {
     /// The supplier.
@@ -157,7 +157,7 @@ pub struct ProductSupplier {
     /// Cost of one unit in the account's currency.
     #[serde(rename = "Price", default, deserialize_with = "lenient::opt")]
     pub price: Option<f64>,
-    /// Whether the supplier has none.
+    /// True if the supplier has no stock.
     #[serde(rename = "IsOutOfStock", default, deserialize_with = "lenient::opt")]
     pub is_out_of_stock: Option<bool>,
 }
@@ -179,16 +179,18 @@ impl ItemResult<Product> for ProductResult {
     }
 }
 
-/// Creates a product from the service's own body (*Create product*, rules 1 to 4). More than 12 images are no error:
-/// the service attaches the first 12.
+/// Requests a new product from the platform's own body (*Create product*, rules 1 to 4).
+///
+/// More than 12 images are no error: the platform attaches the first 12.
 pub fn create_product(body: &Value) -> Result<Request, Invalid> {
     let fields = Fields::of(Operation::CreateProduct, body)?;
     check_input(&fields)?;
     Ok(Request::new(Operation::CreateProduct).json(body))
 }
 
-/// Replaces a product by the service's own body (*Update product*), which must be the whole product with its ids:
-/// what is left out would be reset (rules.md 13).
+/// Requests the replacement of a product by the platform's own body (*Update product*).
+///
+/// The body must be the whole product with its ids, because omitted fields would be reset (docs/rules.md 13).
 pub fn update_product(body: &Value) -> Result<Request, Invalid> {
     let fields = Fields::of(Operation::UpdateProduct, body)?;
     fields.required_id("Id")?;
@@ -212,7 +214,7 @@ pub fn decode_product_answer(body: &[u8]) -> Result<WriteAnswer<Product>, Malfor
     decode_enveloped::<ProductResult, _>("the product", body)
 }
 
-/// What both operations ask of a body.
+/// Checks the rules common to both operations.
 fn check_input(fields: &Fields<'_>) -> Result<(), Invalid> {
     let sku = fields.required_text("Sku", usize::MAX)?;
     Sku::new(sku).map_err(|error| fields.invalid("Sku", format!("`{sku}`: {error}")))?;

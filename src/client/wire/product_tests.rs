@@ -1,4 +1,4 @@
-//! What a product's body must have, and what its answers mean.
+//! Tests of a product's required fields and of its answers.
 
 use super::super::Outcome;
 use super::*;

@@ -6,7 +6,7 @@ use crate::client::Request;
 use crate::model::{Month, Operation, ProductId, Sku, StorefrontId};
 use serde::Deserialize;
 
-/// A product among the ten that sold best in a month (*TopSellingProduct*).
+/// Product among the ten best sellers of a month (*TopSellingProduct*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct TopSeller {
     /// The year.
@@ -15,10 +15,10 @@ pub struct TopSeller {
     /// The month, 1 to 12.
     #[serde(rename = "Month", deserialize_with = "lenient::req")]
     pub month: i64,
-    /// Its place, from 1.
+    /// Rank of the product, from 1.
     #[serde(rename = "Rank", deserialize_with = "lenient::req")]
     pub rank: i64,
-    /// The channel it sold on.
+    /// Sales channel of the product.
     #[serde(rename = "SalesChannelId", default, deserialize_with = "lenient::opt")]
     pub sales_channel_id: Option<i64>,
     /// The product.
@@ -33,12 +33,12 @@ pub struct TopSeller {
     /// Units sold.
     #[serde(rename = "QuantitySold", default, deserialize_with = "lenient::opt")]
     pub quantity_sold: Option<i64>,
-    /// What they brought, in the account's currency.
+    /// Revenue from the units, in the account's currency.
     #[serde(rename = "AmountSold", default, deserialize_with = "lenient::opt")]
     pub amount_sold: Option<f64>,
 }
 
-/// A month of the business (*BusinessHealth month record*); amounts in the account's currency.
+/// Figures of one month (*BusinessHealth month record*); amounts in the account's currency.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct HealthMonth {
     /// The year.
@@ -47,36 +47,36 @@ pub struct HealthMonth {
     /// The month, 1 to 12.
     #[serde(rename = "Month", deserialize_with = "lenient::req")]
     pub month: i64,
-    /// What was sold.
+    /// Revenue.
     #[serde(rename = "TotalRevenue", default, deserialize_with = "lenient::opt")]
     pub revenue: Option<f64>,
-    /// What the goods had cost.
+    /// Cost of goods sold.
     #[serde(rename = "TotalCostOfGoodsSold", default, deserialize_with = "lenient::opt")]
     pub cost_of_goods_sold: Option<f64>,
-    /// What shipping cost.
+    /// Cost of shipping.
     #[serde(rename = "TotalShippingCosts", default, deserialize_with = "lenient::opt")]
     pub shipping_costs: Option<f64>,
-    /// What was left.
+    /// Profit.
     #[serde(rename = "TotalProfit", default, deserialize_with = "lenient::opt")]
     pub profit: Option<f64>,
-    /// What customers paid for shipping.
+    /// Amount that customers paid for shipping.
     #[serde(rename = "TotalAmountShippingCollected", default, deserialize_with = "lenient::opt")]
     pub shipping_collected: Option<f64>,
-    /// What labels cost.
+    /// Cost of labels.
     #[serde(rename = "TotalCostofLabelsGenerated", default, deserialize_with = "lenient::opt")]
     pub label_costs: Option<f64>,
-    /// What the stock was worth when the month began.
+    /// Value of the stock at the start of the month.
     #[serde(rename = "TotalValueofInventoryMonthStart", default, deserialize_with = "lenient::opt")]
     pub inventory_value_start: Option<f64>,
-    /// What the stock was worth when the month ended.
+    /// Value of the stock at the end of the month.
     #[serde(rename = "TotalValueofInventoryMonthEnd", default, deserialize_with = "lenient::opt")]
     pub inventory_value_end: Option<f64>,
-    /// How many listings were added.
+    /// Number of listings added.
     #[serde(rename = "TotalNumberofNewListingsadded", default, deserialize_with = "lenient::opt")]
     pub new_listings: Option<f64>,
 }
 
-/// Asks for a month's ten best sellers, of one storefront or all (*Get top-selling products by month*).
+/// Requests a month's ten best sellers, of one storefront or all (*Get top-selling products by month*).
 pub fn top_selling(storefront: Option<StorefrontId>, month: Month) -> Request {
     Request::new(Operation::TopSelling)
         .with("storefrontId", storefront)
@@ -84,7 +84,7 @@ pub fn top_selling(storefront: Option<StorefrontId>, month: Month) -> Request {
         .with("month", Some(month.number()))
 }
 
-/// Asks for a page of the months' figures, of one month or all (*Business health*).
+/// Requests a page of monthly figures, of one month or all (*Business health*).
 pub fn business_health(month: Option<Month>, paging: Paging) -> Request {
     Request::new(Operation::BusinessHealth)
         .with("year", month.map(Month::year))

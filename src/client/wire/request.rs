@@ -1,17 +1,18 @@
-//! What all requests share: the error for one that must not be sent, and the paging parameters.
+//! Common parts of all requests: the error of an invalid request, and the paging parameters.
 
 use crate::client::Request;
 use crate::model::Operation;
 
-/// A request the service would answer with 400, or that would do something nobody asked for. Nothing was sent.
+/// Error of a request that the platform would answer with 400, or that would have an unintended effect.
+/// Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{operation} was not sent: {field} {why}")]
 pub struct Invalid {
-    /// The operation it was meant for.
+    /// The operation of the request.
     pub operation: Operation,
-    /// The field at fault, as the document writes it, with its place in a list.
+    /// The invalid field in the interface's spelling, with its position in a list.
     pub field: String,
-    /// What is wrong with it and what would be right.
+    /// The fault and the valid values.
     pub why: String,
 }
 
@@ -21,7 +22,7 @@ impl Invalid {
     }
 }
 
-/// Which page of a list is asked for (*Endpoints*, `pageNumber` and `resultsPerPage`).
+/// Page of a list (*Endpoints*, `pageNumber` and `resultsPerPage`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paging {
     number: u32,
@@ -29,30 +30,30 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// The largest page the service gives (*Limits*).
+    /// Largest page of the platform (*Limits*).
     pub const MAX_SIZE: u32 = 200;
 
-    /// The first page of the largest size.
+    /// First page of the largest size.
     pub const FIRST: Paging = Paging { number: 1, size: Self::MAX_SIZE };
 
-    /// Page `number`, counted from 1, with `size` records, 1 to 200; `None` for any other.
+    /// Creates page `number`, from 1, with `size` records, 1 to 200; `None` outside of these bounds.
     pub fn new(number: u32, size: u32) -> Option<Self> {
         (number >= 1 && (1..=Self::MAX_SIZE).contains(&size)).then_some(Self { number, size })
     }
 
-    /// The page after this one.
+    /// Returns the next page.
     pub fn next(self) -> Self {
         Self { number: self.number.saturating_add(1), ..self }
     }
 
-    /// The page's number, from 1.
+    /// Returns the page's number, from 1.
     pub fn number(self) -> u32 {
         self.number
     }
 }
 
 impl Request {
-    /// With the parameters of a page.
+    /// Adds the parameters of a page.
     pub(super) fn page(self, paging: Paging) -> Self {
         self.with("pageNumber", Some(paging.number)).with("resultsPerPage", Some(paging.size))
     }

@@ -1,4 +1,4 @@
-//! Shipments and their items: *Get shipment line items*, and the record *Create shipments* answers.
+//! Shipments and their items: *Get shipment line items*, and the record in the answer of *Create shipments*.
 
 use super::envelope::{Decoded, Malformed, decode_list_once};
 use super::{Paging, lenient};
@@ -8,7 +8,7 @@ use crate::model::{
 };
 use serde::Deserialize;
 
-/// A shipment (*Shipment*), as far as anything looks at it.
+/// A shipment (*Shipment*), with the fields in use.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Shipment {
     /// The shipment.
@@ -18,17 +18,17 @@ pub struct Shipment {
     service_order_id: Option<OrderId>,
     #[serde(rename = "OrderId", default, deserialize_with = "lenient::opt")]
     order_id: Option<OrderId>,
-    /// Its number, as people call it.
+    /// Number of the shipment for people.
     #[serde(rename = "ShipmentNumber", default, deserialize_with = "lenient::opt")]
     pub number: Option<String>,
     #[serde(rename = "Status", default, deserialize_with = "lenient::opt")]
     status: Option<String>,
     #[serde(rename = "StatusInd", default, deserialize_with = "lenient::opt")]
     status_indicator: Option<String>,
-    /// When it was shipped.
+    /// Time of the shipping.
     #[serde(rename = "ShippedDate", default, deserialize_with = "lenient::opt")]
     pub shipped_at: Option<Timestamp>,
-    /// What is done about it, where somebody else ships it.
+    /// State of the fulfilment, if another party ships it.
     #[serde(rename = "FulfillmentStatus", default, deserialize_with = "lenient::opt")]
     pub fulfillment_status: Option<String>,
     /// The warehouse that ships it.
@@ -37,7 +37,7 @@ pub struct Shipment {
     /// A remark.
     #[serde(rename = "Comments", default, deserialize_with = "lenient::opt")]
     pub comments: Option<String>,
-    /// What it holds.
+    /// The shipment's items.
     #[serde(rename = "Items", default, deserialize_with = "lenient::list")]
     pub items: Vec<ShipmentItem>,
 }
@@ -45,25 +45,25 @@ pub struct Shipment {
 /// A shipment's state (*States and transitions*).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShipmentStatus {
-    /// Called off.
+    /// Cancelled.
     Cancelled,
-    /// Some of it is on its way.
+    /// Some units are shipped.
     PartiallyShipped,
-    /// All of it is on its way.
+    /// All units are shipped.
     Shipped,
-    /// Nothing of it is on its way.
+    /// No unit is shipped.
     Unshipped,
-    /// A word the document does not know.
+    /// An undocumented code.
     Unknown(String),
 }
 
 impl Shipment {
-    /// The order it belongs to; the document renames the field, so both names are looked for.
+    /// Returns the order of the shipment, from either of the interface's two field names.
     pub fn order_id(&self) -> Option<OrderId> {
         self.service_order_id.or(self.order_id)
     }
 
-    /// Its state, from `Status` or the short `StatusInd`; `None` where neither is there.
+    /// Returns the state from `Status` or the short `StatusInd`; `None` if both are missing.
     pub fn status(&self) -> Option<ShipmentStatus> {
         let word = self.status.as_deref().or(self.status_indicator.as_deref())?.trim();
         Some(match word.to_ascii_lowercase().as_str() {
@@ -79,35 +79,35 @@ impl Shipment {
 /// An item of a shipment (*Shipment item*).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct ShipmentItem {
-    /// The item: another id space than the order's lines.
+    /// Id of the item, in another id space than the order's lines.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: ShipmentItemId,
     /// The shipment, repeated.
     #[serde(rename = "ShipmentId", default, deserialize_with = "lenient::opt")]
     pub shipment_id: Option<ShipmentId>,
-    /// The order's line it serves.
+    /// The order line that the item serves.
     #[serde(rename = "OrderLineItemId", deserialize_with = "lenient::req")]
     pub line_item_id: LineItemId,
-    /// Units in the shipment, whether on their way or not.
+    /// Units in the shipment, shipped or not.
     #[serde(rename = "QuantityShipped", deserialize_with = "lenient::req")]
     pub quantity: i64,
     #[serde(rename = "IsShipped", default, deserialize_with = "lenient::opt")]
     is_shipped: Option<bool>,
     #[serde(rename = "ShippedInd", default, deserialize_with = "lenient::opt")]
     shipped_indicator: Option<bool>,
-    /// Whether the storefront was told.
+    /// True if the storefront was notified.
     #[serde(rename = "IsConfirmed", default, deserialize_with = "lenient::opt")]
     pub is_confirmed: Option<bool>,
-    /// Who carries it.
+    /// The carrier.
     #[serde(rename = "CompanyCarrier", default, deserialize_with = "lenient::nested")]
     pub carrier: Option<Carrier>,
-    /// The carrier's number for it.
+    /// Tracking number of the carrier.
     #[serde(rename = "TrackingNumber", default, deserialize_with = "lenient::opt")]
     pub tracking_number: Option<String>,
-    /// Where to follow it.
+    /// Tracking page.
     #[serde(rename = "TrackingURL", default, deserialize_with = "lenient::opt")]
     pub tracking_url: Option<String>,
-    /// When it should arrive.
+    /// Estimated time of delivery.
     #[serde(rename = "EstimatedDeliveryDate", default, deserialize_with = "lenient::opt")]
     pub estimated_delivery: Option<Timestamp>,
     /// The product.
@@ -122,16 +122,16 @@ pub struct ShipmentItem {
 }
 
 impl ShipmentItem {
-    /// Whether it is on its way, from `IsShipped` or the short `ShippedInd`; `None` where neither is there.
+    /// Returns the shipped flag from `IsShipped` or the short `ShippedInd`; `None` if both are missing.
     pub fn is_shipped(&self) -> Option<bool> {
         self.is_shipped.or(self.shipped_indicator)
     }
 }
 
-/// A carrier of the company, as far as the document shows it.
+/// A carrier of the company, with the documented fields.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Carrier {
-    /// The carrier; what *Submit tracking info* calls `CarrierId`.
+    /// Id of the carrier: the `CarrierId` of *Submit tracking info*.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: i64,
     /// Its name.
@@ -139,7 +139,7 @@ pub struct Carrier {
     pub name: Option<String>,
 }
 
-/// Asks for a page of a shipment's items (*Get shipment line items*).
+/// Requests a page of a shipment's items (*Get shipment line items*).
 pub fn shipment_line_items(shipment: ShipmentId, paging: Paging) -> Request {
     Request::at(Operation::ShipmentLineItems, &[shipment.0]).page(paging)
 }

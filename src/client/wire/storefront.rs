@@ -15,18 +15,18 @@ pub struct Storefront {
     /// Its name.
     #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
-    /// Whether it is in use.
+    /// True if the storefront is in use.
     #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
     /// The kind of channel.
     #[serde(rename = "Type", default, deserialize_with = "lenient::opt")]
     pub kind: Option<String>,
-    /// Its free-form properties, as the JSON they came as.
+    /// Free-form properties, as received JSON.
     #[serde(rename = "StorefrontProperties", default, deserialize_with = "lenient::json")]
     pub properties: Option<String>,
 }
 
-/// Asks for a page of the storefronts (*List storefronts*).
+/// Requests a page of the storefronts (*List storefronts*).
 pub fn list_storefronts(paging: Paging) -> Request {
     Request::new(Operation::ListStorefronts).page(paging)
 }

@@ -18,15 +18,15 @@ pub struct Supplier {
     /// Its account number.
     #[serde(rename = "AccountNumber", default, deserialize_with = "lenient::opt")]
     pub account_number: Option<String>,
-    /// Whether it is in use.
+    /// True if the supplier is in use.
     #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
-    /// Its address on the web.
+    /// Web address.
     #[serde(rename = "SupplierUrl", default, deserialize_with = "lenient::opt")]
     pub url: Option<String>,
 }
 
-/// Asks for a page of the suppliers (*List suppliers*).
+/// Requests a page of the suppliers (*List suppliers*).
 pub fn list_suppliers(paging: Paging) -> Request {
     Request::new(Operation::ListSuppliers).page(paging)
 }

@@ -15,13 +15,13 @@ pub struct ListingTemplate {
     /// The template.
     #[serde(rename = "Id", deserialize_with = "lenient::req")]
     pub id: i64,
-    /// The storefront it belongs to.
+    /// The storefront of the template.
     #[serde(rename = "StorefrontId", default, deserialize_with = "lenient::opt")]
     pub storefront_id: Option<StorefrontId>,
     /// Its name.
     #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
-    /// Its text, which may hold markup.
+    /// Text of the template, which may contain markup.
     #[serde(rename = "Body", default, deserialize_with = "lenient::opt")]
     pub body: Option<String>,
 }
@@ -43,8 +43,10 @@ impl ItemResult<ListingTemplate> for TemplateResult {
     }
 }
 
-/// Creates a template from the service's own body (*Create listing template*); `StorefrontId` in it names the
-/// storefront of the path. Refuses a body without that, without `Name` or without `Body`.
+/// Requests a new template from the platform's own body (*Create listing template*).
+///
+/// `StorefrontId` of the body names the storefront of the path. Refuses a body without `StorefrontId`, `Name`
+/// or `Body`.
 pub fn create_listing_template(body: &Value) -> Result<Request, Invalid> {
     let fields = Fields::of(Operation::CreateListingTemplate, body)?;
     let storefront = fields.required_id("StorefrontId")?;
@@ -59,8 +61,9 @@ pub fn decode_created_template(body: &[u8]) -> Result<WriteAnswer<ListingTemplat
     decode_bare::<TemplateResult, _>("the new listing template", body)
 }
 
-/// Asks for a page of a storefront's templates, of those whose name contains `name` if one is given
-/// (*List listing templates*).
+/// Requests a page of a storefront's templates (*List listing templates*).
+///
+/// With `name`, only templates whose name contains it.
 pub fn list_listing_templates(storefront: StorefrontId, name: Option<&str>, paging: Paging) -> Request {
     Request::at(Operation::ListListingTemplates, &[storefront.0]).with("name", name).page(paging)
 }

@@ -1,7 +1,6 @@
-//! *Submit tracking info*: what was handed to a carrier.
+//! *Submit tracking info*: items handed to a carrier.
 //!
-//! Lines are always named: a submit without lines would ship everything that is left of the shipment (design
-//! *Tracking*).
+//! Lines are always named, because a submission without lines would ship all that is left of the shipment.
 
 use super::envelope::{Decoded, Malformed, decode_list};
 use super::{Invalid, Outcome, lenient};
@@ -10,33 +9,33 @@ use crate::model::{Operation, ShipmentId, ShipmentItemId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-/// What is told about one shipment. Dates are texts, sent as they were given.
+/// Tracking of one shipment. Dates are texts, sent as given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TrackingSubmission {
     /// The shipment.
     #[serde(rename = "ShipmentId")]
     pub shipment_id: ShipmentId,
-    /// The company's carrier, for lines that name none.
+    /// The company's carrier, for lines without their own.
     #[serde(rename = "CarrierId", skip_serializing_if = "Option::is_none")]
     pub carrier_id: Option<i64>,
-    /// The number, for lines that have none of their own.
+    /// Tracking number, for lines without their own.
     #[serde(rename = "TrackingNumber", skip_serializing_if = "Option::is_none")]
     pub tracking_number: Option<String>,
-    /// Where to follow it.
+    /// Tracking page.
     #[serde(rename = "TrackingURL", skip_serializing_if = "Option::is_none")]
     pub tracking_url: Option<String>,
-    /// When it was handed over.
+    /// Date of the handover.
     #[serde(rename = "ShippedDate", skip_serializing_if = "Option::is_none")]
     pub shipped_date: Option<String>,
-    /// When it should arrive.
+    /// Estimated date of delivery.
     #[serde(rename = "EstimatedDeliveryDate", skip_serializing_if = "Option::is_none")]
     pub estimated_delivery_date: Option<String>,
-    /// The items it is about, at least one.
+    /// The items, at least one.
     #[serde(rename = "LineItems")]
     pub lines: Vec<TrackingLine>,
 }
 
-/// What is told about one item; what is missing falls back to the submission's.
+/// Tracking of one item. Missing fields fall back to the submission's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TrackingLine {
     /// The item of the shipment.
@@ -45,19 +44,21 @@ pub struct TrackingLine {
     /// The company's carrier.
     #[serde(rename = "CarrierId", skip_serializing_if = "Option::is_none")]
     pub carrier_id: Option<i64>,
-    /// The number.
+    /// Tracking number.
     #[serde(rename = "TrackingNumber", skip_serializing_if = "Option::is_none")]
     pub tracking_number: Option<String>,
-    /// Where to follow it.
+    /// Tracking page.
     #[serde(rename = "TrackingURL", skip_serializing_if = "Option::is_none")]
     pub tracking_url: Option<String>,
-    /// When it should arrive.
+    /// Estimated date of delivery.
     #[serde(rename = "EstimatedDeliveryDate", skip_serializing_if = "Option::is_none")]
     pub estimated_delivery_date: Option<String>,
 }
 
-/// Submits tracking (*Submit tracking info*). Refuses an empty call, a shipment or item that stands twice, a
-/// submission without items, an item without any number, and a date that is none.
+/// Requests the storage of tracking (*Submit tracking info*).
+///
+/// Refuses an empty call, a shipment or item that occurs twice, a submission without items, an item without
+/// any number, and an invalid date.
 pub fn submit_tracking(submissions: &[TrackingSubmission]) -> Result<Request, Invalid> {
     let mut seen = HashSet::new();
     if submissions.is_empty() {
@@ -109,19 +110,19 @@ fn invalid(field: impl Into<String>, why: impl Into<String>) -> Invalid {
     Invalid::new(Operation::SubmitTracking, field, why)
 }
 
-/// What became of one shipment's tracking.
+/// Result for one shipment's tracking.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct TrackingAnswer {
     #[serde(rename = "Request", default, deserialize_with = "lenient::nested")]
     request: Option<Echo>,
     #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
     was_successful: Option<bool>,
-    /// Why not, or remarks.
+    /// Reasons for a refusal, or remarks.
     #[serde(rename = "Messages", default, deserialize_with = "lenient::texts")]
     pub messages: Vec<String>,
 }
 
-/// The part of the echoed request that answers are matched by (rules.md 22).
+/// Part of the echoed request by which answers are matched (docs/rules.md 22).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Echo {
     #[serde(rename = "ShipmentId", deserialize_with = "lenient::req")]
@@ -129,12 +130,12 @@ struct Echo {
 }
 
 impl TrackingAnswer {
-    /// The shipment of the echoed request; an answer without it matches no wish.
+    /// Returns the shipment of the echoed request. An answer without it matches no change.
     pub fn shipment_id(&self) -> Option<ShipmentId> {
         self.request.as_ref().map(|request| request.shipment_id)
     }
 
-    /// What the answer means.
+    /// Returns the effect of the submission.
     pub fn outcome(&self) -> Outcome {
         Outcome::of(self.was_successful, true)
     }

@@ -1,4 +1,4 @@
-//! *Update quantity on hand*: at most 25 absolute quantities, each SKU once, settled entry by entry.
+//! *Update quantity on hand*: at most 25 absolute quantities, each SKU once, answered entry by entry.
 
 use super::{Envelope, Invalid, Malformed};
 use crate::client::Request;
@@ -6,16 +6,16 @@ use crate::model::{Operation, Quantity, Sku, WarehouseId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// The most entries one call may carry (*Limits*).
+/// Most entries of one call (*Limits*).
 pub const UPDATE_MAX_ENTRIES: usize = 25;
 
-/// One entry of a call: the quantity a cell is to have.
+/// An entry of a call: the target quantity of a stock level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuantityUpdate {
-    /// The SKU in the service's spelling.
+    /// The SKU in the platform's spelling.
     #[serde(rename = "Sku")]
     pub sku: Sku,
-    /// Units, 0 to the service's int32.
+    /// Units, from 0 to the platform's int32 maximum.
     #[serde(rename = "Quantity")]
     pub quantity: Quantity,
     /// The warehouse.
@@ -23,8 +23,10 @@ pub struct QuantityUpdate {
     pub warehouse_id: WarehouseId,
 }
 
-/// Sets quantities (*Update quantity on hand*). Refuses an empty call, more than 25 entries, a quantity that cannot
-/// be written, and a SKU that stands twice, also in another spelling of one fold (rules.md 12).
+/// Requests new quantities (*Update quantity on hand*).
+///
+/// Refuses an empty call, more than 25 entries, a quantity that cannot be written, and two SKUs with one case
+/// key (docs/rules.md 12).
 pub fn update_quantity_on_hand(updates: &[QuantityUpdate]) -> Result<Request, Invalid> {
     let invalid = |field: String, why: String| Invalid::new(Operation::UpdateQuantityOnHand, field, why);
     if updates.is_empty() || updates.len() > UPDATE_MAX_ENTRIES {
@@ -45,29 +47,29 @@ pub fn update_quantity_on_hand(updates: &[QuantityUpdate]) -> Result<Request, In
     Ok(Request::new(Operation::UpdateQuantityOnHand).json(&updates))
 }
 
-/// What the service said about the call as a whole (*Quantity-update result `status`*).
+/// Status of the call as a whole (*Quantity-update result `status`*).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UpdateStatus {
     /// Every entry was applied.
     Success,
-    /// Some were; `messages` names the others.
+    /// Some entries were applied; `messages` names the others.
     PartialSuccess,
-    /// None was.
+    /// No entry was applied.
     Failure,
-    /// A word the document does not know; empty where there was none.
+    /// An undocumented code; empty if the status is missing.
     Unknown(String),
 }
 
 /// The answer of *Update quantity on hand*.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateAnswer {
-    /// About the call as a whole.
+    /// Status of the call as a whole.
     pub status: UpdateStatus,
-    /// Which entries failed and why; see [`attribute`](super::attribute).
+    /// Failed entries and their reasons; see [`attribute`](super::attribute).
     pub messages: Vec<String>,
 }
 
-/// Reads the answer of *Update quantity on hand*. Its `data` says nothing and is not read.
+/// Reads the answer of *Update quantity on hand*. Its `data` carries no information and is not read.
 pub fn decode_update(body: &[u8]) -> Result<UpdateAnswer, Malformed> {
     let envelope = Envelope::read(body).map_err(|error| Malformed::new("the quantity update", error))?;
     let word = envelope.status.unwrap_or_default().into_owned();

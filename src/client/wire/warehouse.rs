@@ -9,9 +9,9 @@ use crate::model::{Operation, WarehouseId};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The longest name, in characters (*Limits*).
+/// Longest name, in characters (*Limits*).
 const NAME_MAX: usize = 100;
-/// The longest account number, in characters (*Limits*).
+/// Longest account number, in characters (*Limits*).
 const ACCOUNT_NUMBER_MAX: usize = 255;
 const TYPES: [&str; 3] = ["Standard", "Dropship", "FulfillmentCenter"];
 
@@ -24,22 +24,22 @@ pub struct Warehouse {
     /// Its name.
     #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
     pub name: Option<String>,
-    /// Whether it is in use.
+    /// True if the warehouse is in use.
     #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
     pub is_active: Option<bool>,
     /// Its account number.
     #[serde(rename = "AccountNumber", default, deserialize_with = "lenient::opt")]
     pub account_number: Option<String>,
-    /// Whether the service made it by itself.
+    /// True if the platform created the warehouse.
     #[serde(rename = "IsSystemGenerated", default, deserialize_with = "lenient::opt")]
     pub is_system_generated: Option<bool>,
-    /// `Standard`, `Dropship`, `FulfillmentCenter` or a word the document does not know.
+    /// `Standard`, `Dropship`, `FulfillmentCenter` or an undocumented code.
     #[serde(rename = "Type", default, deserialize_with = "lenient::opt")]
     pub kind: Option<String>,
     /// A remark.
     #[serde(rename = "Note", default, deserialize_with = "lenient::opt")]
     pub note: Option<String>,
-    /// The contact with its address, as the JSON it came as; shown, never computed with.
+    /// The contact with its address, as received JSON, for display only.
     #[serde(rename = "ContactInformation", default, deserialize_with = "lenient::json")]
     pub contact: Option<String>,
 }
@@ -50,7 +50,7 @@ impl ItemResult<Warehouse> for Warehouse {
     }
 }
 
-/// Asks for a page of the warehouses (*List warehouses*).
+/// Requests a page of the warehouses (*List warehouses*).
 pub fn list_warehouses(paging: Paging) -> Request {
     Request::new(Operation::ListWarehouses).page(paging)
 }
@@ -60,8 +60,10 @@ pub fn decode_warehouses(body: &[u8]) -> Result<Decoded<Warehouse>, Malformed> {
     decode_list("the list of warehouses", body)
 }
 
-/// Creates a warehouse from the service's own body (*Create warehouse*). Refuses a missing or overlong `Name`, an
-/// overlong `AccountNumber`, an unknown `Type` and properties that are not accepted.
+/// Requests a new warehouse from the platform's own body (*Create warehouse*).
+///
+/// Refuses a missing or overlong `Name`, an overlong `AccountNumber`, an unknown `Type` and properties that
+/// are not accepted.
 pub fn create_warehouse(body: &Value) -> Result<Request, Invalid> {
     let fields = Fields::of(Operation::CreateWarehouse, body)?;
     fields.only(&["Name", "AccountNumber", "Type", "Note", "ContactInformation"])?;

@@ -1,5 +1,6 @@
-//! The work queue: counts of what waits at the service. Cheap and without parameters, so it also serves as the probe
-//! that proves a key (rules.md 18, 34).
+//! The work queue: counts of open work at the platform.
+//!
+//! The call is cheap and has no parameters, so it is also the probe that proves a key (docs/rules.md 18, 34).
 
 use super::envelope::Malformed;
 use super::lenient;
@@ -9,7 +10,7 @@ use serde::Deserialize;
 
 macro_rules! counts {
     ($($field:ident = $name:literal),+ $(,)?) => {
-        /// The counts (*WorkQueue*), `None` where the answer lacks one.
+        /// Counts of *WorkQueue*; `None` if the answer lacks one.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
         pub struct WorkQueue {
             $(
@@ -25,7 +26,7 @@ macro_rules! counts {
         }
 
         impl WorkQueue {
-            /// The counts that are there, by the document's names.
+            /// Returns the counts that are present, by the interface's names.
             pub fn counts(&self) -> impl Iterator<Item = (&'static str, i64)> + '_ {
                 let all = [$(($name, self.$field),)+ ("QueuedListings", self.queued_listings)];
                 all.into_iter().filter_map(|(name, count)| Some((name, count?)))
@@ -48,12 +49,12 @@ counts! {
     unshipped_drop_ship_orders = "UnshippedDropShipOrders",
 }
 
-/// Asks for the counts (*Work queue*).
+/// Requests the counts (*Work queue*).
 pub fn work_queue() -> Request {
     Request::new(Operation::WorkQueue)
 }
 
-/// Reads the answer of *Work queue*, which has no envelope. An object without any of the counts is none.
+/// Reads the answer of *Work queue*, which has no envelope. An object without any of the counts is refused.
 pub fn decode_work_queue(body: &[u8]) -> Result<WorkQueue, Malformed> {
     const WHAT: &str = "the work queue";
     let mut counts: WorkQueue = serde_json::from_slice(body).map_err(|error| Malformed::new(WHAT, error))?;

@@ -1,4 +1,4 @@
-//! The judgement of the last calls: whether the service can be reached, and whether pushes go through.
+//! Health rules on the last calls: the platform can be reached, and pushes succeed.
 
 use super::finding::{Code, Finding};
 use crate::model::{Timestamp, age};
@@ -6,13 +6,14 @@ use crate::store::{CallRow, HealthRows};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Calls in a row without an answer, and the time they must span: a single one is lost on any line.
+/// Calls in a row without an answer, and their least time span, because single calls may be lost on any
+/// network.
 const UNANSWERED: (usize, Duration) = (3, Duration::from_secs(30));
-/// Calls in a row without one that was any good, and the time they must span.
+/// Calls in a row without an accepted one, and their least time span.
 const IN_VAIN: (usize, Duration) = (10, Duration::from_secs(120));
-/// Writes, or runs of the push, in a row without a good one, and the time they must span.
+/// Writes, or runs of the push, in a row without success, and their least time span.
 const PUSHES: (usize, Duration) = (3, Duration::from_secs(120));
-/// A failing write is news only while something waits for it.
+/// Wait of a change from which on failing writes are reported.
 const WAITS: Duration = Duration::from_secs(60);
 
 pub(super) fn judge(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
@@ -23,7 +24,10 @@ pub(super) fn judge(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
     in_vain.into_iter().chain(pushes(rows, now)).collect()
 }
 
-/// The calls up to the last that `is_good`, the newest first; none where they are too few or span too little.
+/// Returns the newest calls back to the last that `is_good`: their number, the newest, and the time of the
+/// oldest.
+///
+/// `None` if they are too few or span too little time.
 fn streak<'a>(
     calls: impl Iterator<Item = &'a CallRow>,
     is_good: impl Fn(&CallRow) -> bool,
@@ -59,8 +63,7 @@ fn in_vain(calls: &[CallRow], now: Timestamp) -> Option<Finding> {
     )
 }
 
-/// Calls that say something of the service: one that was told to wait is no failure, and a refused key is a finding of
-/// its own.
+/// Returns the calls that count. A throttled call is no failure, and a refused key is a finding of its own.
 fn counted(calls: &[CallRow]) -> impl Iterator<Item = &CallRow> {
     calls.iter().filter(|call| !matches!(call.verdict.as_str(), "throttled" | "refused"))
 }
@@ -94,7 +97,7 @@ fn pushes(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
     if found.is_empty() { runs(rows, now).into_iter().collect() } else { found }
 }
 
-/// Pushes that break off before they send anything.
+/// Returns the finding for pushes that end before they send anything.
 fn runs(rows: &HealthRows, now: Timestamp) -> Option<Finding> {
     let failed = rows.pushes.iter().take_while(|run| matches!(run.outcome.as_str(), "failed" | "partial"));
     let failed: Vec<_> = failed.collect();
@@ -117,7 +120,7 @@ fn push_fails(count: usize, text: String, since: Timestamp) -> Finding {
     Finding::new(Code::PushFails, number(count), text, "see: tallyd job list --kind push").since(since)
 }
 
-/// The platform's words of a call that failed.
+/// Returns the platform's message about a failed call.
 fn words(call: &CallRow) -> String {
     match (&call.message, call.status) {
         (Some(message), Some(status)) if !message.contains(&status.to_string()) => {

@@ -1,4 +1,4 @@
-//! A finding: one thing that is wrong, with a code that programs may rely on.
+//! A finding: a fault, with a code that programs may rely on.
 
 use crate::model::Timestamp;
 use serde::{Serialize, Serializer};
@@ -6,15 +6,15 @@ use std::fmt;
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal),+ $(,)?) => {
-        /// The code of a finding.
+        /// Code of a finding.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $($(#[doc = $doc])+ $variant),+ }
 
         impl Code {
-            /// Every code, in the order in which findings are told.
+            /// Every code, in the order in which findings are listed.
             pub const ALL: &'static [Code] = &[$(Code::$variant),+];
 
-            /// The code in JSON, metrics and the log.
+            /// Returns the code used in JSON, metrics and the log.
             pub fn as_str(self) -> &'static str {
                 match self { $(Code::$variant => $code),+ }
             }
@@ -25,45 +25,45 @@ macro_rules! codes {
 codes! {
     /// The database that a daemon has open is not the file at its path.
     DatabaseReplaced = "database_replaced",
-    /// The service refuses the key.
+    /// The platform refuses the key.
     KeyRefused = "key_refused",
     /// No daemon runs.
     NoDaemon = "no_daemon",
-    /// The service cannot be reached.
+    /// The platform cannot be reached.
     Unreachable = "unreachable",
     /// Every call fails.
     CallsFail = "calls_fail",
-    /// The pushes fail again and again.
+    /// The pushes fail repeatedly.
     PushFails = "push_fails",
-    /// The service orders a long wait.
+    /// The platform orders a long wait.
     QuotaHold = "quota_hold",
-    /// The service throttled the account for bad requests.
+    /// The platform throttled the account for bad requests.
     ReadsOnly = "reads_only",
-    /// Answers of 400 reached a line at which something stops.
+    /// Answers of 400 reached a threshold at which calls stop.
     BadRequests = "bad_requests",
     /// The data of a job is older than twice its interval.
     Stale = "stale",
-    /// The last good copy of the database is too old.
+    /// The last good backup of the database is too old.
     BackupOld = "backup_old",
-    /// The clock jumped, so nothing of the journal goes by its age.
+    /// The clock jumped, so nothing of the journal is deleted by age.
     NotPruned = "not_pruned",
-    /// Wishes wait longer than they should.
+    /// Changes wait longer than they should.
     Waiting = "waiting",
-    /// Wishes wait for a shipment that no wish makes.
+    /// Changes wait for a shipment that no change creates.
     AwaitsNobody = "awaits_nobody",
-    /// Wishes are held for a person.
+    /// Changes are held for an operator.
     Held = "held",
-    /// Wishes are in doubt.
+    /// Changes are in doubt.
     InDoubt = "in_doubt",
-    /// Wishes were rejected and nobody has acknowledged it.
+    /// Changes were rejected and not acknowledged.
     Rejected = "rejected",
-    /// Written quantities do not show at the service.
+    /// Written quantities do not show at the platform.
     NotShown = "not_shown",
-    /// Entries fail alone and are set aside.
+    /// Entries fail alone and are quarantined.
     Quarantined = "quarantined",
     /// Records that no poll can read.
     Unreadable = "unreadable",
-    /// Tracked SKUs that the service does not return.
+    /// Tracked SKUs that the platform does not return.
     MissingSkus = "missing_skus",
 }
 
@@ -79,36 +79,36 @@ impl Serialize for Code {
     }
 }
 
-/// A finding's text is cut after this many characters.
+/// Longest text of a finding, in characters.
 const TEXT_MAX: usize = 800;
 
-/// The weight of a finding.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// A person has to look: `status` exits 3.
+    /// An operator must act: `status` exits with 3.
     Person,
-    /// To be known; nothing is wrong.
+    /// For information; nothing is wrong.
     Note,
 }
 
-/// A thing that is wrong, or to be known.
+/// A fault, or information for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Its code.
+    /// Code of the finding.
     pub code: Code,
-    /// Its weight.
+    /// Severity of the finding.
     pub severity: Severity,
-    /// The number of jobs, wishes, records or calls it is about.
+    /// Number of affected jobs, changes, records or calls.
     pub count: i64,
-    /// The time since which it is so, where that is known.
+    /// Start of the fault, if known.
     #[serde(serialize_with = "rfc3339")]
     pub since: Option<Timestamp>,
-    /// The names of what it is about: jobs, keys of wishes, SKUs, orders.
+    /// Names of the affected jobs, changes (by key), SKUs or orders.
     pub subjects: Vec<String>,
-    /// The sentence for an operator.
+    /// Sentence for an operator.
     pub text: String,
-    /// The next step, naming the command.
+    /// Next step, with the command.
     pub what_to_do: String,
 }
 
@@ -137,18 +137,18 @@ impl Finding {
         Self { severity: Severity::Note, ..self }
     }
 
-    /// True if a person has to look.
+    /// Returns true if an operator must act.
     pub fn needs_a_person(&self) -> bool {
         self.severity == Severity::Person
     }
 
-    /// The finding and the next step as one line.
+    /// Returns the finding and the next step as one line.
     pub fn sentence(&self) -> String {
         format!("{}; {}", self.text, self.what_to_do)
     }
 }
 
-/// The platform's words stand in it: they are cut, and break no line.
+/// Truncates a text and replaces its control characters, because it may contain the platform's messages.
 fn one_line(text: &str) -> String {
     let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let cut = if text.chars().nth(TEXT_MAX).is_some() { "…" } else { "" };

@@ -1,8 +1,8 @@
-//! The one judgement of what is wrong: `tallyd status`, the metrics file, the log's lines of each minute and systemd's
-//! status line all read it.
+//! Health: the findings for `tallyd status`, the metrics file, the log and systemd's status line.
 //!
-//! The rows come from the database and the judgement is pure, so that a command beside the daemon and the daemon itself
-//! come to the same. A shop that trades in order must never alarm: whoever is woken for nothing switches the alarm off.
+//! The rows come from the database and the rules are pure, so that a command beside the daemon and the daemon
+//! itself agree. Orderly operation must never raise an alarm, because operators switch off an alarm that is
+//! often false.
 
 mod calls;
 mod finding;
@@ -20,62 +20,63 @@ use crate::store::{
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A hold shorter than this is the daily bread of a quota; a longer one is a reason to look.
+/// Longest hold that is usual under a quota. A longer one is a finding.
 const LONG_HOLD: Duration = Duration::from_secs(2 * 60);
-/// The last good copy may be so old; where a schedule leaves longer gaps, half a day older than its gap.
+/// Largest age of the last good backup. If the schedule leaves longer gaps, the limit is the gap plus
+/// [`COPY_LATE`].
 const COPY_MAX_AGE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 const COPY_LATE: Duration = Duration::from_secs(12 * 60 * 60);
-/// Names in a sentence; all of them are in the subjects.
+/// Most names in a sentence; the subjects contain all.
 const NAMED: usize = 3;
 
-/// The state in which the lock beside the database was found.
+/// State of the lock beside the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Daemon {
-    /// It is held, by a process that has the database open that is at its path.
+    /// Held by a process whose open database is the file at its path.
     Works,
-    /// It is held, by a process that has another file open, or one that was removed.
+    /// Held by a process whose open file was replaced or removed.
     Elsewhere,
-    /// It is free.
+    /// Not held.
     Gone,
 }
 
-/// The inputs of the judgement beside the rows.
+/// Inputs of the rules beside the rows.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// The state of the lock.
+    /// State of the lock.
     pub daemon: Daemon,
     /// The account's limits.
     pub limits: limiter::Settings,
-    /// The host's boot, by which the journal's moments are read.
+    /// Boot id of the host, for the moments of the journal.
     pub boot_id: String,
-    /// The calendar's now.
+    /// Calendar time.
     pub now: Timestamp,
-    /// The time since boot.
+    /// Time since boot.
     pub moment: Moment,
 }
 
-/// The judgement, and the figures it was made on.
+/// The findings, and the figures behind them.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// The findings, those first that explain others.
+    /// The findings, causes before consequences.
     pub findings: Vec<Finding>,
-    /// The rows.
+    /// The rows read.
     pub rows: HealthRows,
-    /// The holds in force and the share of the quota that is ours.
+    /// The holds in force and the adaptive limit.
     pub standing: Standing,
-    /// The ledger of answers 400.
+    /// The bad-request budget.
     pub ledger: LedgerForecast,
-    /// The time since which the oldest pending wish waits.
+    /// Time since which the oldest pending change waits.
     pub oldest_pending: Option<Timestamp>,
 }
 
 impl Health {
-    /// True if no finding needs a person.
+    /// Returns true if no finding needs an operator.
     pub fn is_well(&self) -> bool {
         !self.findings.iter().any(Finding::needs_a_person)
     }
 
-    /// The verdict in one line.
+    /// Returns the state in one line.
     pub fn verdict(&self) -> String {
         let mut persons = self.findings.iter().filter(|finding| finding.needs_a_person());
         let Some(first) = persons.next() else { return "all is well".to_owned() };
@@ -85,16 +86,16 @@ impl Health {
         }
     }
 
-    /// The sum of the counts of a code, 0 where there is nothing.
+    /// Returns the sum of the counts of a code; 0 without a finding.
     pub fn count(&self, code: Code) -> i64 {
         self.findings.iter().filter(|finding| finding.code == code).map(|finding| finding.count).sum()
     }
 }
 
-/// Reads the rows and judges them.
+/// Reads the rows and applies the rules.
 ///
 /// # Errors
-/// Fails where the database cannot be read.
+/// Fails if the database cannot be read.
 pub async fn health(store: &Store, look: &Look) -> Result<Health, StoreError> {
     let rows = store.health_rows(look.now).await?;
     let bad = store.exchange_bad_requests(&look.boot_id, (look.now, look.moment), DAY).await?;
@@ -102,7 +103,7 @@ pub async fn health(store: &Store, look: &Look) -> Result<Health, StoreError> {
     Ok(judge(rows, &bad, look))
 }
 
-/// Judges these rows at this time. Pure.
+/// Applies the rules. Pure.
 fn judge(rows: HealthRows, bad_requests: &[Timestamp], look: &Look) -> Health {
     let kept = rows.limiter_memory.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let kept: Kept = kept.unwrap_or_default();
@@ -127,7 +128,7 @@ fn judge(rows: HealthRows, bad_requests: &[Timestamp], look: &Look) -> Health {
     findings.extend(rows.jobs.iter().filter(|row| row.stale && !is_said(&row.job)).map(stale));
     findings.extend(copies);
     findings.extend(unpruned);
-    // From cron, the job that is stale says more.
+    // For a database worked by cron, the stale job is the better message, so it comes first.
     findings.extend(gone.filter(|_| is_by_cron));
     findings.extend(outbox::judge(&rows, &kept, look));
     findings.extend(unshown(&rows.mismatches));
@@ -138,7 +139,7 @@ fn judge(rows: HealthRows, bad_requests: &[Timestamp], look: &Look) -> Health {
     Health { findings, rows, standing, ledger, oldest_pending }
 }
 
-/// The finding for a daemon whose database is not the file at its path.
+/// Returns the finding for a daemon whose database is not the file at its path.
 pub fn replaced() -> Finding {
     let text =
         "the database that tallyd has open is not the file at its path: the file was removed or replaced";
@@ -153,7 +154,7 @@ fn key_refused(rows: &HealthRows) -> Option<Finding> {
     })
 }
 
-/// True for a shop that `run --once` keeps, from cron for instance, and whose last one went well.
+/// Returns true if `run --once` works on the database, for instance from cron, and its last run was good.
 fn is_cron(worked: WorkedRow) -> bool {
     worked.is_once && worked.is_good && worked.ended_ms.is_some()
 }
@@ -198,7 +199,7 @@ fn holds(standing: &Standing, now: Timestamp) -> Vec<Finding> {
     long.map(finding).collect()
 }
 
-/// A hold in words, for whoever shows it.
+/// Returns a hold as text.
 pub fn told(hold: &StandingHold, now: Timestamp) -> String {
     let left = i64::try_from(hold.until.since(now).as_secs()).unwrap_or(i64::MAX);
     format!("{} waits ({}) until {}, {} more", hold.what, hold.reason.as_str(), hold.until, age(left))
@@ -304,7 +305,7 @@ fn missing(skus: i64) -> Finding {
     Finding::new(Code::MissingSkus, skus, text, "see: tallyd sku list").noted()
 }
 
-/// The first names of many.
+/// Returns the first names, and the number of the others.
 fn few(named: impl Iterator<Item = String>, all: usize) -> String {
     let names: Vec<String> = named.take(NAMED).collect();
     let rest = all.saturating_sub(names.len());

@@ -1,4 +1,5 @@
-//! The judgement of the outbox: what waits longer than it should and why, what needs a person's word, what was rejected.
+//! Health rules on the outbox: late changes with their reason, changes that need a decision, and rejected
+//! changes.
 
 use super::finding::{Code, Finding};
 use super::{Daemon, Look, few};
@@ -8,13 +9,16 @@ use crate::outbox::{Kind, Reason, shown_key};
 use crate::store::{HealthRows, OrphanRow, RejectedRow, WaitingRow};
 use std::time::Duration;
 
-/// A wish is noticed at once and sent with the next call; what waits so long beyond the holds in force waits for something
-/// else than its turn.
+/// Least wait of a late change, in addition to holds in force.
+///
+/// A change is noticed at once and sent with the next call, so a longer wait has another cause than its turn.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Calls that a wish may wait for in a small quota before anything is wrong.
+/// Calls that may go before a change under a small quota.
 const CALLS_AHEAD: u64 = 6;
-/// Calls that a backlog takes, in tenths a wish: 25 quantities share a write and more share a read; all others take a look
-/// and a call each. Both are doubled, for polls and for whatever goes before.
+/// Calls of a backlog, in tenths for each change.
+///
+/// 25 quantities share a write, and more share a read. Every other change takes a preflight and a call of its
+/// own. Both figures are doubled, for polls and earlier calls.
 const TENTHS_QUANTITY: u64 = 2;
 const TENTHS_OTHER: u64 = 40;
 
@@ -29,20 +33,20 @@ pub(super) fn judge(rows: &HealthRows, kept: &Kept, look: &Look) -> Vec<Finding>
     waiting.chain(orphans).chain(states(rows)).chain(rows.rejected.as_ref().map(rejected)).collect()
 }
 
-/// The word of the rows for a tracking number whose shipment no wish makes: a finding of its own.
+/// Reason code for a tracking number whose shipment no change creates: a finding of its own.
 const NOBODY: &str = "awaits_nobody";
 
-/// The backlog, as far as the time it may take goes.
+/// Figures of the backlog for the time that it may take.
 struct Queue<'a> {
     kept: &'a Kept,
     look: &'a Look,
-    /// Nothing that waits less is late.
+    /// Least wait of a late change.
     patience: Duration,
-    /// The time the backlog takes, while it moves.
+    /// Time that the backlog may take while it moves.
     allowance: Duration,
-    /// A write was accepted lately: the backlog moves.
+    /// True if a write was accepted recently: the backlog moves.
     moves: bool,
-    /// The service refuses the key.
+    /// True if the platform refuses the key.
     is_refused: bool,
 }
 
@@ -70,7 +74,7 @@ impl<'a> Queue<'a> {
     }
 
     fn late(&self, row: &WaitingRow) -> Option<Finding> {
-        // While nobody works, a wish is late only if somebody who worked left it behind.
+        // Without a daemon a change is late only if a session has found it waiting.
         if self.look.daemon == Daemon::Gone && row.found_ms.is_none() {
             return None;
         }
@@ -91,8 +95,10 @@ impl<'a> Queue<'a> {
         Some(Finding::new(Code::Waiting, row.wishes, text, todo).since(since).about([row.key.clone()]))
     }
 
-    /// The end of the last hold of a call that the wish needs, and what it was set for. One that has ended is in the
-    /// limiter's memory until the next is set: those that waited for it have their time from its end.
+    /// Returns the end of the last hold on a call of the change, and its reason.
+    ///
+    /// The limiter's memory keeps a hold that has ended until the next is set. Changes that waited for it
+    /// have their time from its end.
     fn hold(&self, row: &WaitingRow) -> Option<(Timestamp, String)> {
         let concerns = |scope: Scope| match scope {
             Scope::Account | Scope::Key => true,
@@ -106,7 +112,7 @@ impl<'a> Queue<'a> {
         timed.max_by_key(|(until, _)| *until)
     }
 
-    /// The reason for which they wait, and what to do.
+    /// Returns the reason of the wait, and the next step.
     fn why(&self, row: &WaitingRow, hold: Option<String>) -> (String, String) {
         let said = |why: &str, todo: &str| (why.to_owned(), todo.to_owned());
         if self.look.daemon != Daemon::Works {
@@ -142,7 +148,7 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// The calls that a wish of this kind needs.
+/// Returns the operations that a change of this kind calls.
 fn operations(kind: &str) -> &'static [Operation] {
     use Operation as Op;
     match kind.parse::<Kind>() {

@@ -1,4 +1,4 @@
-//! The rules of the judgement, one by one, on rows as they may stand.
+//! Tests of the health rules, one by one, on possible rows.
 
 use super::*;
 use crate::store::{CallRow, EndedRunRow, OrphanRow, RejectedRow, WaitingRow};
@@ -25,7 +25,7 @@ fn judged(rows: HealthRows) -> Health {
     judge(rows, &[], &look(Daemon::Works))
 }
 
-/// The codes that need a person, once each.
+/// Returns the codes that need an operator, each once.
 fn alarms(health: &Health) -> Vec<&'static str> {
     let mut codes: Vec<_> = health
         .findings
@@ -141,7 +141,7 @@ fn a_wish_is_late_two_minutes_beyond_its_time_and_says_why() {
     assert!(health.findings[1].text.contains("refuses the key"), "{:?}", health.findings);
 }
 
-/// A hold that ended a moment ago counts too: those that waited for it go one after the other now.
+/// A hold that just ended counts too, because the calls that waited for it now go one after the other.
 #[test]
 fn a_hold_gives_time_to_those_that_need_its_call() {
     let memory = |scope: &str, since: u64, minutes: u64| {

@@ -1,4 +1,4 @@
-//! A clock for tests that runs on Tokio's (paused) time.
+//! Test clock on Tokio's (paused) time.
 
 use crate::model::time::millis;
 use crate::model::{Clock, Moment, Timestamp};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::time::Instant;
 
-/// Moments and timestamps that advance with `tokio::time`; the calendar can be set and the machine suspended.
+/// Moments and timestamps that advance with `tokio::time`, with calendar steps and suspends.
 pub struct TestClock {
     start: Instant,
     calendar: AtomicI64,
@@ -14,7 +14,7 @@ pub struct TestClock {
 }
 
 impl TestClock {
-    /// A machine that booted a thousand seconds ago. Must be called inside a runtime.
+    /// Creates a clock of a machine that booted 1,000 s ago. Must be called inside a runtime.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),
@@ -23,12 +23,12 @@ impl TestClock {
         })
     }
 
-    /// Sets the calendar ahead or back; moments do not notice.
+    /// Sets the calendar ahead or back. Moments are unaffected.
     pub fn step_calendar(&self, by_ms: i64) {
         self.calendar.fetch_add(by_ms, Ordering::Relaxed);
     }
 
-    /// Suspends the machine: both clocks go on, Tokio's timers do not.
+    /// Suspends the machine: both clocks advance, Tokio's timers do not.
     pub fn suspend(&self, for_ms: i64) {
         self.suspended.fetch_add(for_ms, Ordering::Relaxed);
     }

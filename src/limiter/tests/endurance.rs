@@ -1,9 +1,10 @@
-//! Days in virtual time in which everything happens at once: rushes and quiet hours, crashes, suspends, the calendar set
-//! an hour ahead and back, a network that jitters and stalls, answers that never come, calls that never leave, poison
-//! that is answered 400. Judged as the service counts: by what arrived there, and when.
+//! Days in virtual time with all disturbances at once, judged by the calls that arrived at the platform.
 //!
-//! The short form runs with every test; `TALLYD_ENDURANCE=1000000 cargo test --release endurance` runs a million calls
-//! (about a week of the account's quota).
+//! The disturbances: rushes and quiet hours, crashes, suspends, calendar steps of an hour, a network that
+//! jitters and stalls, lost answers, calls that are never sent, and requests answered 400.
+//!
+//! The short form runs with every test. `TALLYD_ENDURANCE=1000000 cargo test --release endurance` runs a
+//! million calls (about a week of the account's quota).
 
 use super::*;
 use tokio::sync::oneshot;
@@ -11,11 +12,11 @@ use tokio::sync::oneshot;
 const LIMIT: usize = 120;
 const SHORT: usize = 90_000;
 const WORKERS: usize = 24;
-/// Its content is refused one time in eight.
+/// Operations answered 400 one time in eight.
 const POISONED: [Operation; 2] = [Operation::UpdateQuantityOnHand, Operation::CreateProduct];
 const BAD_REQUESTS_A_DAY: usize = 500;
 
-/// Marsaglia's xorshift, as in the simulation beside this one.
+/// Marsaglia's xorshift, as in `simulation.rs`.
 struct Random(u64);
 
 impl Random {
@@ -30,14 +31,14 @@ impl Random {
         self.below(n) == 0
     }
 
-    /// One way through the network, in milliseconds.
+    /// Returns the time of one network trip in milliseconds.
     fn way(&mut self) -> u64 {
         let stall = if self.one_in(50) { self.below(3_500) } else { 0 };
         20 + self.below(400) + stall
     }
 }
 
-/// A call as the service saw it, in milliseconds of a clock nobody sets.
+/// A call as seen by the platform, in milliseconds of a clock without steps.
 #[derive(Clone, Copy)]
 struct Arrival {
     operation: Operation,
@@ -46,7 +47,7 @@ struct Arrival {
     is_bad: bool,
 }
 
-/// A line of the journal.
+/// Row of the simulated journal.
 struct Claim {
     operation: Operation,
     answered: Option<Moment>,
@@ -69,14 +70,14 @@ impl World {
         self.arrivals.lock().unwrap().len()
     }
 
-    /// Sends a request that arrives whatever becomes of its sender.
+    /// Sends a request, which arrives even if its sender has crashed.
     fn send(self: &Arc<Self>, operation: Operation) -> oneshot::Receiver<bool> {
         let (answer, answered) = oneshot::channel();
         let world = Arc::clone(self);
         tokio::spawn(async move {
             let (there, work, back, is_lost, is_bad) = world.roll(|random| {
                 let is_bad = POISONED.contains(&operation) && random.one_in(8);
-                // Slow enough that its slots are what it waits for; what a crash leaves is over within the grace time.
+                // Slow enough to make reads wait for slots. Calls left by a crash end within the grace time.
                 let work = if operation == READ { 1_500 + random.below(1_500) } else { random.below(300) };
                 (random.way(), work, random.way(), random.one_in(200), is_bad)
             });
@@ -94,7 +95,7 @@ impl World {
         answered
     }
 
-    /// One worker of the program, until it crashes.
+    /// Runs one worker of the program until the crash.
     async fn work(self: Arc<Self>, limiter: Limiter, calm: bool) {
         loop {
             if calm {
@@ -107,7 +108,7 @@ impl World {
                 let lane = [Lane::Operator, Lane::Push, Lane::Push, Lane::Poll, Lane::Poll];
                 (operation, lane[usize::try_from(random.below(5)).unwrap()])
             });
-            // What waits too long is given up: a dropped wait leaves no trace.
+            // A call that waits too long is cancelled, which leaves no trace.
             let Ok(permit) = timeout(ONE_MINUTE, limiter.acquire(operation, lane, Pace::Paced)).await else {
                 continue;
             };
@@ -142,7 +143,8 @@ impl World {
         drop(permit.conclude(outcome));
     }
 
-    /// What the journal tells a program that starts; the start concludes what the crash left open.
+    /// Returns the state that the journal gives a starting program, and concludes the calls left open by the
+    /// crash.
     fn memory(&self, kept: Kept) -> Memory {
         let now = self.clock.moment();
         let mut journal = self.journal.lock().unwrap();
@@ -162,7 +164,7 @@ impl World {
         memory
     }
 
-    /// Runs the program until `calls` have arrived, or an hour has passed, then lets it crash.
+    /// Runs the program until `calls` have arrived or an hour has passed, then crashes it.
     async fn live(self: &Arc<Self>, calls: usize, kept: Kept) -> Kept {
         let limiter = Limiter::new(Settings::default(), self.clock.clone(), self.memory(kept));
         let calm = self.roll(|random| random.one_in(4));
@@ -184,7 +186,7 @@ impl World {
     }
 }
 
-/// What the service would hold against us.
+/// Figures that the platform's limits are checked against.
 struct Verdict {
     calls: usize,
     full_minutes: usize,
@@ -199,7 +201,7 @@ fn judge(world: &World) -> Verdict {
         arrivals.windows(LIMIT + 1).filter(|calls| calls[LIMIT].from - calls[0].from <= 60_000);
     let at_once = |operation: &Operation| {
         let calls = arrivals.iter().filter(|call| call.operation == *operation);
-        // An end goes before a beginning of the same instant.
+        // At the same instant, an end sorts before a beginning.
         let mut edges: Vec<(i64, i64)> = calls.flat_map(|call| [(call.from, 1), (call.until, -1)]).collect();
         edges.sort_unstable();
         let counts = edges.iter().scan(0i64, |count, (_, step)| {

@@ -1,16 +1,17 @@
-//! An account that grants less than it should: other software uses it, or it is blocked. A backlog against a service that
-//! counts strictly, in virtual time; what is counted is what was sent in vain.
+//! Tests with an account that grants less than configured, because of other software or a lockout.
+//!
+//! A backlog runs in virtual time against a platform that counts strictly. The tests count the refused calls.
 
 use super::*;
 
-/// What the account has for us, and how it refuses the rest.
+/// The account's quota for us, and its refusals.
 #[derive(Clone, Copy)]
 struct Service {
-    /// Calls it takes in any 60 s.
+    /// Calls admitted in any 60 s.
     grants: usize,
-    /// `None`: it refuses without an explanation.
+    /// `None`: refusals carry no explanation.
     retry_after: Option<u64>,
-    /// Until here it takes nothing at all, in seconds.
+    /// Seconds from the start in which no call is admitted.
     blocked_for: u64,
 }
 
@@ -42,7 +43,7 @@ impl World {
         }
     }
 
-    /// The most calls that were refused within 35 s.
+    /// Returns the most refused calls within any 35 s.
     fn most_in_vain(&self) -> usize {
         let refused = self.refused.lock().unwrap();
         let within =
@@ -55,7 +56,7 @@ impl World {
     }
 }
 
-/// A backlog of pushes and polls of several operations for so long.
+/// Runs pushes and polls of several operations for `for_s` seconds.
 async fn backlog(service: Service, for_s: u64) -> Arc<World> {
     let start = Instant::now();
     let world = Arc::new(World { service, start, taken: Mutex::default(), refused: Mutex::default() });

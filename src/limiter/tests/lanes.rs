@@ -1,21 +1,24 @@
-//! No lane waits longer than a stated time, whatever the others do: endless calls in every lane, hours of virtual time.
+//! Bound on the wait of each lane while all lanes before it are endless, over hours of virtual time.
 
 use super::*;
 
-/// How long a call of each lane waits at most while the lanes before it are endless, at 120 calls a minute. A poll has
-/// every fifth bulk turn, bulk every tenth turn of an operator; and operators who do not pace themselves use the minute up
-/// in a rush, after which everybody waits for the first of its places.
+/// Longest wait of a call while the lanes before its own are endless, at 120 calls a minute.
+///
+/// A poll has every fifth bulk turn, and bulk calls have every tenth turn of operators. Operators' calls are
+/// not paced and use up the minute in a rush; then every call waits for the first reservation to end.
 const POLL_BEHIND_PUSHES: Duration = Duration::from_secs(4);
 const PUSH_BEHIND_OPERATORS: Duration = Duration::from_secs(60);
 const POLL_BEHIND_BOTH: Duration = Duration::from_secs(60);
 
-/// The longest wait of a call in the last of these lanes, over two hours in which all of them are endless.
+/// Returns the longest wait in the last of these lanes.
+///
+/// All lanes are endless for two hours.
 async fn longest_wait(lanes: &[Lane]) -> Duration {
     let limiter = limiter(Settings::default());
     let longest = Arc::new(Mutex::new(Duration::ZERO));
     let last = *lanes.last().unwrap();
     let mut callers = JoinSet::new();
-    // One caller in the lane that is measured, so that it is not its own lane's queue that it waits in.
+    // The measured lane has one caller, so that the caller does not wait behind its own lane.
     let crowd = lanes.iter().filter(|lane| **lane != last).flat_map(|lane| [*lane; 4]);
     for (n, lane) in crowd.chain([last]).enumerate() {
         let (limiter, longest) = (limiter.clone(), Arc::clone(&longest));

@@ -1,4 +1,4 @@
-//! The whole room on paused time: what a caller can rely on. The rules of each guard are tested in its own file.
+//! Tests of the whole limiter on paused time. Each guard has its own tests in its file.
 
 mod clock;
 mod endurance;
@@ -29,13 +29,13 @@ fn small(calls_per_minute: u32, reserved_calls: u32) -> Settings {
     Settings { calls_per_minute, reserved_calls, concurrent_calls_per_operation, ..Settings::default() }
 }
 
-/// The permit, if it is to be had without waiting.
+/// Returns the permit if it is granted without waiting.
 async fn at_once(limiter: &Limiter, operation: Operation, lane: Lane) -> Option<Permit> {
     let acquired = timeout(Duration::ZERO, limiter.acquire(operation, lane, Pace::Paid)).await;
     acquired.ok().map(|permit| permit.unwrap())
 }
 
-/// The operator's permit, which must be to be had without waiting.
+/// Returns an operator's permit, which must be granted without waiting.
 async fn urgent(limiter: &Limiter, operation: Operation) -> Permit {
     at_once(limiter, operation, Lane::Operator).await.unwrap()
 }

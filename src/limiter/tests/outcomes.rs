@@ -1,4 +1,4 @@
-//! What an outcome means for the calls that come after it, also over a restart.
+//! Effect of an outcome on later calls, also over a restart.
 
 use super::*;
 

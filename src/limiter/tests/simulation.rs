@@ -1,7 +1,8 @@
-//! Hours of backlog in virtual time against a strict service: every arrival counts, in every 60 s of its own clock.
+//! Hours of backlog in virtual time against a strict platform: every arrival counts, in every 60 s of its own
+//! clock.
 //!
-//! The program crashes now and then; what it knows afterwards is what a journal would have told it, while the
-//! requests that were under way still arrive. Deterministic: the same seed gives the same hours.
+//! The program crashes now and then. After a crash it has the state that a journal would give, while the
+//! requests in flight still arrive. Deterministic: the same seed gives the same hours.
 
 use super::*;
 use tokio::sync::oneshot;
@@ -9,10 +10,10 @@ use tokio::sync::oneshot;
 const LIMIT: usize = 120;
 const LIVES: usize = 9;
 const CALLS: usize = 22_000;
-/// Enough that the answers are never what the calls wait for.
+/// Enough workers that calls never wait for answers.
 const WORKERS: usize = 24;
 
-/// Marsaglia's xorshift: jitter needs no better randomness, and this one is the same everywhere.
+/// Marsaglia's xorshift: sufficient for jitter, and equal on every platform.
 struct Random(u64);
 
 impl Random {
@@ -28,7 +29,7 @@ impl Random {
     }
 }
 
-/// One way through the network: 50 to 450 ms, and some of the ways stall for up to 5 s more.
+/// Network trips of 50 to 450 ms, some of them stalled for up to 5 s more.
 #[derive(Clone, Copy)]
 struct Network {
     stalling_percent: u64,
@@ -42,13 +43,13 @@ impl Network {
     }
 }
 
-/// What is written down before a call leaves, and when its answer has come.
+/// Journal row of a call: written before the send and completed at the answer.
 struct Claim {
     operation: Operation,
     answered: Option<Moment>,
 }
 
-/// What outlives a crash: the service, the journal, and the calendar.
+/// State that survives a crash: the platform, the journal, and the calendar.
 struct World {
     network: Network,
     clock: Arc<TestClock>,
@@ -71,7 +72,7 @@ impl World {
         self.arrivals.lock().unwrap().len()
     }
 
-    /// Sends a request that arrives whatever becomes of its sender; one answer in 200 is lost on the way back.
+    /// Sends a request, which arrives even if its sender has crashed. One answer in 200 is lost.
     fn send(self: &Arc<Self>) -> oneshot::Receiver<()> {
         let (answer, answered) = oneshot::channel();
         let world = Arc::clone(self);
@@ -91,7 +92,7 @@ impl World {
         answered
     }
 
-    /// One worker of the program, until it crashes.
+    /// Runs one worker of the program until the crash.
     async fn work(self: Arc<Self>, limiter: Limiter) {
         loop {
             let operation = Operation::ALL[usize::try_from(self.below(20)).unwrap()];
@@ -115,7 +116,7 @@ impl World {
         }
     }
 
-    /// What the journal tells a program that starts, as `Memory` asks for it.
+    /// Returns the state that the journal gives a starting program.
     fn memory(&self) -> Memory {
         let now = self.clock.moment();
         let mut journal = self.journal.lock().unwrap();
@@ -125,12 +126,12 @@ impl World {
             None => Place::Unanswered(claim.operation),
         });
         let memory = Memory { places: places.collect(), ..Memory::default() };
-        // The start concludes what the crash left open.
+        // The start concludes the calls that the crash left open.
         journal.iter_mut().for_each(|claim| claim.answered = claim.answered.or(Some(now)));
         memory
     }
 
-    /// Runs the program until `calls` have arrived in all, then lets it crash.
+    /// Runs the program until `calls` have arrived in total, then crashes it.
     async fn live(self: &Arc<Self>, calls: usize) {
         let limiter = Limiter::new(Settings::default(), self.clock.clone(), self.memory());
         let mut workers = JoinSet::new();
@@ -144,7 +145,7 @@ impl World {
         workers.shutdown().await;
     }
 
-    /// Arrivals that find a full minute behind them: what a strict service answers with 429.
+    /// Returns the arrivals beyond the quota, which a strict platform answers with 429.
     fn violations(&self) -> usize {
         let mut arrivals = self.arrivals.lock().unwrap().clone();
         arrivals.sort_unstable();
@@ -153,7 +154,7 @@ impl World {
     }
 }
 
-/// Violations, and the part of the quota used, over all lives.
+/// Returns the violations and the used part of the quota over all lives.
 async fn simulate(seed: u64, network: Network) -> (usize, f64) {
     let world = World::new(seed, network);
     let start = Instant::now();

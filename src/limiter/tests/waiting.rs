@@ -1,8 +1,8 @@
-//! Who goes when: the window, the pace, the lanes, and what becomes of calls that stop waiting.
+//! Order of calls: the window, the pace, the lanes, and cancelled waits.
 
 use super::*;
 
-/// Makes `count` calls one after the other, each answered at once; when each was granted.
+/// Makes `count` calls one after the other, each answered at once. Returns the time of each grant.
 async fn backlog(limiter: &Limiter, count: usize) -> Vec<Instant> {
     let mut granted = Vec::new();
     for _ in 0..count {
@@ -13,12 +13,13 @@ async fn backlog(limiter: &Limiter, count: usize) -> Vec<Instant> {
     granted
 }
 
-/// What a task comes to. On paused time a lost bell would let the test hang instead of fail.
+/// Returns the result of a task. On paused time a lost notification would hang the test instead of failing
+/// it.
 async fn within_an_hour<T>(task: tokio::task::JoinHandle<T>) -> T {
     timeout(seconds(3600), task).await.expect("nobody woke it").unwrap()
 }
 
-/// The largest number of calls in any minute.
+/// Returns the largest number of calls in any minute.
 fn most_in_a_minute(calls: &[Instant]) -> usize {
     let within = |end: Instant| calls.iter().filter(|at| **at <= end && end - **at <= ONE_MINUTE).count();
     calls.iter().map(|end| within(*end)).max().unwrap_or(0)
@@ -110,7 +111,7 @@ async fn a_blocked_operation_does_not_block_the_others_of_its_lane() {
     assert!(fourth.is_finished());
 }
 
-/// Joins the lanes in this order while none can go, then lets them go; the order in which they went.
+/// Joins the lanes in this order while none can go, then releases them. Returns the order of the grants.
 async fn served(lanes: &[Lane]) -> Vec<usize> {
     let limiter = limiter(small(120, 0));
     assert!(limiter.hold_operation(READ, "until all have come").is_some());
