@@ -1,8 +1,8 @@
 //! Typed reading of keys from a tree of values. Problems are collected, so that reading does not stop.
 //!
 //! Each key is named once, where it is read, with its default. A key that is read is known, so the list of
-//! known keys (for *did you mean*, for the test of the packaged file) is always complete. After a problem the
-//! default is used, but never returned, because a configuration with problems is an error.
+//! known keys is always complete. That list serves *did you mean* and the test of the packaged file. After a
+//! problem the default is used, but never returned, because a configuration with problems is an error.
 
 use super::layers::{self, Found, Table};
 use super::problem::{Problem, nearest};

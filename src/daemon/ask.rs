@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A failure of a request to the platform.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// The daemon or the command's own start failed.
+    /// The request could not be made.
     #[error(transparent)]
     Start(#[from] StartError),
     /// The call failed.

@@ -110,8 +110,8 @@ impl Checkup {
 
 /// Returns the identity of a finding for repeated logging.
 ///
-/// Operation or account count for the identity. Changes and records do not, because their number may differ
-/// each minute.
+/// The operation or account is part of the identity. Changes and records are not, because their number may
+/// differ each minute.
 fn name(finding: &Finding) -> (Code, Vec<String>) {
     let keeps = matches!(finding.code, Code::QuotaHold | Code::PushFails);
     (finding.code, if keeps { finding.subjects.clone() } else { Vec::new() })

@@ -29,7 +29,9 @@ impl Early {
         self.at
     }
 
-    /// Starts a due prefetch, unless the last one still runs or `is_busy` (the job itself runs).
+    /// Starts a due prefetch, unless the last one still runs or `is_busy` is set.
+    ///
+    /// `is_busy` is true if the job itself runs or has a retry planned.
     pub(super) fn look(&mut self, context: &Context, now: Instant, is_busy: bool) {
         if now < self.at {
             return;

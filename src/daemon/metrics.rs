@@ -2,8 +2,8 @@
 //! the metrics.
 //!
 //! The file is written once a minute under another name and then renamed, because the collector may read at
-//! any time and must never see half a file. A file that is not renewed is itself the alarm that the daemon is
-//! down. The daemon opens no port, which would need protection.
+//! any time. A file that is not renewed is itself the alarm that the daemon is down. The daemon opens no
+//! port, which would need protection.
 
 use crate::job::{Code, Health};
 use crate::model::Timestamp;

@@ -164,7 +164,7 @@ impl Daemon {
         self.warn_of_unbuilt();
         let (due, triggers) = mpsc::channel(TRIGGERS);
         let fire = move |kind: JobKind, at: Timestamp| {
-            // A full channel already holds triggers for all jobs, this one included.
+            // A trigger is dropped if 64 others wait, which is more than four per kind of job.
             let _ = due.try_send((kind, at));
         };
         let mut driver =

@@ -135,8 +135,8 @@ impl Schedule {
 
     /// Returns the start of the occurrence due at `due`.
     ///
-    /// The offset is hashed from job and due time, so that every reader of the configuration computes the
-    /// same start and a restart does not change it.
+    /// The offset is a hash of job and due time. So every reader of the configuration computes the same
+    /// start, and a restart does not change it.
     pub fn start_of(&self, job: JobKind, due: Timestamp) -> Timestamp {
         let offset = match self.jitter.as_secs() {
             0 => 0,

@@ -1,7 +1,7 @@
 //! Masking of text from outside before it reaches a terminal.
 //!
-//! The name of a warehouse, a key or a message of the platform must not move the cursor, clear the screen,
-//! change the writing direction or be invisible.
+//! A name from outside or a message of the platform must not move the cursor, clear the screen, change the
+//! writing direction or be invisible.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
