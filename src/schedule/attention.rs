@@ -2,8 +2,9 @@
 //!
 //! Stock that moved lately moves again soon. Near zero, one unit decides if a product can be sold. The worth
 //! of a read is rate × age, the expected number of movements since the last read. A SKU that is only near
-//! zero counts as half a movement and rests two minutes between reads. Therefore many slow SKUs near zero cannot use
-//! up the calls. Prefetching does not replace the regular pass, which reads every SKU in its interval.
+//! zero counts as half a movement and rests two minutes between reads. Therefore many slow SKUs near zero
+//! cannot use up the calls. Prefetching does not replace the regular pass, which reads every SKU in its
+//! interval.
 //!
 //! The test below simulates a day: 10,000 SKUs, the fastest moving every two minutes, a pass of 50 calls in
 //! five minutes, four spare calls a minute. The mean delay until a movement is seen is 0.78 min. It is 1.32
