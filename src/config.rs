@@ -1,11 +1,11 @@
-//! The configuration (design: one TOML file, `config/tallyd.toml` is the packaged one), read into plain values.
+//! The configuration: a TOML file, read into plain values. `config/tallyd.toml` is the packaged file.
 //!
-//! Two layers: the file, and over it the environment (`TALLYD_SECTION__KEY`), which the caller hands in; nothing
-//! here reads the process's environment. Every problem is reported at once. Only `daemon` and `cli` see a
-//! [`Config`]: the rooms below take plain values, so that none of them depends on how a file is spelt.
+//! There are two layers: the file, and over it the environment (`TALLYD_SECTION__KEY`), which the caller
+//! passes in. Every problem is reported at once. Only `daemon` and `cli` see a [`Config`]; other modules take
+//! plain values, so that they do not depend on the file's format.
 //!
-//! The account's keys are no values of the configuration but have a [`KeySource`], which is read when they are
-//! needed, and again after they were refused.
+//! The account's keys are not values of the configuration. A [`KeySource`] reads them when they are needed,
+//! and again after they were refused.
 
 mod address;
 mod jobs;
@@ -29,35 +29,35 @@ use keys::Surroundings;
 use reader::{Reader, Report};
 use std::path::{Path, PathBuf};
 
-/// All that can be configured. [`Debug`](std::fmt::Debug) shows it without keys and passwords.
+/// The whole configuration. [`Debug`](std::fmt::Debug) omits keys and passwords.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// `[service]`: where the service is and how it is spoken to.
+    /// `[service]`: the platform's address and the HTTP settings.
     pub service: Service,
-    /// `[limits]`: what the account allows.
+    /// `[limits]`: the account's limits.
     pub limits: Limits,
-    /// `[database]`: where the mirror is kept.
+    /// `[database]`: the database file.
     pub database: Database,
-    /// `[quantities]`: how stock is merged and braked.
+    /// `[quantities]`: the rules for merging and braking stock.
     pub quantities: Quantities,
-    /// `[jobs.*]`: what runs when.
+    /// `[jobs.*]`: the schedules.
     pub jobs: Jobs,
-    /// `[journal]`: how long bodies are kept.
+    /// `[journal]`: the retention of bodies.
     pub journal: Journal,
-    /// `[backup]`: where copies go.
+    /// `[backup]`: the backups.
     pub backup: Backup,
-    /// `[metrics]`: a file for a collector.
+    /// `[metrics]`: the metrics file for a collector.
     pub metrics: Metrics,
-    /// `[log]`: how much is logged, and in which shape.
+    /// `[log]`: the level and format of the log.
     pub log: Log,
 }
 
 /// A job of the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Whether it runs at all.
+    /// True if the job runs at all.
     pub enabled: bool,
-    /// When.
+    /// The schedule of the runs.
     pub schedule: Schedule,
 }
 
@@ -65,7 +65,7 @@ impl Config {
     /// Reads `file`, and over it those variables of `environment` that name a key.
     ///
     /// # Errors
-    /// When the file cannot be read or parsed; else all problems with its values at once.
+    /// Fails if the file cannot be read or parsed; otherwise reports all problems with its values at once.
     pub fn load(
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -77,7 +77,7 @@ impl Config {
         Self::read(&text, environment, Some(file.into()))
     }
 
-    /// Reads a configuration that is not in a file, without an environment.
+    /// Reads a configuration from text, without an environment.
     ///
     /// # Errors
     /// As [`Config::load`].
@@ -85,15 +85,15 @@ impl Config {
         Self::read(text, [], None)
     }
 
-    /// The defaults for the service at `base_url`, which is the one value that has none.
+    /// Returns the defaults with `base_url`, the only value without a default.
     ///
     /// # Errors
-    /// When `base_url` is no address the keys may be sent to.
+    /// Fails if `base_url` is not an address the keys may be sent to.
     pub fn default_for(base_url: &str) -> Result<Self, ConfigError> {
         Self::from_toml(&format!("[service]\nbase_url = {base_url:?}\n"))
     }
 
-    /// Every key there is, dotted, in order; `NNN` stands for a warehouse's id.
+    /// Returns all known keys, dotted and sorted; `NNN` stands for a warehouse's id.
     pub fn known_keys() -> Vec<String> {
         let (around, _) = Surroundings::set_apart(Vec::new(), None);
         let mut report = Report::default();

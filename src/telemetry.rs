@@ -1,15 +1,17 @@
-//! Log lines: the set-up of tracing, and the names events go by. `docs/logging.md` is the contract.
+//! Logging: the set-up of tracing, and the names of events. docs/logging.md is the contract.
 //!
-//! Every event of ours carries a field `event` with one of the names in [`event`], fields with plain values, and a
-//! message that reads alone: `info!(event = event::JOB_FINISHED, job = %kind, elapsed_ms, "{kind} finished")`.
-//! Queries and alerts use names and fields, so those are stable; messages are for people and may change.
+//! Every event of this crate has a field `event` with a name from [`event`], fields with plain values, and a
+//! message that is clear without them:
+//! `info!(event = event::JOB_FINISHED, job = %kind, elapsed_ms, "{kind} finished")`. Names and fields are
+//! stable, because queries and alerts use them. Messages are for people and may change.
 //!
 //! Five field names are banned, because the JSON writer uses them itself and would write them twice: `level`,
-//! `target`, `timestamp`, `message`, `span` (`tests/tidy.rs` looks for them). Durations are numbers with their
+//! `target`, `timestamp`, `message`, `span` (`tests/tidy.rs` checks this). Durations are numbers with their
 //! unit last in the name: `elapsed_ms`, `age_s`.
 //!
-//! Rooms below `daemon` use the names and the macros of tracing; only `cli` calls [`init`], and keeps what it
-//! returns, for reloads. It also says what stderr is: nothing here reads the environment or a clock.
+//! Modules below `daemon` use the names and the macros of tracing. Only `cli` calls [`init`] and keeps its
+//! result for reloads. `cli` also passes the kind of stderr and the clock, because this module reads neither
+//! environment nor clock.
 
 mod plain;
 mod repeats;
@@ -28,107 +30,107 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
-/// Names of events. One that is published here keeps its meaning.
+/// Names of events. A published name keeps its meaning.
 pub mod event {
     macro_rules! events {
         ($($(#[doc = $doc:literal])+ $constant:ident = $name:literal),+ $(,)?) => {
             $($(#[doc = $doc])+ pub const $constant: &str = $name;)+
-            /// Every name; each has its row in `docs/logging.md`.
+            /// All names; each has its row in `docs/logging.md`.
             pub const ALL: &[&str] = &[$($constant),+];
         };
     }
 
     events! {
-        /// The daemon holds its database and takes wishes.
+        /// The daemon holds its database, and its schedules are armed.
         DAEMON_READY = "daemon.ready",
-        /// The daemon drains and ends.
+        /// Calls were unanswered at the end of a stop, or the session could not be ended.
         DAEMON_STOPPING = "daemon.stopping",
-        /// The daemon has ended.
+        /// The daemon stopped in good order.
         DAEMON_STOPPED = "daemon.stopped",
-        /// The last daemon ended in the middle of its work; what it left was mended.
+        /// The last daemon ended during its work; its runs were closed and its open changes are in doubt.
         DAEMON_RECOVERED = "daemon.recovered",
-        /// Something an operator should mend although work goes on.
+        /// A fault that an operator should fix although work goes on.
         DAEMON_WARNING = "daemon.warning",
-        /// A changed configuration is in force.
+        /// A new configuration is in force.
         CONFIG_RELOADED = "config.reloaded",
-        /// A changed configuration cannot be used; the running one stays in force.
+        /// A new configuration is invalid; the old one stays in force.
         CONFIG_REFUSED = "config.refused",
         /// A run ended, with its outcome and its numbers.
         JOB_FINISHED = "job.finished",
-        /// A run failed; the reason and when it is tried again.
+        /// A run failed, with the reason and the time of the retry.
         JOB_FAILED = "job.failed",
-        /// Orders were not read again because the work queue's counts did not move.
+        /// Orders were not read again because the work queue's counts did not change.
         ORDERS_HELD_BACK = "orders.held_back",
-        /// The service says that a product is no kit, or none any more.
+        /// The platform reports that a product is not a kit, or no longer.
         KIT_DENIED = "kit.denied",
         /// Data is older than twice its job's interval.
         STALE = "stale",
-        /// Something is wrong that a person should look at; it is said again each hour.
+        /// A fault that needs a person; repeated each hour.
         HEALTH_FINDING = "health.finding",
-        /// A finding is over.
+        /// A finding cleared.
         HEALTH_CLEARED = "health.cleared",
-        /// Wishes were settled by a push or by a look at the service.
+        /// Changes reached a final state, by a push or by a check of the platform.
         OUTBOX_SETTLED = "outbox.settled",
-        /// A wish waits for a person's word.
+        /// A change waits for an operator's decision.
         OUTBOX_HELD = "outbox.held",
-        /// A wish was sent and its outcome is unknown.
+        /// A change was sent and its outcome is unknown.
         OUTBOX_IN_DOUBT = "outbox.in_doubt",
-        /// Both sides moved away from what was seen.
+        /// Both sides changed a stock level since its base.
         CONFLICT_OPENED = "conflict.opened",
-        /// The service shows by now what it did not show.
+        /// The platform now shows the value that was written.
         CONFLICT_CLOSED = "conflict.closed",
-        /// A brake holds wishes back.
+        /// A brake holds changes.
         BRAKE_TRIPPED = "brake.tripped",
-        /// A person released a brake, once.
+        /// An operator released a brake, once.
         BRAKE_RELEASED = "brake.released",
-        /// The account or an operation waits because the service said so.
+        /// The account or an operation waits because the platform told it to.
         QUOTA_HOLD = "quota.hold",
-        /// A person ended a wait that the service ordered.
+        /// An operator ended a wait that the platform ordered.
         QUOTA_LIFTED = "quota.lifted",
-        /// Other software shares the account: our share of the quota changed.
+        /// The adaptive limit changed because other software uses the account.
         QUOTA_SHARE = "quota.share",
-        /// Answers of 400 reached the line at which pushes or reads stop.
+        /// Answers of 400 reached the threshold at which pushes or reads stop.
         BAD_REQUESTS = "quota.bad_requests",
-        /// The service refuses the keys; nothing is sent but probes.
+        /// The platform refuses the keys; only probes are sent.
         AUTH_REFUSED = "auth.refused",
         /// The keys work again.
         AUTH_RESTORED = "auth.restored",
-        /// An answer could not be read; its exchange is parked.
+        /// Records of an answer could not be read and were parked.
         RECORD_PARKED = "record.parked",
-        /// A SKU, order or shipment makes every call fail that names it: it is left out of the others.
+        /// An entry is quarantined: every call that names it fails, so other calls leave it out.
         ENTRY_SET_ASIDE = "entry.set_aside",
-        /// It no longer does.
+        /// A call for a quarantined entry succeeded; the entry is no longer quarantined.
         ENTRY_TAKEN_BACK = "entry.taken_back",
         /// Bodies were removed from the journal.
         JOURNAL_PRUNED = "journal.pruned",
-        /// Another version of the fold goes on with the mirror.
+        /// A new projection version continues with the mirror.
         FOLD_CHANGED = "fold.changed",
-        /// A copy of the database was written and proved.
+        /// A backup of the database was written and verified.
         BACKUP_WRITTEN = "backup.written",
-        /// An answer cannot be written down; it is kept, and nothing new is sent.
+        /// The database cannot be written; an answer that waits is kept, and nothing new is sent.
         DATABASE_STUCK = "database.stuck",
-        /// The database went back in time, or is a copy: what may have been done since is held.
+        /// The database went back in time or is a copy; changes that may have taken effect since are held.
         DATABASE_RESTORED = "database.restored",
-        /// The open database is not the file at its path: the daemon ends, to be started again.
+        /// The open database is not the file at its path; the daemon ends, and systemd restarts it.
         DATABASE_REPLACED = "database.replaced",
-        /// The disk is short of space; no wish is sent.
+        /// The disk is short of space; no change is sent.
         DISK_LOW = "disk.low",
     }
 }
 
-/// The shape of log lines.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// One JSON object a line.
+    /// A JSON object per line.
     Json,
-    /// For people.
+    /// Text for people.
     Text,
 }
 
-/// Why logging could not be set up.
+/// An error of setting up logging.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    /// No level.
+    /// The level is invalid.
     #[error("`{0}` is no log level; write error, warn, info, debug or trace")]
     Level(String),
     /// The process logs already.
@@ -136,7 +138,7 @@ pub enum InitError {
     Twice(#[from] TryInitError),
 }
 
-/// Logging, once set up.
+/// A handle to the logging of the process.
 pub struct Telemetry {
     filter: reload::Handle<EnvFilter, Registry>,
 }
@@ -145,30 +147,31 @@ impl Telemetry {
     /// Changes the level while running, at a reload of the configuration.
     ///
     /// # Errors
-    /// When it is no level; the old one stays.
+    /// Fails if the level is invalid; the old one stays.
     pub fn set_level(&self, level: &str) -> Result<(), InitError> {
         let filter = filter(level)?;
-        // It fails only once the subscriber is gone, and then there is nothing to log to.
+        // Fails only after the subscriber is gone, and then nothing logs.
         let _ = self.filter.reload(filter);
         Ok(())
     }
 }
 
-/// What stderr is.
+/// The kind of stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stderr {
-    /// A person reads along: text has colours.
+    /// A terminal: text has colours.
     Terminal,
-    /// The journal of systemd: each line begins with its priority, `<3>` for an error, which journald takes off.
+    /// systemd's journal: each line begins with its priority, such as `<3>` for an error, which journald
+    /// removes.
     Journal,
     /// A file or a pipe.
     Other,
 }
 
-/// Sets up logging to stderr for the process. `elapsed` tells the time, for lines that come again and again.
+/// Sets up logging to stderr for the process. `elapsed` returns the time, for repeated lines.
 ///
 /// # Errors
-/// When `level` is no level, or logging is set up already.
+/// Fails if `level` is invalid or logging is set up already.
 pub fn init(format: Format, level: &str, stderr: Stderr, elapsed: Elapsed) -> Result<Telemetry, InitError> {
     let filter = filter(level)?;
     let (filter, handle) = reload::Layer::new(filter);
@@ -177,7 +180,7 @@ pub fn init(format: Format, level: &str, stderr: Stderr, elapsed: Elapsed) -> Re
     Ok(Telemetry { filter: handle })
 }
 
-/// What libraries say below a warning is noise here: each statement, each connection, each tick.
+/// Limits libraries to warnings, because below that they log each statement, connection and tick.
 fn filter(level: &str) -> Result<EnvFilter, InitError> {
     const NOISY: [&str; 6] = ["sqlx", "tokio_cron_scheduler", "hyper", "hyper_util", "reqwest", "rustls"];
     let unknown = || InitError::Level(level.into());
@@ -210,7 +213,8 @@ where
     }
 }
 
-/// A line: its shape is the library's; in front of it the journal's priority, at its end how often it came.
+/// The formatter of a line: the journal's priority, the library's format, and the number of repetitions left
+/// out.
 struct Line<F> {
     shape: F,
     format: Format,
@@ -236,7 +240,7 @@ where
         }
         let mut line = String::new();
         self.shape.format_event(context, Writer::new(&mut line), event)?;
-        // Text of others must not act on the terminal of whoever reads the log, nor begin a line of its own.
+        // Text from outside must not control the reader's terminal or begin a line of its own.
         let line = match (self.format, writer.has_ansi_escapes()) {
             (Format::Json, _) => plain::plain_json(line.trim_end()),
             (Format::Text, true) => plain::plain_coloured(line.trim_end()).into(),
@@ -250,7 +254,7 @@ where
     }
 }
 
-/// The level as syslog counts, which is what the journal filters by (`journalctl -p warning`).
+/// Returns the syslog level, which the journal filters by (`journalctl -p warning`).
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,
@@ -279,7 +283,7 @@ mod tests {
         }
     }
 
-    /// What is written for one run of `log`.
+    /// Returns the lines written during one run of `log`.
     fn written(format: Format, level: &str, log: impl FnOnce()) -> String {
         written_to(Stderr::Other, || std::time::Duration::ZERO, format, level, log)
     }

@@ -1,4 +1,4 @@
-//! `backup`: a proved copy of the database, beside a running daemon or without one.
+//! `backup`: writes a verified copy of the database, with or without a running daemon.
 
 use super::place::Place;
 use super::print::json;
@@ -22,7 +22,7 @@ pub(super) struct Backup {
 pub(super) async fn backup(place: &Place, args: Backup) -> Result<Answer, Failure> {
     let store = place.store().await?;
     let started = place.clock().now();
-    // Drawn on a terminal alone.
+    // The bar is drawn only on a terminal.
     let bar = ProgressBar::new(0).with_style(style());
     let progress = |written: u64, total: u64| {
         bar.set_length(total);

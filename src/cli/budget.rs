@@ -1,5 +1,5 @@
-//! The account's budget as `status` shows it: what was spent in the last hour, by whom and on what, what the service
-//! orders us to wait for, and where the ledger of answers 400 is heading.
+//! The account's budget in `status`: the calls of the last hour, the waits in force, and the bad-request
+//! budget.
 
 use super::Failure;
 use super::print::Table;
@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// The bars of the last hour: two minutes each.
+/// The characters of the bars, from low to full.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const MINUTES_A_BAR: usize = 2;
 
-/// What `status` knows of the budget.
+/// The data of the budget in `status`.
 pub(super) struct Spent {
     limit: u32,
     now: Timestamp,
-    /// (lane, calls, answered 429) of the last minute.
+    /// The last minute by lane: (lane, calls, calls answered 429).
     last_minute: Vec<(String, i64, i64)>,
     last_hour: Vec<SpentRow>,
     minutes: Vec<u32>,
@@ -68,7 +68,7 @@ impl Spent {
         text
     }
 
-    /// The last hour by lane and operation.
+    /// Returns the table of the last hour, by lane and operation.
     pub(super) fn table(&self) -> String {
         let mut table = Table::new(&["lane", "operation", "calls in the last hour", "answered 429"]);
         for row in &self.last_hour {
@@ -117,7 +117,7 @@ fn forecast(ledger: &LedgerForecast) -> String {
     format!("{count} answers of 400 in 24 h (bulk pushes stop at {soft}, what had one at {hard}); {heading}")
 }
 
-/// The calls of each two minutes against the limit.
+/// Returns a bar for each two minutes: their calls against the limit.
 fn bars(minutes: &[u32], limit: u32) -> String {
     let bar = |calls: &[u32]| {
         let sum: u32 = calls.iter().sum();

@@ -1,15 +1,16 @@
-//! What `check` says of the schedules: each in words, and its next three starts on the wall clock of its zone. An
-//! operator who reads `0 0 8-17 * * MON-FRI` sees at once whether it means what was meant.
+//! The schedules in `check`: each described in words, with its next three starts in its zone.
+//!
+//! An operator can see if an expression such as `0 0 8-17 * * MON-FRI` has the intended meaning.
 
 use crate::config::Config;
 use crate::job::is_built;
 use crate::model::{JobKind, Timestamp};
 use crate::schedule::Schedule;
 
-/// Starts that are shown of each job.
+/// The number of starts shown for each job.
 const SHOWN: usize = 3;
 
-/// Every job that has a schedule, enabled or not.
+/// Describes every job that has a schedule, enabled or not.
 pub(super) fn calendar(config: &Config, now: Timestamp) -> String {
     let jobs = config.jobs.by_kind.iter();
     jobs.map(|(kind, job)| entry(*kind, job.enabled, &job.schedule, now)).collect()

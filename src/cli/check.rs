@@ -1,4 +1,4 @@
-//! `check`: validates the configuration, says what is in force and whether the schedules fit the quota.
+//! `check`: validates the configuration, prints it, and compares the schedules with the quota.
 
 use super::calendar::calendar;
 use super::place::Place;
@@ -71,7 +71,7 @@ fn in_force(config: &Config) -> String {
     )
 }
 
-/// Whether the schedules fit the quota with what is tracked today.
+/// Compares the schedules with the quota for the entries tracked today.
 async fn load(config: &Config, place: &Place) -> Result<String, Failure> {
     let path = &config.database.path;
     if !path.exists() {
@@ -98,7 +98,7 @@ async fn load(config: &Config, place: &Place) -> Result<String, Failure> {
     Ok(text + &feasibility(config, &work))
 }
 
-/// The calls a minute of each schedule, their sum, and how old facts can get.
+/// Returns the calls a minute of each schedule, their sum, and the maximum age of facts.
 fn feasibility(config: &Config, work: &Work) -> String {
     let built: Vec<_> = config.jobs.enabled().into_iter().filter(|(kind, _)| is_built(*kind)).collect();
     let counts_are_read = built.iter().any(|(kind, _)| *kind == JobKind::WorkQueue);
@@ -136,7 +136,7 @@ fn feasibility(config: &Config, work: &Work) -> String {
     text
 }
 
-/// What there is to read today.
+/// The number of entries to read today.
 struct Work {
     skus: usize,
     skus_per_call: usize,
@@ -146,8 +146,9 @@ struct Work {
     kits: usize,
 }
 
-/// The calls of a run once the first reads are done: an allocation is read once in a line's life, and an agreed month
-/// not at all.
+/// Returns the calls of a run after the first reads.
+///
+/// An allocation is read once in a line's life, and a month on which two reads agree is not read again.
 #[expect(clippy::cast_precision_loss, reason = "counts of SKUs and orders are far below 2^52")]
 fn calls_of_a_run(kind: JobKind, work: &Work) -> f64 {
     let calls = match kind {

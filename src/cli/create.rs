@@ -1,4 +1,4 @@
-//! `product create|update`, `warehouse create`, `template create`: wishes with the service's own body.
+//! `product create|update`, `warehouse create`, `template create`: changes with the platform's own body.
 
 use super::place::Place;
 use super::wish::{self, Key, Wish};
@@ -57,13 +57,13 @@ pub(super) struct NewTemplate {
     key: Key,
 }
 
-/// Wishes for a product: `product.create` or `product.update`.
+/// Queues `product.create` or `product.update`.
 pub(super) async fn product(place: &Place, kind: &'static str, args: FromFile) -> Result<Answer, Failure> {
     let body = text_of(&args.file)?;
     wish::insert(place, &[Wish::single(place, kind, body, args.key)], &[]).await
 }
 
-/// Wishes for a warehouse.
+/// Queues `warehouse.create`.
 pub(super) async fn warehouse(place: &Place, args: NewWarehouse) -> Result<Answer, Failure> {
     let mut body = json!({"Name": args.name});
     for (field, value) in [("Type", args.kind), ("AccountNumber", args.account_number), ("Note", args.note)] {
@@ -77,7 +77,7 @@ pub(super) async fn warehouse(place: &Place, args: NewWarehouse) -> Result<Answe
     wish::insert(place, &[Wish::single(place, "warehouse.create", body, args.key)], &[]).await
 }
 
-/// Wishes for a listing template.
+/// Queues `listing_template.create`.
 pub(super) async fn template(place: &Place, args: NewTemplate) -> Result<Answer, Failure> {
     let body = json!({"StorefrontId": args.storefront, "Name": args.name, "Body": text_of(&args.body_file)?});
     wish::insert(place, &[Wish::single(place, "listing_template.create", body, args.key)], &[]).await

@@ -1,9 +1,9 @@
-//! CSV files of operators: headers by name, every bad line reported with its number, nothing taken by halves unless
-//! asked for.
+//! CSV files of operators: headers by name, every bad line reported with its number.
 //!
-//! A spreadsheet's ways are taken as they come: commas, semicolons or tabs, a byte order mark, either line break,
-//! quotes. A line's own name follows from the file's name, the file's bytes and the line's number, so the same file
-//! again changes nothing, and tomorrow's file of the same name is all new wishes, also where a line reads as yesterday's.
+//! A file with a bad line is refused as a whole unless `partial` is set. The usual formats of spreadsheets
+//! are accepted: commas, semicolons or tabs, a byte order mark, both line breaks, quotes. A line's key is
+//! made of the file's name, the digest of the file and the line's number. So importing an unchanged file
+//! again changes nothing. Another file of equal name has new keys, also for lines with equal text.
 
 use super::Failure;
 use super::print::plain;
@@ -11,23 +11,23 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// A line that was read.
+/// A parsed line.
 #[derive(Debug)]
 pub struct Line {
-    /// Its number in the file, from 1.
+    /// The line number in the file, from 1.
     pub number: u64,
     cells: HashMap<String, String>,
-    /// Names the line by its file's name and content, and its number.
+    /// The key: the file's name, the digest of its content, and the line number.
     pub key: String,
 }
 
 impl Line {
-    /// The cell of a column, trimmed; `None` where it is empty or the column is missing.
+    /// Returns the trimmed value of a column; `None` if it is empty or the column is missing.
     pub fn get(&self, column: &str) -> Option<&str> {
         self.cells.get(column).map(|cell| cell.trim()).filter(|cell| !cell.is_empty())
     }
 
-    /// The cell of a column that must not be empty.
+    /// Returns the value of a column that must not be empty.
     ///
     /// # Errors
     /// A sentence that names the column.
@@ -35,36 +35,37 @@ impl Line {
         self.get(column).ok_or_else(|| format!("`{column}` is empty"))
     }
 
-    /// A whole number in a column that must not be empty.
+    /// Returns a whole number from a column that must not be empty.
     ///
     /// # Errors
-    /// A sentence that names the column and what stands there.
+    /// A sentence that names the column and its content.
     pub fn number(&self, column: &str) -> Result<i64, String> {
         let text = self.need(column)?;
         text.parse().map_err(|_| format!("`{column}` is `{text}`, which is no whole number"))
     }
 }
 
-/// The columns a file may have; others are reported and not read.
+/// The columns of a file; other columns are reported and ignored.
 #[derive(Debug)]
 pub struct Columns {
-    /// Those it must have.
+    /// The required columns.
     pub required: &'static [&'static str],
-    /// Those it may have.
+    /// The optional columns.
     pub optional: &'static [&'static str],
 }
 
-/// Why nothing of a file was taken.
+/// The reason that a file was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Its first line does not name the columns, in a sentence.
+    /// The first line does not name the columns; a sentence.
     File(String),
-    /// These lines make no sense, each in a sentence that begins with its number.
+    /// The bad lines, each a sentence that begins with the line number.
     Lines(Vec<String>),
 }
 
-/// Reads a file and turns each line into a value. Any bad line refuses the whole file, unless `partial`. Beside the
-/// values: what of the file was not taken, for [`tell`].
+/// Reads a file and converts each line. Any bad line refuses the whole file, unless `partial` is set.
+///
+/// Also returns notes on ignored lines and columns, for [`tell`].
 pub(super) fn import<T>(
     path: &Path,
     columns: &Columns,
@@ -91,10 +92,11 @@ pub(super) fn import<T>(
     }
 }
 
-/// The same of the bytes of the file called `name`.
+/// Converts the bytes of the file called `name`, as `import` does.
 ///
 /// # Errors
-/// Where the first line is none of a table with these columns; else every bad line at once, unless `partial`.
+/// Fails if the first line does not name these columns. Otherwise returns every bad line at once, unless
+/// `partial` is set.
 pub fn take<T>(
     name: &str,
     bytes: &[u8],
@@ -119,7 +121,7 @@ pub fn take<T>(
     Ok((taken, notes))
 }
 
-/// Says below `text` what of a file was not taken.
+/// Appends the notes on ignored lines and columns to `text`.
 pub(super) fn tell(text: &mut String, notes: &[String]) {
     for note in notes {
         text.push_str(&plain(note));
@@ -127,7 +129,7 @@ pub(super) fn tell(text: &mut String, notes: &[String]) {
     }
 }
 
-/// The columns nobody reads.
+/// Returns a note on the unknown columns.
 fn strangers(head: &[String], columns: &Columns) -> Option<String> {
     let is_known = |name: &str| columns.required.contains(&name) || columns.optional.contains(&name);
     let others: Vec<&str> =
@@ -139,7 +141,7 @@ fn strangers(head: &[String], columns: &Columns) -> Option<String> {
 struct File<'a> {
     bytes: &'a [u8],
     delimiter: u8,
-    /// What its lines' keys begin with.
+    /// The prefix of its lines' keys.
     key: String,
 }
 
@@ -147,7 +149,7 @@ impl<'a> File<'a> {
     fn open(name: &str, bytes: &'a [u8]) -> Self {
         let first: &[u8] = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let count = |delimiter: &u8| first.iter().filter(|byte| *byte == delimiter).count();
-        // Of equals the last is taken: a file of one column has none of them.
+        // With equal counts the comma wins, as in a file with one column.
         let delimiter = [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',');
         let mut digest = [0; 8];
         digest.copy_from_slice(&Sha256::digest(bytes)[..8]);
@@ -158,7 +160,7 @@ impl<'a> File<'a> {
         csv::ReaderBuilder::new().delimiter(self.delimiter).flexible(true).from_reader(self.bytes)
     }
 
-    /// The columns' names.
+    /// Returns the columns' names.
     fn head(&self, columns: &Columns) -> Result<Vec<String>, String> {
         let head = self.reader().headers().map_err(|error| error.to_string())?.clone();
         let head: Vec<String> = head.iter().map(|name| name.trim().to_lowercase()).collect();
@@ -200,8 +202,9 @@ impl<'a> File<'a> {
     }
 }
 
-/// Counts lines as an editor does. The reader's own count is short by one behind a CRLF and ignores empty lines before
-/// a record.
+/// Counts lines as an editor does.
+///
+/// The CSV reader's own count is one too low after a CRLF, and ignores empty lines before a record.
 struct Breaks<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -209,7 +212,7 @@ struct Breaks<'a> {
 }
 
 impl Breaks<'_> {
-    /// The line of the record that the reader says begins at `position`, none before the last one asked for.
+    /// Returns the line of the record at `position`. Positions must not decrease between calls.
     fn line_at(&mut self, position: u64) -> u64 {
         let from = usize::try_from(position).unwrap_or(usize::MAX).min(self.bytes.len());
         let blanks = self.bytes[from..].iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();

@@ -1,8 +1,8 @@
-//! `demo`: it all at work on a fresh machine. A sandbox with a living shop and the daemon against it, in one process
-//! but over real HTTP on loopback and under the real quota of 120 calls a minute.
+//! `demo`: shows tallyd at work on a fresh machine.
 //!
-//! It succeeds only if, once the shop is closed, the mirror equals the sandbox cell for cell and every wish of the
-//! warehouse was applied.
+//! It runs a sandbox with a simulated shop and the daemon in one process. They use real HTTP on loopback and
+//! the real quota of 120 calls a minute. The demonstration succeeds only if, after the shop has closed, every
+//! stock level of the mirror equals the sandbox and every queued change was applied.
 
 use super::print::{self, Table};
 use super::shop::{Shop, Story};
@@ -26,14 +26,14 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The shop of the demonstration: small enough to read, large enough to live.
+/// The size of the simulated shop.
 const SKUS: u32 = 60;
 const ORDERS: u32 = 8;
-/// How long the mirror may take to equal the closed shop.
+/// The time limit for the mirror to equal the closed shop.
 const SETTLE: Duration = Duration::from_secs(10);
-/// How often the two are compared; in this process, so it costs no call.
+/// The interval of comparisons. They run in this process and cost no call.
 const LOOK: Duration = Duration::from_millis(200);
-/// What the shop stays open at least, and at most so that the whole ends by itself in 30 s.
+/// The allowed opening times of the shop, in seconds.
 const OPEN_SECONDS: std::ops::RangeInclusive<u64> = 3..=600;
 
 /// Shows it all at work.
@@ -58,7 +58,7 @@ pub(super) async fn demo(args: Demo) -> Result<Answer, Failure> {
     Ok(Answer { text, code: u8::from(!good) })
 }
 
-/// Where the demonstration keeps its files.
+/// The directory of the demonstration's files.
 struct Folder {
     path: PathBuf,
     is_kept: bool,
@@ -80,7 +80,7 @@ impl Folder {
         Ok(Self { path, is_kept })
     }
 
-    /// Writes a file for its owner alone: keys are among them.
+    /// Writes a file with mode 0600, because some files hold keys.
     fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
         let path = self.path.join(name);
         let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path);
@@ -101,13 +101,13 @@ impl Folder {
 
     fn clear(self) {
         if !self.is_kept {
-            // What cannot be removed from the folder for temporary files is removed by the host.
+            // The host removes a temporary directory that cannot be removed here.
             drop(std::fs::remove_dir_all(&self.path));
         }
     }
 }
 
-/// The shop, the daemon and the warehouse.
+/// The sandbox, the daemon and its database.
 struct Stage {
     sandbox: Sandbox,
     daemon: Daemon,
@@ -145,12 +145,12 @@ impl Stage {
         Ok(Self { sandbox, daemon, store })
     }
 
-    /// Opens the shop, closes it, waits until the two books are the same, and tells the story.
+    /// Opens and closes the shop, waits until mirror and sandbox are equal, and returns the summary.
     async fn play(self, open: Duration) -> Result<(String, bool), Failure> {
         let Self { sandbox, daemon, store } = self;
         let started = Instant::now();
         let stop = CancellationToken::new();
-        // Nobody sends a changed configuration here; the channel stays open all the same.
+        // The channel must stay open, although no configuration is sent.
         let (_changed, reload) = mpsc::channel(1);
         let working = tokio::spawn(daemon.run(stop.clone(), reload));
         timeout(SETTLE, first_read(&store)).await.unwrap_or(Ok(()))?;
@@ -193,13 +193,13 @@ fn configure(folder: &Folder, sandbox: &Sandbox) -> Result<Config, Failure> {
     Config::load(&file, []).map_err(|error| Failure::lines(error.to_string(), 1))
 }
 
-/// Switches off what this version does not do yet, so that nothing warns of it.
+/// Disables the jobs that this version does not have, so that nothing warns of them.
 fn unbuilt_off() -> String {
     let unbuilt = crate::model::JobKind::ALL.iter().filter(|kind| !crate::job::is_built(**kind));
     unbuilt.map(|kind| format!("[jobs.{kind}]\nenabled = false\n")).collect()
 }
 
-/// Progress: a bar on a terminal, plain lines elsewhere.
+/// The progress display: a bar on a terminal, plain lines elsewhere.
 struct Progress {
     bar: Option<ProgressBar>,
 }
@@ -249,14 +249,14 @@ async fn mirror_of(store: &Store) -> Result<BTreeMap<(String, i64), i64>, Failur
     Ok(rows.into_iter().map(|row| ((row.sku, row.warehouse_id), row.quantity)).collect())
 }
 
-/// Cells in which the mirror differs from the shop.
+/// Returns the number of stock levels that differ between mirror and shop.
 async fn differing(sandbox: &Sandbox, store: &Store) -> Result<usize, Failure> {
     let mirror = mirror_of(store).await?;
     let shop = stock_of(sandbox).await?;
     Ok(shop.iter().filter(|(cell, quantity)| mirror.get(cell) != Some(quantity)).count())
 }
 
-/// Waits until the mirror has its first facts: what is sold before is no sale to it.
+/// Waits for the mirror's first facts, because it cannot see a sale before them.
 async fn first_read(store: &Store) -> Result<(), Failure> {
     let mut look = interval(LOOK);
     while store.state_count().await?.cells == 0 {
@@ -291,7 +291,7 @@ async fn summary(
     let applied = wishes.iter().filter(|wish| wish.state == "applied").count();
     let open = wishes.iter().filter(|wish| !matches!(wish.state.as_str(), "applied" | "cancelled")).count();
     let different = differing(sandbox, store).await?;
-    // A kit's quantity follows from its components, which are counted themselves.
+    // Kits are left out, because their quantity follows from their components.
     let cells = stock_of(sandbox).await?;
     let moved = store.moved_by_others().await?.into_iter();
     let seen: i64 =

@@ -1,12 +1,11 @@
-//! One example for each command, in one place: so that all read alike, and a test sees that none is missing and that
-//! each is a command line the program takes.
+//! The examples of all commands: part of `--help`, of the manual pages and of `docs/reference.md`.
 //!
-//! They are part of `--help`, of the manual pages and of `docs/reference.md`.
+//! A test checks that no command lacks an example and that each example parses.
 
 use super::Cli;
 use clap::{Command, CommandFactory};
 
-/// A command's path and its example, in the order of the README's table.
+/// The path of each command with its example, in the order of the README's table.
 const EXAMPLES: &[(&str, &str)] = &[
     ("demo", "tallyd demo --seconds 60 --keep /tmp/shop"),
     ("run", "tallyd run --once --config ./tallyd.toml"),
@@ -69,7 +68,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("man", "tallyd man --directory target/man"),
 ];
 
-/// The command line with its examples.
+/// Returns the command line with its examples.
 pub(super) fn command() -> Command {
     with_example(Cli::command(), "")
 }
@@ -90,7 +89,7 @@ fn with_example(command: Command, path: &str) -> Command {
 mod tests {
     use super::*;
 
-    /// The commands that do something, by their paths.
+    /// Collects the paths of the commands without subcommands.
     fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
         for inner in command.get_subcommands() {
             let path = format!("{path} {}", inner.get_name()).trim_start().to_owned();

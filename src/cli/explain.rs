@@ -1,7 +1,7 @@
-//! `explain`: the story of a quantity, step by step in the journal's order, out of what is stored. It reads only, beside a
-//! running daemon or without one.
+//! `explain`: the history of a quantity, step by step in the journal's order, from stored data.
 //!
-//! What it cannot tell: a claim that was undone (throttled, not sent) leaves only its exchange, which `job show` has.
+//! It only reads, with or without a running daemon. It cannot show a claim that was undone (throttled, not
+//! sent), because only its exchange is stored; `job show` prints that exchange.
 
 mod story;
 
@@ -31,13 +31,13 @@ pub(super) struct Explain {
     reading: Reading,
 }
 
-/// A SKU as the mirror and the outbox know it.
+/// A SKU in the mirror and the outbox.
 struct Subject {
     sku: String,
     product: Option<i64>,
-    /// Everything it is called by wishes.
+    /// All spellings of the SKU in changes.
     spellings: Vec<String>,
-    /// What of the product keeps its quantities from being pushed.
+    /// The reason that the product's quantities are not pushed.
     remark: Option<String>,
 }
 
@@ -69,7 +69,8 @@ pub(super) async fn explain(place: &Place, args: Explain) -> Result<Answer, Fail
     Ok(text.into())
 }
 
-/// The exact spelling wins, else a fold that only one SKU of the service has, as for a wish (rules.md 12).
+/// Finds the SKU: the exact spelling, else the only SKU of the platform with this case key, as for a change
+/// (docs/rules.md 12).
 async fn subject(store: &Store, asked: &str) -> Result<Subject, Failure> {
     let sku = Sku::new(asked).map_err(|error| Failure::usage(format!("`{asked}`: {error}")))?;
     let known = store.explain_skus(&sku.fold()).await?;
@@ -120,7 +121,7 @@ fn nothing_known(subject: &Subject, warehouse: Option<i64>) -> String {
     }
 }
 
-/// One cell's story, cut to its newest steps, and where it stands.
+/// The history of one stock level, cut to its newest steps, with its current state.
 struct Told {
     cell: CellNow,
     earlier: usize,
@@ -193,7 +194,7 @@ fn now(cell: &CellNow) -> String {
     now
 }
 
-/// What happens next to an open wish.
+/// Returns the next step of an open change.
 fn next(wish: &StoryWish, plan: &Preview) -> String {
     let id = wish.id;
     match wish.state.as_str() {

@@ -153,7 +153,7 @@ async fn show(place: &Place, args: &Show) -> Result<Answer, Failure> {
     Ok(text.into())
 }
 
-/// What the run's calls meant for wishes, and what was decided meanwhile.
+/// Returns the effects of the run's calls on changes, and the decisions made meanwhile.
 fn decisions(wishes: Vec<ToldWish>, events: &[Decided]) -> String {
     let mut text = String::new();
     if !wishes.is_empty() {
@@ -208,7 +208,7 @@ fn run(row: &RunRow) -> Value {
     })
 }
 
-/// An exchange as `--json` prints it.
+/// Returns an exchange for `--json`.
 pub(super) fn exchange(row: &ExchangeRow) -> Value {
     value!({
         "id": row.id, "operation": row.operation, "target": row.target, "lane": row.lane,

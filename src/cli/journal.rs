@@ -1,6 +1,6 @@
-//! `journal`: the record of exchanges and events, as text, as JSON Lines, and as what it changed between two positions.
+//! `journal`: exchanges and events as text, as JSON Lines, and as their effect between two positions.
 //!
-//! No key is ever in it: headers do not enter the journal. What other people wrote at the service is shown as it came.
+//! The output holds no key, because the journal has no headers. Text from the platform is shown as it came.
 
 use super::place::Place;
 use super::print::{self, Table, dash, json, plain};
@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json as value};
 use std::path::{Path, PathBuf};
 
-/// Positions read at a time by an export: their bodies are held together.
+/// The number of positions read at a time by an export; it bounds the bodies in memory.
 const STEP: i64 = 200;
 
 /// The record of exchanges and events.
@@ -130,7 +130,7 @@ async fn last(store: &Store, args: &Show) -> Result<Answer, Failure> {
     Ok(table.render("the journal is empty").into())
 }
 
-/// Exchanges and events between two positions, in order.
+/// Returns the exchanges and events between two positions, in order.
 async fn entries(store: &Store, after: Position, to: Position) -> Result<Vec<Value>, Failure> {
     let mut all: Vec<Value> = store.told_exchanges(after, to).await?.iter().map(exchange).collect();
     all.extend(store.told_events(after, to).await?.iter().map(event));
@@ -152,7 +152,7 @@ async fn export(place: &Place, args: &Export) -> Result<Answer, Failure> {
     Ok(String::new().into())
 }
 
-/// An exchange as `--json` and the export print it.
+/// Returns an exchange for `--json` and the export.
 fn exchange(told: &ToldExchange) -> Value {
     let row = &told.row;
     value!({
@@ -166,7 +166,7 @@ fn exchange(told: &ToldExchange) -> Value {
     })
 }
 
-/// An event as `--json` and the export print it.
+/// Returns an event for `--json` and the export.
 fn event(told: &Decided) -> Value {
     value!({
         "type": "event", "position": told.position, "at": Timestamp(told.at_ms).rfc3339(), "kind": told.kind,
@@ -174,12 +174,12 @@ fn event(told: &Decided) -> Value {
     })
 }
 
-/// JSON as JSON, anything else as text.
+/// Returns JSON text as JSON, other text as a string.
 fn body(text: Option<&str>) -> Value {
     text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or_else(|_| text.into()))
 }
 
-/// What a person asks for is done by age too, whatever the clock did: they have looked at it.
+/// Prunes. A prune by an operator also removes by age after clock steps, because the operator has checked it.
 async fn prune(place: &Place, args: &Prune) -> Result<Answer, Failure> {
     let config = place.config()?;
     let lock = Lock::take(&config.database.path)?;
@@ -192,7 +192,7 @@ async fn prune(place: &Place, args: &Prune) -> Result<Answer, Failure> {
     Ok(format!("{would}{}\n", pruned?).into())
 }
 
-/// A mirror for the time of one command, in the folder for temporary files.
+/// A temporary mirror for one command.
 struct Passing(PathBuf);
 
 impl Passing {
@@ -207,7 +207,7 @@ impl Passing {
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        // What cannot be removed from the folder for temporary files is removed by the host.
+        // The host removes a temporary file that cannot be removed here.
         remove(&self.0);
     }
 }

@@ -1,7 +1,7 @@
-//! What stderr is, and logging set up for it: the only place that asks the environment about it.
+//! The set-up of logging by the kind of stderr.
 //!
-//! On a terminal lines are for people, whatever the configuration says: it speaks of the daemon, and a person who wants
-//! JSON there has a pipe. Under systemd each line carries its priority.
+//! On a terminal the format is text, whatever the configuration says, because it configures the daemon's log.
+//! For JSON on a terminal, use a pipe. Under systemd each line carries its priority.
 
 use super::Failure;
 use crate::daemon::SystemClock;
@@ -11,7 +11,7 @@ use rustix::fs::fstat;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
-/// Sets up logging for the process. What it returns changes the level later.
+/// Sets up logging for the process. The result can change the level later.
 pub(super) fn begin(format: Format, level: &str) -> Result<Telemetry, Failure> {
     let stderr = kind();
     let format = if stderr == Stderr::Terminal { Format::Text } else { format };
@@ -22,7 +22,7 @@ fn kind() -> Stderr {
     if stderr().is_terminal() {
         return Stderr::Terminal;
     }
-    // The clippy ban on reading the environment has one room without it: this one.
+    // `vars`, because clippy.toml bans `std::env::var` outside `cli`, and the lint covers `cli` too.
     let stream = std::env::vars().find(|(name, _)| name == "JOURNAL_STREAM");
     match (stream, fstat(stderr())) {
         (Some((_, stream)), Ok(stat)) if stream == format!("{}:{}", stat.st_dev, stat.st_ino) => {

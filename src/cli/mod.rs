@@ -1,8 +1,8 @@
-//! The command line: one file per command, and the only room that prints, reads the environment and the files people
-//! hand in.
+//! The command line: one file per command. Only this module prints and reads the environment and operators'
+//! files.
 //!
-//! A command answers with text and an exit code: 0 done, 1 it failed, 2 wrong usage or configuration, 3 unhealthy.
-//! Commands that read take `--json`; the fields they print are a contract.
+//! A command returns text and an exit code: 0 done, 1 failed, 2 wrong usage or configuration, 3 unhealthy.
+//! Reading commands take `--json`; the fields of their JSON are a contract.
 
 mod backup;
 mod budget;
@@ -147,7 +147,7 @@ struct Reading {
     json: bool,
 }
 
-/// What a command has to say at its end.
+/// The output and exit code of a command.
 #[derive(Default)]
 struct Answer {
     text: String,
@@ -160,7 +160,7 @@ impl From<String> for Answer {
     }
 }
 
-/// Why a command did not do what it was asked.
+/// The message and exit code of a failed command.
 #[derive(Debug)]
 struct Failure {
     message: String,
@@ -168,22 +168,22 @@ struct Failure {
 }
 
 impl Failure {
-    /// It failed: exit code 1.
+    /// Creates a failure with exit code 1.
     fn failed(message: impl AsRef<str>) -> Self {
         Self::new(message, 1)
     }
 
-    /// Wrong usage or configuration: exit code 2.
+    /// Creates a failure for wrong usage or configuration, with exit code 2.
     fn usage(message: impl AsRef<str>) -> Self {
         Self::new(message, 2)
     }
 
-    /// A message of one line: text of others in it cannot begin another.
+    /// Creates a message of one line; text from outside cannot begin another line.
     fn new(message: impl AsRef<str>, code: u8) -> Self {
         Self { message: print::plain(message.as_ref()).into_owned(), code }
     }
 
-    /// A message of several lines, in which no text of others stands but what [`print::plain`] made of it.
+    /// Creates a message of several lines. Text from outside must be masked with [`print::plain`].
     fn lines(message: impl Into<String>, code: u8) -> Self {
         Self { message: message.into(), code }
     }
@@ -201,7 +201,7 @@ impl From<crate::store::LockError> for Failure {
     }
 }
 
-/// Parses the command line, does what it says and answers with the exit code.
+/// Parses the command line, runs the command and returns its exit code.
 pub fn main() -> ExitCode {
     let parsed = Cli::from_arg_matches(&examples::command().get_matches());
     let cli = parsed.unwrap_or_else(|error| error.exit());

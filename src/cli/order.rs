@@ -1,4 +1,4 @@
-//! `order`: which orders are tracked, and what is known of them.
+//! `order`: the tracked orders and their facts.
 
 use super::place::Place;
 use super::print::{Table, dash, json, yes};
@@ -63,7 +63,8 @@ pub(super) async fn order(place: &Place, command: Command) -> Result<Answer, Fai
                 id => Err(format!("`order_id` is {id}; ids are above 0")),
             };
             let (orders, notes) = csv::import(&import.file, &COLUMNS, import.partial, read)?;
-            // A file may hold all orders of years: those that are known are read at their turn.
+            // Known orders of a file are read at their usual time, because a file may hold the orders of
+            // years.
             track(place, &orders, false, &notes).await
         }
         Command::List(reading) => list(place, reading).await,
@@ -76,7 +77,7 @@ fn ids(ids: &[i64]) -> Vec<OrderId> {
     ids.iter().copied().map(OrderId).collect()
 }
 
-/// Tracks orders; `again`: those that are tracked already are read now, also closed ones.
+/// Tracks orders. With `again`, orders already tracked are read now, closed ones too.
 async fn track(place: &Place, orders: &[OrderId], again: bool, notes: &[String]) -> Result<Answer, Failure> {
     let store = place.store_or_new().await?;
     let mut write = store.begin(Durability::Full).await?;

@@ -1,7 +1,7 @@
-//! `outbox`: the wishes, what became of them, and a person's word on them.
+//! `outbox`: the changes, their state, and an operator's decisions on them.
 //!
-//! A word is written into the journal and done in one transaction; a running daemon hears it and acts at once, and
-//! one that starts later finds it done.
+//! A decision is journalled and applied in one transaction. A running daemon notices it at once; a daemon
+//! started later finds it applied.
 
 mod list;
 mod show;

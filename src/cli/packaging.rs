@@ -1,11 +1,11 @@
-//! `completions` and `man`: what packagers build from the command line's own description.
+//! `completions` and `man`: files for packages, generated from the command line's definition.
 
 use super::{Answer, Failure, examples};
 use clap::{Args, Command};
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 
-/// Columns of the reference, whatever terminal it is made on.
+/// The width of the reference in columns, independent of the terminal.
 const WIDTH: usize = 100;
 
 /// The shell to print completions for.
@@ -55,7 +55,7 @@ fn pages(directory: &Path) -> Result<Answer, Failure> {
     Ok(format!("the manual pages are in {}\n", directory.display()).into())
 }
 
-/// Every command's help, as one page.
+/// Returns the help of every command as one page.
 fn reference() -> String {
     let mut root = examples::command().term_width(WIDTH);
     root.build();

@@ -1,4 +1,4 @@
-//! Where a command works: the configuration, the database it names, the clock.
+//! The context of a command: the configuration, its database, the clock.
 
 use super::Failure;
 use crate::config::Config;
@@ -7,10 +7,10 @@ use crate::model::Clock;
 use crate::store::{Lock, LockError, Store};
 use std::path::{Path, PathBuf};
 
-/// Looked for in this order when `--config` is not given.
+/// The default configuration files, in the order of the search.
 const DEFAULTS: [&str; 2] = ["/etc/tallyd/tallyd.toml", "config/tallyd.toml"];
 
-/// Where a command works.
+/// The context of a command.
 pub(super) struct Place {
     config: Option<PathBuf>,
 }
@@ -24,7 +24,7 @@ impl Place {
         SystemClock
     }
 
-    /// The file of the configuration: the one named, or the first of the defaults that is there.
+    /// Returns the configuration file: the named one, or the first default that exists.
     pub(super) fn config_file(&self) -> Result<PathBuf, Failure> {
         if let Some(file) = &self.config {
             return Ok(file.clone());
@@ -32,32 +32,34 @@ impl Place {
         first_there(&DEFAULTS)
     }
 
-    /// The configuration in force.
+    /// Reads the configuration.
     pub(super) fn config(&self) -> Result<Config, Failure> {
         let file = self.config_file()?;
         Config::load(&file, std::env::vars()).map_err(|error| Failure::lines(error.to_string(), 2))
     }
 
-    /// The database, beside whoever holds its lock.
+    /// Opens the database beside the holder of its lock.
     pub(super) async fn store(&self) -> Result<Store, Failure> {
         Ok(Store::open_beside(&self.config()?.database.path).await?)
     }
 
-    /// The database, made or brought up to date first if nobody else holds its lock.
+    /// Opens the database; creates or migrates it first if the lock is free.
     pub(super) async fn store_or_new(&self) -> Result<Store, Failure> {
         let path = self.config()?.database.path;
         make(&path).await?;
         Ok(Store::open_beside(&path).await?)
     }
 
-    /// A key no wish has: the time, and which of this process's wishes it is.
+    /// Returns a new key of the time and the process id.
     pub(super) fn new_key(&self) -> String {
         format!("cli-{}-{}", self.clock().now().rfc3339(), std::process::id())
     }
 }
 
-/// The first of these files that is there. One that this user may not even look at is not passed over: what is in force
-/// on this host would be taken for nothing, or for another file.
+/// Returns the first of these files that exists.
+///
+/// A file that this user may not access is an error. If it were skipped, another file would be taken for the
+/// configuration in force.
 fn first_there(files: &[&str]) -> Result<PathBuf, Failure> {
     for file in files {
         match Path::new(file).try_exists() {
@@ -89,7 +91,7 @@ async fn make(path: &Path) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    /// What is below a file cannot be looked at by anybody, as a folder of others cannot by a stranger.
+    /// A path below a regular file cannot be checked, like a path in a directory without access.
     #[test]
     fn a_configuration_that_cannot_be_looked_at_is_not_passed_over() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
-//! `plan`: what the next push would send, byte for byte, from the facts at hand. It makes no call and writes nothing.
+//! `plan`: the requests of the next push, byte for byte, from the current mirror. Makes no call and writes
+//! nothing.
 //!
-//! In JSON a request's `body` is a text: the exact bytes, which a parsed form would not show.
+//! In JSON a request's `body` is text, because parsed JSON would not show the exact bytes.
 
 use super::place::Place;
 use super::print::{json, line, plain};

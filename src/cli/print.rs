@@ -1,4 +1,4 @@
-//! What commands print: columns for people, JSON for programs. The only place that writes to standard output.
+//! The output of commands: columns for people, JSON for programs. Only this module writes to standard output.
 
 mod listing;
 
@@ -19,11 +19,12 @@ pub(super) fn out(text: &str) {
     }
 }
 
-/// Writes to standard output; false where nobody reads any more (`tallyd stock | head`), which is no failure. Text of
-/// others cannot act on the terminal; where it stands in a line of its own, [`plain`] keeps it there.
+/// Writes to standard output; false if the reader is gone (`tallyd stock | head`), which is not a failure.
+///
+/// Text from outside cannot control the terminal. Only [`plain`] keeps it within its line.
 fn write(text: &str) -> bool {
     let mut stdout = io::stdout().lock();
-    // Nobody is left to tell when standard output itself is gone.
+    // A failure of standard output cannot be reported anywhere.
     stdout.write_all(plain_lines(text).as_bytes()).and_then(|()| stdout.flush()).is_ok()
 }
 
@@ -32,7 +33,7 @@ pub(super) fn complain(text: &str) {
     drop(writeln!(io::stderr().lock(), "{}", plain_lines(text)));
 }
 
-/// A value as indented JSON.
+/// Returns a value as indented JSON.
 pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> String {
     let text =
         serde_json::to_string_pretty(value).expect("our own values have text keys, which JSON can write");
@@ -41,17 +42,17 @@ pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> String {
     text
 }
 
-/// A value as JSON within other text: indented where it has an inside, for people to read.
+/// Returns a value as JSON within other text, with objects and lists indented.
 pub(super) fn value(value: &Value) -> String {
     plain_json(&format!("{value:#}")).into_owned()
 }
 
-/// JSON in one line.
+/// Returns JSON in one line.
 pub(super) fn line(json: &impl std::fmt::Display) -> String {
     plain_json(&json.to_string()).into_owned()
 }
 
-/// Columns of text under a heading; numbers stand to the right.
+/// Columns of text under a heading; numbers are aligned right.
 pub(super) struct Table {
     head: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -70,7 +71,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| plain(&cell.into()).into_owned()).collect());
     }
 
-    /// The table as text; `nothing` where it has no row.
+    /// Returns the table as text, or `nothing` if it has no row.
     pub(super) fn render(&self, nothing: &str) -> String {
         if self.rows.is_empty() {
             return format!("{nothing}\n");
@@ -106,12 +107,12 @@ fn columns(row: &[String], widths: &[usize]) -> String {
     text
 }
 
-/// An optional value for a column: a dash where there is none.
+/// Returns an optional value for a column, or a dash.
 pub(super) fn dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".into(), |value| value.to_string())
 }
 
-/// Yes, no, or a dash where the service does not say.
+/// Returns yes, no, or a dash if the platform gives no value.
 pub(super) fn yes(flag: Option<bool>) -> String {
     dash(flag.map(|flag| if flag { "yes" } else { "no" }))
 }

@@ -1,7 +1,8 @@
-//! `product`: products looked up at the service, and what kits are made of.
+//! `product`: products looked up at the platform, and the components of kits.
 //!
-//! `find` asks the service, through the daemon if one is at work; where that does not answer it says so and shows what the
-//! mirror knows. `components` looks into the mirror first and asks only for what it does not know.
+//! `find` calls the platform, through the daemon if one runs. If the platform does not answer, `find` reports
+//! that and shows the mirror. `components` reads the mirror first and calls the platform only for kits the
+//! mirror does not have.
 
 use super::create::{self, FromFile};
 use super::place::Place;

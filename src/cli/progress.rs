@@ -1,11 +1,12 @@
-//! How far long work is: a bar on a terminal, a plain line for each tenth elsewhere. Both go to standard error, so that
-//! what a command answers stays readable for programs.
+//! The progress of long work: a bar on a terminal, a line for each tenth elsewhere.
+//!
+//! Both go to standard error, so that programs can read the command's output.
 
 use super::print;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
-/// Work on its way to a known end.
+/// Work with a known end.
 pub(super) struct Progress {
     what: &'static str,
     bar: Option<ProgressBar>,
@@ -14,7 +15,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Nothing is done yet; `what` as in "folding the journal".
+    /// Begins at zero; `what` names the work, such as "folding the journal".
     pub(super) fn new(what: &'static str, end: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}");
@@ -25,7 +26,7 @@ impl Progress {
         Self { what, bar, end, tenths: 0 }
     }
 
-    /// So much is done.
+    /// Shows that `done` units of work are complete.
     pub(super) fn at(&mut self, done: u64) {
         if let Some(bar) = &self.bar {
             bar.set_position(done);

@@ -1,4 +1,4 @@
-//! `quantity`: wishes for stock. They go into the outbox; the daemon delivers them.
+//! `quantity`: queues changes of stock in the outbox; the daemon delivers them.
 
 use super::place::Place;
 use super::wish::{self, Key, Wish};

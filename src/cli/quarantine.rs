@@ -1,4 +1,5 @@
-//! `quarantine`: entries that fail alone and are tried by themselves, and a person's word that one was corrected.
+//! `quarantine`: entries that fail alone and are retried by themselves, and an operator's retry after a
+//! correction.
 
 use super::place::Place;
 use super::print::{Table, json, plain};

@@ -1,4 +1,4 @@
-//! `quota`: a person's word on the waits that the service orders.
+//! `quota`: an operator's decision to end a wait that the platform ordered.
 
 use super::place::Place;
 use super::{Answer, Failure};

@@ -1,4 +1,4 @@
-//! `replay`: the journal folded into a fresh mirror, offline; equal to the live one row for row, or exit 3.
+//! `replay`: rebuilds the mirror from the journal, offline; exit 3 if a row differs from the live mirror.
 
 use super::place::Place;
 use super::print::{Table, json, plain};
@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::{Value, json as value};
 use std::path::{Path, PathBuf};
 
-/// So many rows that differ are shown of each table.
+/// The number of differing rows shown per table.
 const SHOWN: usize = 5;
 
 /// The journal folded into a fresh mirror.
@@ -44,13 +44,13 @@ pub(super) async fn replay(place: &Place, args: Replay) -> Result<Answer, Failur
     let folding = Folding::begin(&place.config()?.database.path, &args.into).await?;
     let done = finish(folding, &args, until).await;
     if done.is_err() {
-        // What is not whole must not be taken for a mirror.
+        // A partial file must not be taken for a mirror.
         remove(&args.into);
     }
     done
 }
 
-/// Removes a mirror of ours with what SQLite keeps beside it; what is not there is none.
+/// Removes a database file with its `-wal` and `-shm` files, if present.
 pub(super) fn remove(file: &Path) {
     for end in ["", "-wal", "-shm"] {
         let mut name = file.as_os_str().to_owned();

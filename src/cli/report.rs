@@ -1,4 +1,4 @@
-//! `report`: the service's reports, out of the mirror.
+//! `report`: the platform's reports, from the mirror.
 
 use super::place::Place;
 use super::print::{Table, dash, json};

@@ -1,4 +1,4 @@
-//! `restored`: a person says that another tool put the database back in time.
+//! `restored`: marks the database as restored by another tool.
 
 use super::place::Place;
 use super::{Answer, Failure};

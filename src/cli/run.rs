@@ -53,15 +53,17 @@ pub(super) async fn run(place: &Place, args: Run) -> Result<Answer, Failure> {
     tokio::spawn(signals.listen(stop.clone(), Source { file, logging }, changed));
     let daemon = tokio::select! {
         daemon = start => daemon?,
-        // A start may wait for the service or for somebody's lock; broken off, it is as if it had been killed.
+        // A start may wait for the platform or a lock. Cancelling it is as safe as killing the process.
         () = stop.cancelled() => return Ok(String::new().into()),
     };
     on_its_thread(daemon.run(stop, reload)).await?;
     Ok(String::new().into())
 }
 
-/// On a thread of the runtime: to the main one each wake-up would be handed on, which doubles those of an idle daemon
-/// and those of each page that is read.
+/// Runs `work` on a thread of the runtime.
+///
+/// On the main thread every wake-up would need a hand-over, which doubles the wake-ups of an idle daemon and
+/// of each page.
 async fn on_its_thread<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match tokio::spawn(work).await {
         Ok(done) => done,
@@ -106,7 +108,8 @@ struct Signals {
 }
 
 impl Signals {
-    /// Once, before the daemon starts: a dropped stream does not bring the default action back.
+    /// Registers once, before the daemon starts, because dropping a stream does not restore the default
+    /// action.
     fn register() -> Result<Self, Failure> {
         let register = |kind| {
             signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
@@ -118,7 +121,7 @@ impl Signals {
         })
     }
 
-    /// The first TERM or INT drains, the second ends at once; HUP reads the configuration again.
+    /// Drains at the first TERM or INT and exits at the second; HUP reloads the configuration.
     async fn listen(mut self, stop: CancellationToken, source: Source, changed: mpsc::Sender<Config>) {
         loop {
             tokio::select! {
@@ -144,14 +147,14 @@ impl Signals {
     }
 }
 
-/// Where a changed configuration is read from, and the part of it that the daemon does not see.
+/// The source of a new configuration, and the log level, which the daemon does not handle.
 struct Source {
     file: PathBuf,
     logging: Telemetry,
 }
 
 impl Source {
-    /// The configuration as it is now; a bad one leaves the running one in force and says so.
+    /// Reads the configuration; logs an error and returns `None` if it is invalid.
     fn read(&self) -> Option<Config> {
         let read = Config::load(&self.file, std::env::vars()).map_err(|error| error.to_string());
         let read = read.and_then(|config| {

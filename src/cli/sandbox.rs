@@ -1,4 +1,4 @@
-//! `sandbox`: serves a complete implementation of the service.
+//! `sandbox`: serves a complete implementation of the platform's interface.
 
 use super::{Answer, Failure, print};
 use crate::sandbox::{self, Options};

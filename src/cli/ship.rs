@@ -1,4 +1,4 @@
-//! `ship`: a wish to ship an order, or named lines of it.
+//! `ship`: queues a shipment of an order, or of named lines of it.
 
 use super::place::Place;
 use super::wish::{self, Key, Wish};
@@ -18,7 +18,7 @@ pub(super) struct Ship {
     key: Key,
 }
 
-/// A line of the order and how many of it.
+/// A line of the order, with its quantity if given.
 #[derive(Clone, Debug)]
 struct Line {
     id: i64,

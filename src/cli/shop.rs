@@ -1,7 +1,7 @@
-//! The living shop of the demonstration: customers order and buy, the warehouse counts and moves goods.
+//! The simulated shop of the demonstration: customers order and buy, the warehouse counts and moves goods.
 //!
-//! The customers reach the sandbox behind everyone's back, as in life. The warehouse only inserts wishes, as any
-//! program on the host would.
+//! The customers act on the sandbox directly, unknown to tallyd. The warehouse only inserts changes into the
+//! outbox, as any program on the host would.
 
 use super::Failure;
 use crate::model::OrderId;
@@ -11,30 +11,30 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 
-/// Something happens this often.
+/// The interval of shop events.
 const BEAT: Duration = Duration::from_millis(400);
-/// Progress is shown every so many beats.
+/// The number of events between two progress displays.
 const SHOW_EVERY: u64 = 5;
-/// Cells with less are left alone: a shop that sells its last piece has nothing to show.
+/// The minimum quantity of a stock level used here, so that no product sells out.
 const WELL_STOCKED: i64 = 12;
 
-/// What happened so far.
+/// The totals so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Story {
-    /// How long the shop has been open.
+    /// The time the shop has been open.
     pub(super) open_for: Duration,
-    /// Orders placed.
+    /// The orders placed.
     pub(super) orders: u64,
-    /// Units sold, by orders and otherwise.
+    /// The units sold, by orders and otherwise.
     pub(super) sold: i64,
-    /// Counts and movements the warehouse wrote down.
+    /// The counts and movements that the warehouse queued.
     pub(super) wishes: u64,
     cells: i64,
     calls: usize,
 }
 
 impl Story {
-    /// The story in a line.
+    /// Returns the totals in one line.
     pub(super) fn line(&self) -> String {
         format!(
             "{} cells mirrored, {} orders, {} units sold, {} wishes, {} calls",
@@ -56,7 +56,7 @@ impl<'a> Shop<'a> {
         Self { sandbox, store, dice: Dice(0x007a_117d), story: Story::default() }
     }
 
-    /// Lives for a time, and tells.
+    /// Runs the shop for the given time and shows the totals.
     pub(super) async fn live(&mut self, open: Duration, show: impl Fn(&Story)) -> Result<Story, Failure> {
         let opened = Instant::now();
         let mut beat = interval(BEAT);
@@ -83,7 +83,7 @@ impl<'a> Shop<'a> {
         Ok(self.story.clone())
     }
 
-    /// A customer orders; the order is tracked, as an import from the shop would.
+    /// Places an order and tracks it, as an import from the shop would.
     async fn order(&mut self) -> Result<(), Failure> {
         let Some(row) = self.well_stocked().await? else { return Ok(()) };
         let quantity = self.dice.between(1, 3);
@@ -95,7 +95,7 @@ impl<'a> Shop<'a> {
         Ok(write.commit().await?)
     }
 
-    /// A sale that nobody tells the warehouse about.
+    /// Sells units without telling the warehouse.
     async fn sell(&mut self) -> Result<(), Failure> {
         if let Some(row) = self.well_stocked().await? {
             self.sell_of(&row.sku, row.warehouse_id, 2).await?;
@@ -109,7 +109,7 @@ impl<'a> Shop<'a> {
         Ok(())
     }
 
-    /// The warehouse counts three fewer than the stock view shows, and two are sold before the count is delivered.
+    /// Counts three units fewer than the stock view shows; two are sold before the count is delivered.
     async fn count_while_selling(&mut self, n: u64) -> Result<(), Failure> {
         let Some(fact) = self.fact().await? else { return Ok(()) };
         let body = json!({"sku": fact.sku, "warehouse_id": fact.warehouse_id, "quantity": fact.quantity - 3,
@@ -118,7 +118,7 @@ impl<'a> Shop<'a> {
         self.wish(&format!("count-{n}"), "quantity.set", &body).await
     }
 
-    /// Goods arrive.
+    /// Receives goods.
     async fn receive(&mut self, n: u64) -> Result<(), Failure> {
         let Some(fact) = self.fact().await? else { return Ok(()) };
         let delta = self.dice.between(5, 20);
@@ -126,7 +126,7 @@ impl<'a> Shop<'a> {
         self.wish(&format!("receipt-{n}"), "quantity.adjust", &body).await
     }
 
-    /// A count, and goods that arrive right after it: one entry settles both.
+    /// Counts and then receives goods; both changes go in one entry.
     async fn count_and_move(&mut self, n: u64) -> Result<(), Failure> {
         let Some(fact) = self.fact().await? else { return Ok(()) };
         let count =
@@ -136,7 +136,7 @@ impl<'a> Shop<'a> {
         self.wish(&format!("receipt-{n}"), "quantity.adjust", &moved).await
     }
 
-    /// Goods leave.
+    /// Removes goods.
     async fn ship(&mut self, n: u64) -> Result<(), Failure> {
         let Some(fact) = self.fact().await? else { return Ok(()) };
         let body =
@@ -151,14 +151,14 @@ impl<'a> Shop<'a> {
         Ok(write.commit().await?)
     }
 
-    /// A cell of the shop with enough in it.
+    /// Picks a well stocked level of the sandbox.
     async fn well_stocked(&mut self) -> Result<Option<StockRow>, Failure> {
         let rows = self.sandbox.stock().await.map_err(refused)?;
         let rows: Vec<StockRow> = rows.into_iter().filter(|row| row.quantity >= WELL_STOCKED).collect();
         Ok(self.dice.pick(&rows).cloned())
     }
 
-    /// A cell of the mirror with enough in it and no wish on its way; none before the first read.
+    /// Picks a well stocked level of the mirror without a pending change; `None` before the first read.
     async fn fact(&mut self) -> Result<Option<Fact>, Failure> {
         let cells = self.sandbox.stock().await.map_err(refused)?;
         let is_cell =
@@ -174,7 +174,7 @@ fn refused(error: sandbox::Error) -> Failure {
     Failure::failed(format!("the shop of the demonstration stumbled: {error}"))
 }
 
-/// Chance that is the same in every demonstration (xorshift).
+/// A pseudorandom generator with a fixed seed (xorshift), equal in every demonstration.
 struct Dice(u64);
 
 impl Dice {

@@ -1,4 +1,4 @@
-//! `sku`: which SKUs are tracked. The interface has no product list, so people and programs name them.
+//! `sku`: the tracked SKUs. They are named by people and programs, because the interface has no product list.
 
 use super::place::Place;
 use super::print::{Listing, Table};

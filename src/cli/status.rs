@@ -1,4 +1,4 @@
-//! `status`: the first line says well or what is wrong; exit 3 when something needs a person. The judgement is `job::health`.
+//! `status`: the health of the daemon by `job::health`; exit 3 if something needs a person.
 
 use super::budget::Spent;
 use super::place::Place;
@@ -22,7 +22,7 @@ pub(super) struct Args {
     reading: Reading,
 }
 
-/// Everything `status` knows.
+/// The data of `status`.
 struct Status {
     health: Health,
     spent: Spent,
@@ -31,7 +31,7 @@ struct Status {
 }
 
 impl Status {
-    /// The judgement and what stands beside it; the finding alone where a daemon works on a file that is not there.
+    /// Reads all data; only the finding if a daemon works on a database that no longer exists at its path.
     async fn read(place: &Place) -> Result<Result<Self, Finding>, Failure> {
         let config = place.config()?;
         let look = look(place, &config)?;
@@ -76,7 +76,7 @@ impl Status {
         text
     }
 
-    /// The jobs, and the calls of the last hour.
+    /// Returns the tables of jobs and of the calls in the last hour.
     fn tables(&self) -> String {
         let mut text = "\n".to_owned();
         let mut table = Table::new(&["job", "last good run", "age", "next due", "last outcome"]);
@@ -104,12 +104,12 @@ fn journal(snapshot: SnapshotRow) -> serde_json::Value {
     })
 }
 
-/// The findings that need a person, each with the next step.
+/// Returns the findings that need a person, each with the next step.
 fn troubles(findings: &[Finding]) -> Vec<String> {
     findings.iter().filter(|finding| finding.needs_a_person()).map(Finding::sentence).collect()
 }
 
-/// The inputs of the judgement beside the database: the state of the lock, the account's limits and the time.
+/// Returns the inputs of the health check beside the database: the lock, the account's limits and the time.
 fn look(place: &Place, config: &Config) -> Result<Look, Failure> {
     let path = &config.database.path;
     let at_path = FileId::of(path).ok().flatten().map(|id| id.to_string());

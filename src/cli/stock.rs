@@ -1,4 +1,4 @@
-//! `stock`: quantities per warehouse, what is pending, and how old the fact is.
+//! `stock`: quantities per warehouse, pending changes, and the age of the facts.
 
 use super::place::Place;
 use super::print::{Listing, Table, age, dash};

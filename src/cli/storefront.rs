@@ -1,4 +1,4 @@
-//! `storefront`: the company's active storefronts, out of the mirror.
+//! `storefront`: the account's active storefronts, from the mirror.
 
 use super::place::Place;
 use super::print::{Table, dash, json, yes};

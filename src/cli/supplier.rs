@@ -1,4 +1,4 @@
-//! `supplier`: the company's suppliers, out of the mirror.
+//! `supplier`: the account's suppliers, from the mirror.
 
 use super::place::Place;
 use super::print::{Table, dash, json, yes};

@@ -1,4 +1,4 @@
-//! `template`: the storefronts' listing templates, out of the mirror.
+//! `template`: the storefronts' listing templates, from the mirror.
 
 use super::create::{self, NewTemplate};
 use super::place::Place;

@@ -1,4 +1,4 @@
-//! `tracking`: wishes to tell the tracking numbers of shipments.
+//! `tracking`: queues tracking numbers of shipments.
 
 use super::place::Place;
 use super::wish::{self, Key, Wish};
@@ -64,7 +64,7 @@ pub(super) struct Import {
     partial: bool,
 }
 
-/// A line and its own number.
+/// A line with its own tracking number, if given.
 #[derive(Clone, Debug)]
 struct Line {
     id: i64,
@@ -142,7 +142,7 @@ fn imported(line: &csv::Line) -> Result<Wish, String> {
     Wish::imported(line, "tracking.submit", Value::Object(body))
 }
 
-/// Fills a field in where it has a value.
+/// Sets a field if it has a value.
 fn put(body: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
     body.extend(value.map(|value| (name.to_owned(), value.into())));
 }

@@ -1,4 +1,6 @@
-//! `verify`: compares mirror and service within some calls and writes no fact; exit 3 on a difference nothing explains.
+//! `verify`: compares mirror and platform within a number of calls; exit 3 on an unexplained difference.
+//!
+//! It changes no fact.
 
 use super::place::Place;
 use super::print::{Table, age, dash, json, plain};

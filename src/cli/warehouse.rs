@@ -1,4 +1,4 @@
-//! `warehouse`: the company's warehouses, out of the mirror.
+//! `warehouse`: the account's warehouses, from the mirror.
 
 use super::create::{self, NewWarehouse};
 use super::place::Place;

@@ -1,4 +1,4 @@
-//! Wishes of the command line: validated as the daemon would, then put into the outbox.
+//! Changes queued from the command line, validated as the daemon validates them.
 
 use super::place::Place;
 use super::print::plain;
@@ -17,23 +17,23 @@ pub(super) struct Key {
     key: Option<String>,
 }
 
-/// A wish to be inserted.
+/// A change to be inserted.
 pub(super) struct Wish {
     key: String,
     kind: &'static str,
-    /// JSON as it was given: a field said twice is still seen by the outbox's own check.
+    /// The JSON text as given, so that the outbox can detect a duplicate field.
     body: String,
     priority: i64,
 }
 
 impl Wish {
-    /// One that an operator typed: it goes before all bulk.
+    /// Creates a change typed by an operator, with priority over bulk changes.
     pub(super) fn single(place: &Place, kind: &'static str, body: impl Display, key: Key) -> Self {
         let key = key.key.unwrap_or_else(|| place.new_key());
         Self { key, kind, body: body.to_string(), priority: 1 }
     }
 
-    /// One line of a file, under its own key or the one the file gives it.
+    /// Creates a change from a line of a file, with the line's `key` column or a derived key.
     pub(super) fn imported(line: &csv::Line, kind: &'static str, body: impl Display) -> Result<Self, String> {
         let body = body.to_string();
         outbox::parse(kind, &body).map_err(|rejection| rejection.detail)?;
@@ -42,8 +42,9 @@ impl Wish {
     }
 }
 
-/// A warning where most movements of a file stand in one earlier file of its name: somebody appended to that file, and all
-/// that was in it is booked again.
+/// Warns if an earlier file of equal name holds most of these movements.
+///
+/// Lines were probably appended to that file, and an import would book all earlier lines again.
 pub(super) async fn repeated(place: &Place, wishes: &[Wish]) -> Result<Option<String>, Failure> {
     let movements: Vec<&Wish> = wishes.iter().filter(|wish| wish.kind == "quantity.adjust").collect();
     let Some((name, own)) = movements.iter().find_map(|wish| file_of(&wish.key)) else { return Ok(None) };
@@ -53,7 +54,7 @@ pub(super) async fn repeated(place: &Place, wishes: &[Wish]) -> Result<Option<St
             files.entry(file.to_owned()).or_default().push(body);
         }
     }
-    // The same file again changes nothing.
+    // An unchanged file changes nothing.
     if files.contains_key(own) {
         return Ok(None);
     }
@@ -80,7 +81,7 @@ pub(super) async fn repeated(place: &Place, wishes: &[Wish]) -> Result<Option<St
     }))
 }
 
-/// The name and the content's digest of the file that a key is of; none for a key that somebody chose.
+/// Returns name and content digest of the file in a derived key; `None` for a key chosen by a user.
 fn file_of(key: &str) -> Option<(&str, &str)> {
     let mut parts = key.rsplitn(3, ':');
     let (line, digest, name) = (parts.next()?, parts.next()?, parts.next()?);
@@ -88,7 +89,7 @@ fn file_of(key: &str) -> Option<(&str, &str)> {
     (is_ours && digest.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some((name, digest))
 }
 
-/// Puts wishes into the outbox, all or none; `notes` say what of a file was not taken.
+/// Inserts changes into the outbox, all or none; `notes` tell the ignored parts of a file.
 pub(super) async fn insert(place: &Place, wishes: &[Wish], notes: &[String]) -> Result<Answer, Failure> {
     for wish in wishes {
         outbox::parse(wish.kind, &wish.body).map_err(|why| Failure::usage(why.detail))?;

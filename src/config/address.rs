@@ -1,13 +1,13 @@
-//! Addresses of the network: the service's base address and the proxy.
+//! Network addresses: the platform's base address and the proxy.
 //!
-//! Read by hand, strictly: what is accepted here must mean the same to the HTTP client, so everything that URL
-//! parsers read in two ways (user parts, backslashes, shortened addresses) is refused. The rule that matters is
-//! that keys never travel in the clear: plain `http` goes to the loopback only.
+//! The parser is strict: an accepted address must have one meaning for every HTTP client. Parts that URL
+//! parsers read differently (user names, backslashes, shortened addresses) are refused. Keys are never sent
+//! unencrypted: plain `http` is accepted for the loopback only.
 
 use std::fmt;
 use std::net::IpAddr;
 
-/// Reads the service's base address (service-interface.md, *Conventions*); a trailing slash is dropped.
+/// Parses the platform's base address (docs/interface.md, *Conventions*); a trailing slash is dropped.
 pub(super) fn base_url(text: &str) -> Result<String, String> {
     let (scheme, host) = split(text)?;
     if text.contains(['?', '#']) {
@@ -26,17 +26,17 @@ pub(super) fn base_url(text: &str) -> Result<String, String> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// A proxy's address. It may carry a password, which is shown to nobody.
+/// A proxy's address. It may contain a password, which [`Debug`](std::fmt::Debug) omits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProxyUrl(String);
 
 impl ProxyUrl {
-    /// The whole address, for the HTTP client alone.
+    /// Returns the whole address with its password, for the HTTP client only.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Reads an `http://` or `https://` address, with or without a user.
+    /// Parses an `http://` or `https://` address, with or without a user.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match split(&without_user(text))?.0 {
             "http" | "https" => Ok(Self(text.to_owned())),
@@ -51,7 +51,7 @@ impl fmt::Debug for ProxyUrl {
     }
 }
 
-/// Drops `user:password@` from an address.
+/// Removes `user:password@` from an address.
 pub(super) fn without_user(text: &str) -> String {
     match text.split_once("://") {
         Some((scheme, rest)) => {
@@ -63,7 +63,7 @@ pub(super) fn without_user(text: &str) -> String {
     }
 }
 
-/// Scheme and host of an address without a user.
+/// Splits an address without a user into scheme and host.
 fn split(text: &str) -> Result<(&str, &str), String> {
     if text.is_empty() {
         return Err("it is missing: write the service's address, such as https://service.example".into());
@@ -91,7 +91,8 @@ fn is_loopback(host: &str) -> bool {
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether `name` can be a header's name and is not one the client sets itself.
+/// Checks that `name` is a valid header name and not one that the client sets itself. Returns it in lower
+/// case.
 pub(super) fn header_name(name: &str) -> Result<String, String> {
     const OURS: [&str; 9] = [
         "accept",

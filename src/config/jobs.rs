@@ -1,7 +1,7 @@
-//! `[jobs.*]`: what runs when. A job that is not mentioned runs by its default.
+//! `[jobs.*]`: the schedules. A job that is not configured has its default.
 //!
-//! Default seconds and minutes are spread, so that jobs of one account do not ask for quota in the same second;
-//! what runs daily avoids no hour, because the default zone is UTC, which has no clock changes.
+//! Default seconds and minutes are spread, so that jobs of one account do not call in the same second. Daily
+//! jobs may use any hour, because the default zone is UTC, which has no clock changes.
 
 use super::reader::Reader;
 use super::{Job, problem};
@@ -10,7 +10,7 @@ use crate::schedule::{Missed, Schedule, ScheduleError};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Every kind that has a schedule, with its default one. `push` has none: wishes wake it.
+/// The kinds that have a schedule, each with its default. `push` has none, because queued changes wake it.
 const DEFAULTS: [(JobKind, &str); 14] = [
     (JobKind::Balances, "0 */5 * * * *"),
     (JobKind::OrderLines, "30 */2 * * * *"),
@@ -31,20 +31,20 @@ const DEFAULTS: [(JobKind, &str); 14] = [
 /// The jobs that have a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Jobs {
-    /// All fourteen, enabled or not.
+    /// All fourteen jobs, enabled or not.
     pub by_kind: BTreeMap<JobKind, Job>,
-    /// `[jobs.balances] skus_per_call`: where the page size starts.
+    /// `[jobs.balances] skus_per_call`: the initial page size.
     pub skus_per_call: u32,
 }
 
 impl Jobs {
-    /// What the daemon's driver is given: the enabled ones.
+    /// Returns the enabled jobs with their schedules.
     pub fn enabled(&self) -> Vec<(JobKind, Schedule)> {
         let enabled = self.by_kind.iter().filter(|(_, job)| job.enabled);
         enabled.map(|(kind, job)| (*kind, job.schedule.clone())).collect()
     }
 
-    /// `None` comes with a problem.
+    /// Reads the section. `None` comes with a problem.
     pub(super) fn read(table: &mut Reader<'_>) -> Option<Self> {
         table.refuse(JobKind::Push.as_str(), "`push` has no schedule: wishes wake it");
         let mut skus_per_call = 0;

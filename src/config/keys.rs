@@ -1,16 +1,16 @@
-//! Where the account's two keys come from (service-interface.md, *Authentication*), and the reading of them.
+//! The sources of the account's two keys (docs/interface.md, *Authentication*), and their reading.
 //!
-//! A source is kept instead of the keys, because a key that was refused is replaced while the daemon runs: it is
-//! read again at a reload and before each probe. For each key the first of these counts:
+//! The daemon keeps a source instead of the keys, because a refused key is replaced while the daemon runs.
+//! The keys are read again at a reload and before each probe. For each key the first of these counts:
 //!
-//! 1. `TALLYD_SERVICE__INTEGRATION_KEY` or `TALLYD_SERVICE__GATEWAY_KEY`: as everywhere, the environment wins;
-//! 2. `integration_key_file` or `gateway_key_file`, where the file names one;
-//! 3. `$CREDENTIALS_DIRECTORY/integration-key` or `gateway-key`, where systemd set that directory;
-//! 4. `integration-key` or `gateway-key` beside the configuration file, which is what the packaged units hand to
-//!    systemd, so that a command of root finds the same keys as the unit does.
+//! 1. `TALLYD_SERVICE__INTEGRATION_KEY` or `TALLYD_SERVICE__GATEWAY_KEY`: the environment has precedence;
+//! 2. `integration_key_file` or `gateway_key_file`, if the file names one;
+//! 3. `$CREDENTIALS_DIRECTORY/integration-key` or `gateway-key`, if systemd set that directory;
+//! 4. `integration-key` or `gateway-key` beside the configuration file. The packaged units pass these to
+//!    systemd, so that a command run by root finds the unit's keys.
 //!
-//! Only the choice is made early; a key that is missing where it was promised is an error, never a reason to look
-//! in the next place and use a forgotten one.
+//! The choice is made at start. A key missing at its source is an error; another source is not tried, because
+//! it may hold an outdated key.
 
 use secrecy::{ExposeSecret, SecretString};
 use std::fmt;
@@ -30,10 +30,10 @@ const GATEWAY: Name = Name {
     file: "gateway-key",
 };
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
-/// Where the packaged configuration stands; for one that is not in a file.
+/// The directory of the packaged configuration, for a configuration that is not in a file.
 const DIRECTORY: &str = "/etc/tallyd";
 
-/// What one key is called in each place.
+/// The names of one key in each place.
 #[derive(Clone, Copy)]
 struct Name {
     what: &'static str,
@@ -45,15 +45,15 @@ struct Name {
 /// The two keys.
 #[derive(Clone, Debug)]
 pub struct Keys {
-    /// Names the company (`svc-subscription-key`).
+    /// The integration key, which identifies the account (`svc-subscription-key`).
     pub integration: SecretString,
-    /// Grants access to the interface (`gateway-subscription-key`).
+    /// The gateway key, which grants access to the interface (`gateway-subscription-key`).
     pub gateway: SecretString,
-    /// What an operator should mend although the keys can be used: files that others can read.
+    /// Warnings about key files that other users can read.
     pub warnings: Vec<String>,
 }
 
-/// A key that cannot be used, without the key.
+/// An error of reading a key. It never contains the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {what} cannot be read from {place}: {why}")]
 pub struct KeyError {
@@ -62,7 +62,7 @@ pub struct KeyError {
     why: String,
 }
 
-/// Where the keys come from.
+/// The source of both keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeySource {
     integration: Place,
@@ -77,7 +77,7 @@ enum Place {
 }
 
 impl KeySource {
-    /// Keys that are known already, for the demo and for tests.
+    /// Creates a source of known keys, for the demo and for tests.
     pub fn given(integration: &str, gateway: &str) -> Self {
         Self { integration: Place::Given(integration.into()), gateway: Place::Given(gateway.into()) }
     }
@@ -93,10 +93,10 @@ impl KeySource {
         }
     }
 
-    /// Reads both keys now. It blocks for the time two small files take.
+    /// Reads both keys. Blocks for the time two small files take.
     ///
     /// # Errors
-    /// When a key is missing, empty, or holds what no header can carry.
+    /// Fails if a key is missing, empty, or contains a character that a header cannot carry.
     pub fn read(&self) -> Result<Keys, KeyError> {
         let mut warnings = Vec::new();
         let integration = self.integration.read(INTEGRATION, &mut warnings)?;
@@ -104,8 +104,9 @@ impl KeySource {
         Ok(Keys { integration, gateway, warnings })
     }
 
-    /// Whether a changed key is only seen after a restart: systemd copies credentials when the unit starts, and
-    /// the environment of a process does not change.
+    /// Returns true if a new key needs a restart.
+    ///
+    /// systemd copies credentials at the start of the unit, and the environment of a process does not change.
     pub fn needs_restart(&self) -> bool {
         [&self.integration, &self.gateway].iter().any(|place| !matches!(place, Place::File(_)))
     }
@@ -114,15 +115,16 @@ impl KeySource {
 /// Names and values of the environment.
 pub(super) type Variables = Vec<(String, String)>;
 
-/// What the choice depends on besides the file's own keys.
+/// The inputs of the choice besides the file's own keys.
 pub(super) struct Surroundings {
     variables: Variables,
     directory: PathBuf,
 }
 
 impl Surroundings {
-    /// Takes what concerns the keys out of the environment, so that they never enter the tree of values, which is
-    /// shown in parts when something is wrong. The rest is handed back.
+    /// Splits the variables that concern the keys from the environment and returns the rest.
+    ///
+    /// So the keys never enter the tree of values, parts of which are shown in errors.
     pub(super) fn set_apart(environment: Variables, file: Option<&Path>) -> (Self, Variables) {
         let ours = [INTEGRATION.variable, GATEWAY.variable, CREDENTIALS];
         let (variables, rest) = environment.into_iter().partition(|(name, _)| ours.contains(&name.as_str()));
@@ -184,7 +186,7 @@ fn slurp(path: &Path) -> std::io::Result<SecretString> {
     std::fs::read_to_string(path).map(SecretString::from)
 }
 
-/// A warning if the file's mode lets others than its owner read it.
+/// Returns a warning if the file's mode lets other users read it.
 fn open_to_others(path: &Path) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode();
     let warning = || format!("{} can be read by others than its owner; chmod 0400 it", path.display());
@@ -200,7 +202,7 @@ impl fmt::Debug for Place {
     }
 }
 
-/// Two sources are equal when a reload would change nothing.
+/// Sources are equal if a reload would change nothing.
 impl PartialEq for Place {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {

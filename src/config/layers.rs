@@ -1,20 +1,19 @@
-//! The layers: the file, and over it the environment, merged by the `config` crate into one tree of values.
-//! The only file that names that crate.
+//! The layers: the file, and over it the environment, merged into one tree of values.
 //!
-//! Of the environment it is given only what can be meant for it: `TALLYD_`, a section, two underscores, a key.
-//! The rest, such as `TALLYD_SEED`, belongs to others. Its `try_parsing` stays off: that would turn an
-//! application id `0123456` into the number 123456 before anybody knows the type; text from the environment is
-//! parsed where the type is known. Keys of the account never enter the tree, which is printed in parts.
+//! Only this file names the `config` crate. The crate gets only variables that name a key: `TALLYD_`, a
+//! section, two underscores, a key. Others, such as `TALLYD_SEED`, are ignored. `try_parsing` stays off,
+//! because it would turn an application id `0123456` into the number 123456; text is parsed later, by its
+//! key's type. The account's keys never enter the tree, because parts of the tree are printed.
 
 use config::{Environment, File, FileFormat, Map, Source, Value, ValueKind};
 
 /// A table of the tree.
 pub(super) type Table = Map<String, Value>;
 
-/// Where values of the environment say they come from.
+/// The origin that the `config` crate gives to values of the environment.
 const ENVIRONMENT: &str = "the environment";
 
-/// Merges `text` and those of `variables` that name a key. An error is the file's syntax.
+/// Merges `text` and those of `variables` that name a key. An error is a syntax error of the file.
 pub(super) fn merge(text: &str, variables: &[(String, String)]) -> Result<Table, String> {
     let meant: Map<String, String> =
         variables.iter().filter(|(name, _)| is_override(name)).cloned().collect();
@@ -26,17 +25,17 @@ pub(super) fn merge(text: &str, variables: &[(String, String)]) -> Result<Table,
     built.map_err(|error| without_source_lines(&error.to_string()))
 }
 
-/// Whether a variable sets a key of the configuration.
+/// Returns true if a variable sets a key of the configuration.
 fn is_override(name: &str) -> bool {
     name.strip_prefix("TALLYD_").is_some_and(|rest| rest.contains("__"))
 }
 
-/// The variable that sets the key at `path`.
+/// Returns the variable that sets the key at `path`.
 pub(super) fn variable(path: &str) -> String {
     format!("TALLYD_{}", path.replace('.', "__").to_uppercase())
 }
 
-/// A syntax error quotes the line it found, and that line may hold a password that was typed into the wrong place.
+/// Removes quoted lines from a syntax error, because such a line may contain a mistyped password.
 fn without_source_lines(message: &str) -> String {
     let is_quote = |line: &&str| {
         line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start().starts_with('|')
@@ -45,11 +44,11 @@ fn without_source_lines(message: &str) -> String {
     kept.join(": ").trim_end_matches([':', ' ']).to_owned()
 }
 
-/// A value as the typed reading sees it.
+/// A value of the tree before its type is checked.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
     Text(String),
-    /// Text that may stand for any type, because the environment knows no other.
+    /// Text of any type, because the environment has only text.
     FromEnvironment(String),
     Integer(i64),
     Float(f64),
@@ -79,7 +78,7 @@ impl Found {
         matches!(self, Found::FromEnvironment(_))
     }
 
-    /// As the file would write it; a user and password inside a URL are left out.
+    /// Formats the value as in the file, without user and password of a URL.
     pub(super) fn show(&self) -> String {
         match self {
             Found::Text(text) | Found::FromEnvironment(text) => {

@@ -1,23 +1,23 @@
-//! What is wrong with a configuration: every problem at once, each with its place, value and repair.
+//! Problems of a configuration, each with its place, value and fix.
 //!
-//! An operator who mends one line at a time restarts the daemon once per line; so reading never stops at the
-//! first problem. A value is shown unless it may hold a secret.
+//! Reading does not stop at the first problem, so that an operator can fix all of them before one restart. A
+//! value is shown unless it may be a secret.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// One thing that is wrong.
+/// A problem with a value or with the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The key, dotted, or empty where it is the file as a whole.
+    /// The dotted key; empty for the file as a whole.
     pub path: String,
-    /// The environment variable it came from, where it did not come from the file.
+    /// The environment variable, if the value came from one.
     pub variable: Option<String>,
-    /// The value found, where there is one and it may be shown.
+    /// The value found, if there is one and it may be shown.
     pub value: Option<String>,
-    /// Why it cannot be used, and what could.
+    /// The reason, and a valid form.
     pub why: String,
-    /// The known key or word nearest to what was written.
+    /// The nearest known key or code.
     pub nearest: Option<String>,
 }
 
@@ -39,17 +39,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A configuration that cannot be used, and all the reasons.
+/// A configuration that cannot be used, with all reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file that was read, if it was one.
+    /// The file that was read, if any.
     pub file: Option<PathBuf>,
-    /// What is wrong, in the order of the packaged file. Never empty.
+    /// The problems, in the order of the packaged file. Never empty.
     pub problems: Vec<Problem>,
 }
 
 impl ConfigError {
-    /// A single problem with the file as a whole.
+    /// Creates a single problem with the file as a whole.
     pub(super) fn whole(file: Option<PathBuf>, why: String) -> Self {
         let problem = Problem { path: String::new(), variable: None, value: None, why, nearest: None };
         Self { file, problems: vec![problem] }
@@ -70,7 +70,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The nearest of `known` to `word`, if it is near enough to be what was meant.
+/// Returns the entry of `known` nearest to `word`, if it is similar enough.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let word = word.to_lowercase();
     let scored = known.into_iter().map(|each| (strsim::jaro_winkler(&word, &each.to_lowercase()), each));

@@ -1,9 +1,8 @@
-//! Takes keys out of a tree of values by name and type, and notes every problem on the way instead of stopping.
+//! Typed reading of keys from a tree of values. Problems are collected, so that reading does not stop.
 //!
-//! Each key is named once, where it is read, with its default: what is asked for is what is known, so the list
-//! of known keys (for *did you mean*, for the test of the packaged file) cannot fall behind. After a problem the
-//! default stands in, so that reading goes on; nobody sees it, because a configuration with problems is never
-//! returned.
+//! Each key is named once, where it is read, with its default. A key that is read is known, so the list of
+//! known keys is always complete. That list serves *did you mean* and the test of the packaged file. After a
+//! problem the default is used, but never returned, because a configuration with problems is an error.
 
 use super::layers::{self, Found, Table};
 use super::problem::{Problem, nearest};
@@ -13,15 +12,15 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// What a reading found out besides the values.
+/// The results of a reading besides the values.
 #[derive(Default)]
 pub(super) struct Report {
     pub(super) problems: Vec<Problem>,
-    /// Every key that was asked for, dotted.
+    /// The dotted keys that were read.
     pub(super) known: BTreeSet<String>,
 }
 
-/// One table of the tree while its keys are taken.
+/// A table of the tree while its keys are read.
 pub(super) struct Reader<'a> {
     report: &'a mut Report,
     path: String,
@@ -30,7 +29,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the tree's root with `read`; what it leaves untaken is a problem.
+    /// Reads the tree's root with `read`; keys that `read` leaves are problems.
     pub(super) fn root<T>(
         values: Table,
         report: &'a mut Report,
@@ -42,7 +41,7 @@ impl<'a> Reader<'a> {
         read
     }
 
-    /// Reads the table `key` with `read`; a missing table is an empty one.
+    /// Reads the table `key` with `read`; a missing table counts as empty.
     pub(super) fn section<T>(&mut self, key: &str, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
         let values = match self.take(key) {
             Some(Found::Table(values)) => values,
@@ -63,19 +62,19 @@ impl<'a> Reader<'a> {
         read
     }
 
-    /// The keys that are there, for tables whose keys are data.
+    /// Returns the keys present, for tables whose keys are data.
     pub(super) fn keys(&self) -> Vec<String> {
         let mut keys: Vec<_> = self.values.keys().cloned().collect();
         keys.sort();
         keys
     }
 
-    /// Text. An empty one is a value like any other.
+    /// Reads text, which may be empty.
     pub(super) fn text(&mut self, key: &str, default: &str) -> String {
         self.parsed(key, default, |text| Ok(text.to_owned()))
     }
 
-    /// Text that `parse` makes something of; the default is parsed like any other.
+    /// Reads text through `parse`, which also parses the default.
     pub(super) fn parsed<T>(
         &mut self,
         key: &str,
@@ -88,7 +87,7 @@ impl<'a> Reader<'a> {
         self.quoted(key, default, "write text in quotes", parse)
     }
 
-    /// As [`Reader::parsed`], with what to say about a value that is no text.
+    /// Reads like [`Reader::parsed`]; `wanted` is the advice for a value that is not text.
     fn quoted<T: Default>(
         &mut self,
         key: &str,
@@ -105,12 +104,12 @@ impl<'a> Reader<'a> {
         self.settle(key, &found, read).unwrap_or_default()
     }
 
-    /// Text, empty meaning none.
+    /// Reads text; empty text is `None`.
     pub(super) fn optional<T>(&mut self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         self.parsed(key, "", |text| if text.is_empty() { Ok(None) } else { parse(text).map(Some) })
     }
 
-    /// One of a few words.
+    /// Reads a code from a list.
     pub(super) fn word<T: Copy>(&mut self, key: &str, default: T, words: &[(&str, T)]) -> T {
         self.note(key);
         let Some(found) = self.take(key) else { return default };
@@ -126,7 +125,7 @@ impl<'a> Reader<'a> {
         default
     }
 
-    /// A duration with its unit, within `range`.
+    /// Reads a duration with its unit, within `range`.
     pub(super) fn duration(&mut self, key: &str, default: &str, range: RangeInclusive<Duration>) -> Duration {
         self.quoted(key, default, "write it in quotes and with its unit, such as \"30s\"", |text| {
             let duration = units::duration(text)?;
@@ -135,14 +134,14 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A size with its unit, in bytes, above zero.
+    /// Reads a size with its unit, in bytes, above zero.
     pub(super) fn size(&mut self, key: &str, default: &str) -> u64 {
         let positive = |bytes| if bytes == 0 { Err("must be more than nothing".into()) } else { Ok(bytes) };
         let wanted = "write it in quotes and with its unit, such as \"1 GiB\"";
         self.quoted(key, default, wanted, |text| units::size(text).and_then(positive))
     }
 
-    /// A whole number within `range`.
+    /// Reads a whole number within `range`.
     pub(super) fn integer(&mut self, key: &str, default: u32, range: RangeInclusive<u32>) -> u32 {
         self.note(key);
         let Some(found) = self.take(key) else { return default };
@@ -161,7 +160,7 @@ impl<'a> Reader<'a> {
         self.settle(key, &found, read).unwrap_or(default)
     }
 
-    /// A number within `range`; whole ones are numbers too.
+    /// Reads a number within `range`, whole or not.
     pub(super) fn fraction(&mut self, key: &str, default: f64, range: RangeInclusive<f64>) -> f64 {
         self.note(key);
         let Some(found) = self.take(key) else { return default };
@@ -177,7 +176,7 @@ impl<'a> Reader<'a> {
         self.settle(key, &found, read).unwrap_or(default)
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub(super) fn flag(&mut self, key: &str, default: bool) -> bool {
         self.note(key);
         let Some(found) = self.take(key) else { return default };
@@ -189,7 +188,7 @@ impl<'a> Reader<'a> {
         self.settle(key, &found, read).unwrap_or(default)
     }
 
-    /// Notes a problem between values that are each good by themselves.
+    /// Records a problem between values that are each valid.
     pub(super) fn object(&mut self, key: &str, value: impl Display, why: String) {
         let problem = Problem {
             path: self.path_of(key),
@@ -201,7 +200,7 @@ impl<'a> Reader<'a> {
         self.report.problems.push(problem);
     }
 
-    /// Refuses `key`, if it is there, for a reason of its own; the value may be a secret and is not shown.
+    /// Refuses `key` if present. Its value is not shown, because it may be a secret.
     pub(super) fn refuse(&mut self, key: &str, why: &str) {
         if let Some(found) = self.values.remove(key).map(Found::from) {
             self.unusable(key, found.is_from_environment(), why);
@@ -245,7 +244,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What was not asked for is a mistake: a misspelt key would otherwise leave its default in force, silently.
+    /// Reports each key that was not read, because a misspelt key would silently leave its default in force.
     fn finish(mut self) {
         for key in self.keys() {
             let Some(found) = self.values.remove(&key).map(Found::from) else { continue };
@@ -254,13 +253,13 @@ impl<'a> Reader<'a> {
             let variable = below_environment(&found).map(|rest| layers::variable(&format!("{path}{rest}")));
             let why = if is_table { "there is no such table" } else { "there is no such key" }.into();
             let nearest = nearest(&key, self.known.iter().map(String::as_str));
-            // The value is not shown: a misspelt key may have been meant for a secret.
+            // The value is not shown, because a misspelt key may hold a secret.
             self.report.problems.push(Problem { path, variable, value: None, why, nearest });
         }
     }
 }
 
-/// Where in `found` a value of the environment stands, as the rest of its path.
+/// Returns the rest of the path to a value of the environment within `found`.
 fn below_environment(found: &Found) -> Option<String> {
     match found {
         Found::FromEnvironment(_) => Some(String::new()),

@@ -1,5 +1,6 @@
-//! The sections of the file but `[jobs]`, each a struct of plain values and the reading of it. Defaults, units and
-//! ranges stand here, once; `config/tallyd.toml` gives the reasons to the operator.
+//! The sections of the file except `[jobs]`: a struct of plain values and its reading each.
+//!
+//! Defaults, units and ranges are here only; `config/tallyd.toml` explains them to the operator.
 
 use super::address::{self, ProxyUrl};
 use super::keys::{KeySource, Surroundings};
@@ -12,33 +13,33 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// `[service]`: where the service is and how it is spoken to.
+/// `[service]`: the platform's address and the HTTP settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {
-    /// The base address, without a trailing slash (service-interface.md, *Conventions*).
+    /// The base address, without a trailing slash (docs/interface.md, *Conventions*).
     pub base_url: String,
-    /// Where the two keys come from.
+    /// The source of the two keys.
     pub keys: KeySource,
-    /// The application's id, for a key of a marketplace application (service-interface.md, *Authentication*).
+    /// The application's id, for a key of a marketplace application (docs/interface.md, *Authentication*).
     pub application_id: Option<String>,
-    /// How long a call may take from its first byte to its answer's last.
+    /// The time limit of a call, from its first byte to the last byte of its answer.
     pub timeout: Duration,
-    /// A PEM file added to the system's roots.
+    /// A PEM file added to the system's root certificates.
     pub ca_file: Option<PathBuf>,
-    /// The proxy calls go through.
+    /// The proxy for all calls.
     pub proxy: Option<ProxyUrl>,
     /// `[service.headers]`.
     pub headers: Headers,
 }
 
-/// The names of the headers, lower case, where an account's gateway spells them otherwise.
+/// The names of the headers in lower case, for a gateway that names them differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Carries the integration key.
+    /// The header of the integration key.
     pub integration_key: String,
-    /// Carries the gateway key.
+    /// The header of the gateway key.
     pub gateway_key: String,
-    /// Carries the application's id.
+    /// The header of the application's id.
     pub application_id: String,
 }
 
@@ -80,22 +81,22 @@ impl Headers {
     }
 }
 
-/// `[limits]`: what the account allows (service-interface.md, *Limits*) and how much of it is ours.
+/// `[limits]`: the account's limits (docs/interface.md, *Limits*) and the part of them for tallyd.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Calls the account allows in any 60 s.
+    /// The calls that the account allows in any 60 s.
     pub calls_per_minute: u32,
-    /// The part of them that is ours, above 0, at most 1.
+    /// The fraction of these calls that tallyd may use, above 0, at most 1.
     pub share: f64,
-    /// Calls of one operation at once.
+    /// The maximum number of concurrent calls of one operation.
     pub concurrent_calls_per_operation: u32,
-    /// Answers of 400 in any 24 h at which the service would shut us out.
+    /// The number of 400 answers in any 24 h at which the platform locks the account out.
     pub bad_requests_per_day: u32,
-    /// Places of our window that only an operator's wish may take.
+    /// The reservations of the window that only an operator's change may take.
     pub reserved_calls: u32,
 }
 
-/// The calls that a change of stock takes: one reads the level, one writes it.
+/// The calls of one change of stock: a read and a write.
 const CALLS_OF_A_CHANGE: u32 = 2;
 
 impl Limits {
@@ -123,24 +124,24 @@ impl Limits {
         limits
     }
 
-    /// Calls in any 60 s that are ours: `calls_per_minute × share`, rounded down.
+    /// Returns the calls in any 60 s for tallyd: `calls_per_minute × share`, rounded down.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "between 0 and calls_per_minute"
     )]
     pub fn ours_per_minute(&self) -> u32 {
-        // 0.7 is stored as a little less than seven tenths, and 0.7 of 10 is to be 7 all the same.
+        // 0.7 is stored as slightly less than seven tenths, and 0.7 of 10 must be 7.
         (f64::from(self.calls_per_minute) * self.share + 1e-9).floor() as u32
     }
 }
 
-/// `[database]`.
+/// `[database]`: the database file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
-    /// The database file; its lock and write-ahead log stand beside it.
+    /// The path of the database; its lock and write-ahead log are beside it.
     pub path: PathBuf,
-    /// The disk itself moves between machines, so that another machine is no sign of a restored copy.
+    /// True if the disk moves between machines; another machine is then no sign of a restored copy.
     pub moves_between_hosts: bool,
 }
 
@@ -153,15 +154,15 @@ impl Database {
     }
 }
 
-/// What a count does when others moved the cell since (rules.md 1).
+/// The effect of a count on a stock level that others changed since (docs/rules.md 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Sales since the count still count.
+    /// The drift since the count is added to it, so that sales since then stay subtracted.
     #[default]
     Merge,
     /// The count wins.
     Local,
-    /// The service wins; the wish is rejected.
+    /// The platform wins; the change is rejected.
     Remote,
     /// A person decides.
     Ask,
@@ -175,7 +176,7 @@ impl Policy {
         ("ask", Policy::Ask),
     ];
 
-    /// The word used in the configuration.
+    /// Returns the code used in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Policy::Merge => "merge",
@@ -186,20 +187,20 @@ impl Policy {
     }
 }
 
-/// `[quantities]`: how stock is merged and braked.
+/// `[quantities]`: the rules for merging and braking stock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantities {
-    /// The policy where no warehouse has its own.
+    /// The policy of warehouses without their own.
     pub policy: Policy,
     /// `[quantities.warehouse.NNN] policy`.
     pub by_warehouse: BTreeMap<WarehouseId, Policy>,
-    /// A cell is read again before it is written when its fact is older.
+    /// The age above which a stock level is read again before it is written.
     pub max_fact_age: Duration,
-    /// The brake: the part of the non-zero cells that may go to zero, 0 to 1.
+    /// The brake: the fraction of non-zero stock levels that may become zero, 0 to 1.
     pub hold_zeroing_over: f64,
-    /// The brake: the most pieces one write may change a cell by; `None` where it is off.
+    /// The brake: the maximum change of a stock level by one write, in units; `None` if off.
     pub hold_jump_over: Option<u32>,
-    /// How old a fact may be as the base of a count (rules.md 3).
+    /// The maximum age of a fact as the base of a count (docs/rules.md 3).
     pub max_base_age: Duration,
 }
 
@@ -217,7 +218,7 @@ impl Quantities {
         }
     }
 
-    /// The policy in force for a warehouse.
+    /// Returns the policy for a warehouse.
     pub fn policy_for(&self, warehouse: WarehouseId) -> Policy {
         self.by_warehouse.get(&warehouse).copied().unwrap_or(self.policy)
     }
@@ -240,12 +241,12 @@ fn policies(table: &mut Reader<'_>, default: Policy) -> BTreeMap<WarehouseId, Po
     policies
 }
 
-/// `[journal]`.
+/// `[journal]`: the retention of bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Journal {
-    /// How long bodies of exchanges are kept.
+    /// The time for which bodies of exchanges are kept.
     pub keep_bodies: Duration,
-    /// The size, in bytes, above which the oldest bodies go earlier.
+    /// The size in bytes above which the oldest bodies are removed earlier.
     pub max_size: u64,
 }
 
@@ -258,12 +259,12 @@ impl Journal {
     }
 }
 
-/// `[backup]`.
+/// `[backup]`: the backups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// Where copies of the database are written; none: in `backup` beside it.
+    /// The directory of backups; `None` stands for `backup` beside the database.
     pub directory: Option<PathBuf>,
-    /// How many of them are kept.
+    /// The number of backups kept.
     pub keep: u32,
 }
 
@@ -273,10 +274,10 @@ impl Backup {
     }
 }
 
-/// `[metrics]`.
+/// `[metrics]`: the metrics file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metrics {
-    /// A file for node_exporter's textfile collector.
+    /// The path of a file for node_exporter's textfile collector.
     pub textfile: Option<PathBuf>,
 }
 
@@ -286,21 +287,21 @@ impl Metrics {
     }
 }
 
-/// The shape of log lines.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// One JSON object a line.
+    /// A JSON object per line.
     Json,
-    /// For people.
+    /// Text for people.
     Text,
 }
 
-/// `[log]`.
+/// `[log]`: the level and format of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// The shape of the lines.
+    /// The format of the lines.
     pub format: LogFormat,
-    /// `error`, `warn`, `info`, `debug` or `trace`.
+    /// The level: `error`, `warn`, `info`, `debug` or `trace`.
     pub level: &'static str,
 }
 
@@ -322,7 +323,7 @@ fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') { Err("write a path".into()) } else { Ok(text.into()) }
 }
 
-/// Text that can stand in a header.
+/// Checks that text can be a header's value.
 fn header_value(text: &str) -> Result<String, String> {
     let sound = text.chars().all(|c| c.is_ascii_graphic());
     if sound { Ok(text.into()) } else { Err("holds a space or a character that no header can carry".into()) }

@@ -1,6 +1,6 @@
 //! Values with units: durations such as `30s` or `1h 30m`, sizes such as `1 GiB`.
 //!
-//! The unit is never left out: `timeout = 30` was milliseconds to somebody once.
+//! A unit is required, because `timeout = 30` could be seconds or milliseconds.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const SIZES: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
 ];
 
-/// Reads one or more numbers with units, which add up: `90s`, `1h 30m`, `14d`.
+/// Parses one or more numbers with units, which add up: `90s`, `1h 30m`, `14d`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let hint = "write a number and ms, s, m, h, d or w, such as \"30s\" or \"14d\"";
     let (mut rest, mut total) = (text.trim(), 0u64);
@@ -36,7 +36,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(total))
 }
 
-/// Reads a size in bytes: `512 MiB`, `1GiB`, `2 GB`.
+/// Parses a size in bytes: `512 MiB`, `1GiB`, `2 GB`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let hint = "write a number and B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as \"1 GiB\"";
     let (number, unit, "") = number_and_unit(text.trim()).ok_or(hint)? else { return Err(hint.into()) };
@@ -54,7 +54,7 @@ fn number_and_unit(text: &str) -> Option<(u64, &str, &str)> {
     Some((number.parse().ok()?, unit, after.trim_start()))
 }
 
-/// A duration as the configuration writes it, in its largest whole unit.
+/// Formats a duration as in the configuration, in its largest whole unit.
 pub(super) fn show(duration: Duration) -> String {
     let millis = duration.as_millis();
     let whole = |factor: u64| millis.is_multiple_of(u128::from(factor));

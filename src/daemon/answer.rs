@@ -1,9 +1,10 @@
-//! The daemon's side of a question: what a command beside it wants asked of the service (rules.md 32).
+//! The daemon's side of requests from commands that run beside it (docs/rules.md 32).
 //!
-//! One function knows what each question means, whether the daemon answers it or a command that took the lock for its
-//! time ([`super::ask`]). A new kind of question is a variant of [`Question`], its name in the table's CHECK, and an arm in
-//! [`answer`]. Each question is a run of its own in the journal, in the operator's lane, and says nothing about its job's
-//! data. Questions are answered beside each other: one that waits for a hold keeps nobody else waiting.
+//! [`answer`] serves each request, in the daemon or in a command that took the lock ([`super::ask`]). A new
+//! kind of request is a variant of [`Question`], its name in the table's CHECK, and an arm in [`answer`].
+//! Each request is a run of its own in the journal, in the operator's priority class. Except for
+//! [`Question::RunJob`], it does not count as a run of its job. Requests are served concurrently, so that a
+//! request delayed by a hold does not block the others.
 
 use crate::client::wire::ProductKey;
 use crate::job::{self, Context, Finished, Input, JobError};
@@ -15,59 +16,59 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Nobody waits any more for the answer to a question as old as this; it costs no call.
+/// The age above which a request is refused without a call; its client has given up by then.
 const TOO_OLD: Duration = Duration::from_secs(5 * 60);
 
-/// What can be asked of the service beside a running daemon.
+/// A request to the platform from a command beside the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "input")]
 pub enum Question {
     /// The state of the keys, as [`Probed`](crate::job::Probed).
     #[serde(rename = "keys")]
     Keys {},
-    /// Which products it knows by these SKUs or UPCs; the SKUs found are answered.
+    /// A lookup of products by SKU or UPC; the answer is the SKUs found.
     #[serde(rename = "product.find")]
     FindProducts {
-        /// The ids are UPCs.
+        /// True if `ids` are UPCs.
         by_upc: bool,
         /// SKUs or UPCs.
         ids: Vec<String>,
     },
-    /// What a kit is made of; the kit's product id is answered.
+    /// The components of a kit; the answer is the kit's product id.
     #[serde(rename = "product.components")]
     Components {
-        /// The kit.
+        /// The kit's SKU.
         sku: String,
     },
-    /// How the mirror differs from what it shows.
+    /// A comparison of the mirror with the platform.
     #[serde(rename = "verify")]
     Verify {
-        /// In so many calls at most.
+        /// The maximum number of calls.
         calls: usize,
     },
-    /// That a job be run now; what came of it is answered.
+    /// A run of a job now; the answer is [`Ran`].
     #[serde(rename = "job.run")]
     RunJob {
         /// The job.
         job: String,
-        /// What it is to work on instead of what is due.
+        /// The work given instead of the work that is due.
         input: Input,
     },
 }
 
-/// What came of a job that was asked for.
+/// The result of a requested run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ran {
-    /// Whether it did all it set out to do.
+    /// True if the run completed.
     pub is_good: bool,
-    /// How it ended.
+    /// The run's outcome.
     pub outcome: String,
-    /// What it did, or why it did not.
+    /// The run's summary, or the reason of its failure.
     pub summary: String,
 }
 
 impl Question {
-    /// The columns `kind` and `input` of its row.
+    /// Returns the columns `kind` and `input` of its row.
     pub(super) fn columns(&self) -> (String, String) {
         let value = serde_json::to_value(self).unwrap_or_default();
         (value["kind"].as_str().unwrap_or_default().to_owned(), value["input"].to_string())
@@ -79,17 +80,17 @@ impl Question {
     }
 }
 
-/// What stands in the column `answer`.
+/// The content of the column `answer`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Said {
-    /// What was asked for.
+    /// The answer.
     Answer(Value),
-    /// Why it was asked in vain.
+    /// The reason of the failure.
     Error(String),
 }
 
-/// Asks the service; what a job that was asked for did is returned beside the answer.
+/// Makes the request to the platform. A requested run is returned beside the answer.
 pub(super) async fn answer(
     context: &Context,
     question: &Question,
@@ -117,7 +118,7 @@ pub(super) async fn answer(
     Ok((answer, None))
 }
 
-/// Asks in a run of its own, written down as one of `job`.
+/// Makes the request in a run of its own, recorded as a run of `job`.
 async fn in_a_run(
     context: &Context,
     job: JobKind,
@@ -140,7 +141,7 @@ async fn in_a_run(
     answer
 }
 
-/// A run that is asked for writes itself down.
+/// Runs a job, which records its own run.
 async fn run_job(context: &Context, job: &str, input: &Input) -> Result<(Value, Option<Finished>), JobError> {
     let kind = job.parse().map_err(|_| JobError::Implausible(format!("there is no job {job}")))?;
     let finished = job::run_on(context, kind, Trigger::Operator, input).await?;
@@ -149,21 +150,21 @@ async fn run_job(context: &Context, job: &str, input: &Input) -> Result<(Value, 
     Ok((json!(Ran { is_good, outcome, summary }), Some(finished)))
 }
 
-/// Takes up the requests of commands beside the daemon.
+/// Serves the requests of commands beside the daemon.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
-    /// The newest request that was taken up.
+    /// The id of the newest request that was started.
     taken: i64,
     answers: JoinSet<Result<Option<Finished>, StoreError>>,
 }
 
 impl Desk {
-    /// Whether this request, and so all before it, was taken up.
+    /// Returns true if this request was started; requests start in the order of their ids.
     pub(super) fn has_taken(&self, request: i64) -> bool {
         request <= self.taken
     }
 
-    /// Takes up what waits.
+    /// Starts all waiting requests.
     pub(super) async fn look(&mut self, context: &Context) -> Result<(), StoreError> {
         for row in context.store.request_waiting(self.taken).await? {
             self.taken = row.id;
@@ -172,7 +173,7 @@ impl Desk {
         Ok(())
     }
 
-    /// The next answer that was written down, with the job that was run for it; none while nothing is asked.
+    /// Waits for the next request to end, and returns the run it made, if any; `None` if none is in progress.
     pub(super) async fn answered(&mut self) -> Option<Result<Option<Finished>, StoreError>> {
         match self.answers.join_next().await? {
             Ok(answered) => Some(answered),
@@ -181,7 +182,7 @@ impl Desk {
         }
     }
 
-    /// Gives up what is not answered yet; its askers give up by themselves.
+    /// Cancels the requests in progress; their clients time out.
     pub(super) async fn shutdown(&mut self) {
         self.answers.shutdown().await;
     }

@@ -1,9 +1,11 @@
-//! One thing asked of the service by a command. Only the holder of the lock calls the service: without a daemon the lock
-//! is taken for its time, beside one the question is left in the database and its answer waited for (rules.md 32). The
-//! calls are journalled and counted like all others.
+//! The client side of requests: calls to the platform on behalf of a command (docs/rules.md 32).
 //!
-//! A holder that answers nothing (a `run --once`, another command) goes away by and by, so the lock is tried again while
-//! the answer is waited for.
+//! Only the holder of the lock calls the platform. Without a daemon the command takes the lock itself. Beside
+//! a daemon it leaves a request in the database and waits for the answer. The calls are journalled and
+//! counted like all others.
+//!
+//! The lock may be held by a process that does not serve requests (`run --once`, another command). So the
+//! client polls the lock while it waits for the answer.
 
 use super::answer::{self, Question, Ran, Said};
 use super::error::StartError;
@@ -19,24 +21,24 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// How long an answer is waited for. A call and its time-out fit in; a person does not wait for a hold of an hour.
+/// The time limit for an answer. It covers a call with its time-out, but not a long hold.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the lock is tried again meanwhile, and the answer looked for in case no word of it came.
+/// The interval at which the lock and the answer are polled.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Why the service was not asked, or did not answer what was asked.
+/// A failure of a request to the platform.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nothing could be asked.
+    /// The request could not be made.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// It was asked in vain.
+    /// The call failed.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// The daemon asked it in vain.
+    /// The daemon reported an error.
     #[error("{0}")]
     Daemon(String),
-    /// Nobody answered.
+    /// No answer came within the time limit.
     #[error(
         "the tallyd at work did not answer within {} s; it may be told to wait: see tallyd status",
         PATIENCE.as_secs()
@@ -50,10 +52,10 @@ impl From<StoreError> for AskError {
     }
 }
 
-/// Asks the service one thing, through the daemon if one is at work.
+/// Makes one request to the platform, through the daemon if one runs.
 ///
 /// # Errors
-/// [`AskError::Silent`] where a daemon is at work and does not answer in time; the question is withdrawn then.
+/// Returns [`AskError::Silent`] if a daemon runs and does not answer in time; the request is then withdrawn.
 pub async fn ask(config: Config, clock: Arc<dyn Clock>, question: &Question) -> Result<Value, AskError> {
     let path = config.database.path.clone();
     match Lock::take(&path) {
@@ -64,7 +66,7 @@ pub async fn ask(config: Config, clock: Arc<dyn Clock>, question: &Question) -> 
     alone(config, clock, question).await
 }
 
-/// Takes the lock for its time.
+/// Takes the lock and answers the request in this process.
 async fn alone(config: Config, clock: Arc<dyn Clock>, question: &Question) -> Result<Value, AskError> {
     let daemon = Daemon::start(config, clock).await?;
     let answer = answer::answer(&daemon.context, question).await;
@@ -72,7 +74,7 @@ async fn alone(config: Config, clock: Arc<dyn Clock>, question: &Question) -> Re
     Ok(answer?.0)
 }
 
-/// Leaves the question for the holder of the lock and waits.
+/// Leaves the request for the holder of the lock and waits for the answer.
 async fn beside(config: Config, clock: Arc<dyn Clock>, question: &Question) -> Result<Value, AskError> {
     let store = Store::open_beside(&config.database.path).await?;
     let (kind, input) = question.columns();
@@ -88,7 +90,7 @@ async fn beside(config: Config, clock: Arc<dyn Clock>, question: &Question) -> R
         if begun.elapsed() > PATIENCE || Lock::take(&config.database.path).is_ok() {
             break None;
         }
-        // A word of a write or the time: the next look tells.
+        // Both a notification and the time-out lead to the next poll.
         let _ = timeout(LOOK, watch.changed()).await;
     };
     let mut write = store.begin(Durability::Normal).await?;
@@ -103,12 +105,12 @@ async fn beside(config: Config, clock: Arc<dyn Clock>, question: &Question) -> R
     }
 }
 
-/// Spends one call to find out the state of the keys.
+/// Checks the keys with one call.
 pub async fn prove_keys(config: Config, clock: Arc<dyn Clock>) -> Result<Probed, AskError> {
     read_back(ask(config, clock, &Question::Keys {}).await?)
 }
 
-/// Looks products up at the service (*Get products by SKU or UPC*) and records them; the SKUs found are returned.
+/// Looks up products (*Get products by SKU or UPC*), records them and returns the SKUs found.
 pub async fn find_products(
     config: Config,
     clock: Arc<dyn Clock>,
@@ -121,7 +123,7 @@ pub async fn find_products(
         .map_err(|why| AskError::Daemon(format!("the daemon's answer cannot be read: {why}")))
 }
 
-/// Asks the service what a kit is made of (*Get kit components*) and records it; the kit's product id is returned.
+/// Reads the components of a kit (*Get kit components*), records them and returns the kit's product id.
 pub async fn read_components(
     config: Config,
     clock: Arc<dyn Clock>,
@@ -132,12 +134,12 @@ pub async fn read_components(
     id.map(ProductId).ok_or_else(|| AskError::Daemon(format!("the daemon's answer `{kit}` is no product id")))
 }
 
-/// Compares mirror and service within `calls` calls; no fact changes.
+/// Compares the mirror with the platform, using at most `calls` calls. Changes no fact.
 pub async fn verify(config: Config, clock: Arc<dyn Clock>, calls: usize) -> Result<Verified, AskError> {
     read_back(ask(config, clock, &Question::Verify { calls }).await?)
 }
 
-/// Runs a job once, on what is due or on what is named.
+/// Runs a job once, on the given input or on the work that is due.
 pub async fn run_job(
     config: Config,
     clock: Arc<dyn Clock>,

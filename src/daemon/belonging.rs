@@ -1,7 +1,8 @@
-//! One database belongs to one address and company (rules.md 21).
+//! The binding of a database to one address and account at the platform (docs/rules.md 21).
 //!
-//! When the address or the integration key is another than last time, the first call lists the warehouses. If one is
-//! known, the key was merely exchanged; if none is, nothing is sent: the wishes here are not meant for that company.
+//! If the address or the integration key differs from the last start, the first call lists the warehouses. If
+//! the list holds a known warehouse, only the key was replaced. If it holds none, nothing is sent, because
+//! the queued changes were made for another account.
 
 use super::error::StartError;
 use crate::job::{self, Context, JobError};
@@ -11,11 +12,11 @@ use crate::store::{Belonging, Durability, StoreError};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeSet;
 
-/// What is spoken to, and as whom.
+/// The address and the key that the daemon uses.
 #[derive(Clone)]
 pub(super) struct Account {
     pub(super) base_url: String,
-    /// None where the requests do not go over HTTP.
+    /// The integration key; `None` if requests do not go over HTTP.
     pub(super) integration_key: Option<SecretString>,
 }
 
@@ -24,12 +25,14 @@ impl Account {
         self.integration_key.as_ref().map(ExposeSecret::expose_secret)
     }
 
-    /// Whether the database is known to be of this account.
+    /// Returns true if the database is bound to this address and key.
     pub(super) async fn is_known(&self, context: &Context) -> Result<bool, StoreError> {
         Ok(context.store.belonging().await?.fits(&self.base_url, self.key()))
     }
 
-    /// Proves that the database is of this account, with a call if need be, and remembers it.
+    /// Verifies that the database belongs to this account and stores the binding.
+    ///
+    /// Makes one call if the address or the key is new and warehouses are known.
     pub(super) async fn prove(&self, context: &Context) -> Result<(), StartError> {
         let belonging = context.store.belonging().await?;
         if !belonging.fits(&self.base_url, self.key()) {
@@ -52,7 +55,7 @@ impl Account {
         write.commit().await
     }
 
-    /// In a run of its own, so that it stands in the journal.
+    /// Lists the warehouses in a run of its own, so that the journal records the call.
     async fn lists_any(&self, context: &Context, known: &BTreeSet<WarehouseId>) -> Result<bool, StartError> {
         let mut write = context.store.begin(Durability::Normal).await?;
         let (session, now) = (context.session_id, context.now());

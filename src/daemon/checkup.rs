@@ -1,7 +1,8 @@
-//! The look at its own health that the daemon takes each minute, and those it tells: the log, the metrics file and systemd.
+//! The health check that the daemon makes each minute and reports to the log, the metrics file and systemd.
 //!
-//! The judgement is `job::health`, the same that `tallyd status` prints. A finding is logged when it comes, each hour while
-//! it lasts, and when it is over; data that is stale is said each minute, as an alert may count on.
+//! `job::health` makes the judgement; `tallyd status` prints the same. A finding is logged when it appears,
+//! each hour while it lasts, and when it clears. Stale data is logged each minute, so that an alert can rely
+//! on it.
 
 use super::{boot_id, metrics, notify};
 use crate::job::{Code, Context, DaemonState, Finding, Health, Look, health};
@@ -13,15 +14,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A finding that lasts is said again after this time.
+/// The interval after which a lasting finding is logged again.
 const SAID_AGAIN: Duration = Duration::from_secs(60 * 60);
 
-/// The daemon's look at its own health.
+/// The health check's state.
 pub(super) struct Checkup {
-    /// The file the metrics go to.
+    /// The path of the metrics file.
     metrics: Option<PathBuf>,
     limits: limiter::Settings,
-    /// The findings that were logged and last, and when that was.
+    /// The findings that are logged and open, each with the time it was last logged.
     said: BTreeMap<(Code, Vec<String>), Moment>,
     verdict: String,
 }
@@ -31,23 +32,25 @@ impl Checkup {
         Self { metrics, limits, said: BTreeMap::new(), verdict: "working".to_owned() }
     }
 
-    /// Takes what a changed configuration says.
+    /// Replaces the settings after a configuration reload.
     pub(super) fn reload(&mut self, metrics: Option<PathBuf>, limits: limiter::Settings) {
         (self.metrics, self.limits) = (metrics, limits);
     }
 
-    /// The last verdict, in one line.
+    /// Returns the last verdict, in one line.
     pub(super) fn verdict(&self) -> &str {
         &self.verdict
     }
 
-    /// Writes the first figures. Nothing is said yet: what lay still while no daemon worked has its first minute.
+    /// Writes the first metrics and logs nothing.
+    ///
+    /// Work that waited while no daemon ran gets its first minute before a finding is logged.
     pub(super) async fn begin(&self, context: &Context) -> Result<(), StoreError> {
         let (health, _) = self.judge(context).await?;
         self.write_metrics(context, &health).await
     }
 
-    /// Judges, and tells everybody who listens.
+    /// Judges the health and reports it to the log, systemd and the metrics file.
     pub(super) async fn look(&mut self, context: &Context) -> Result<(), StoreError> {
         let (health, now) = self.judge(context).await?;
         self.say(&health, now);
@@ -105,8 +108,10 @@ impl Checkup {
     }
 }
 
-/// A finding is the same as long as it is about the same operation or account; of wishes and records there may be more or
-/// fewer the next minute.
+/// Returns the identity of a finding for repeated logging.
+///
+/// The operation or account is part of the identity. Changes and records are not, because their number may
+/// differ each minute.
 fn name(finding: &Finding) -> (Code, Vec<String>) {
     let keeps = matches!(finding.code, Code::QuotaHold | Code::PushFails);
     (finding.code, if keeps { finding.subjects.clone() } else { Vec::new() })
@@ -119,7 +124,7 @@ fn say(finding: &Finding, health: &Health) {
     tracing::warn!(event = event::HEALTH_FINDING, code, count, since, subjects, "{}", finding.sentence());
 }
 
-/// By the age of the data, whatever the scheduler thinks.
+/// Logs each job whose data is stale by age, independent of the scheduler.
 fn say_stale(health: &Health, finding: &Finding) {
     let stale = health.rows.jobs.iter().filter(|row| finding.subjects.contains(&row.job));
     for row in stale {
@@ -136,8 +141,9 @@ fn say_stale(health: &Health, finding: &Finding) {
     }
 }
 
-/// Fails where the open database is not the file at its path any more, and says so: nothing that is written from then on
-/// would be found again.
+/// Fails and logs if the open database is no longer the file at its path.
+///
+/// Data written after that would be lost to the next start.
 pub(super) fn in_place(context: &Context) -> Result<(), StoreError> {
     context.store.in_place().inspect_err(|error| {
         tracing::error!(event = event::DATABASE_REPLACED, "{error}");

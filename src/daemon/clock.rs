@@ -1,10 +1,11 @@
-//! The system's clocks: the one place where the program reads them.
+//! The system's clocks. Nothing else in the program reads them.
 
 use crate::model::{Clock, Moment, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 
-/// `CLOCK_REALTIME` for the calendar, `CLOCK_BOOTTIME` for waits: the latter counts through suspends and knows no
-/// clock steps.
+/// `CLOCK_REALTIME` for calendar time, `CLOCK_BOOTTIME` for waits.
+///
+/// `CLOCK_BOOTTIME` counts through suspends and has no steps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -23,15 +24,15 @@ fn milliseconds(id: ClockId) -> i64 {
     time.tv_sec.saturating_mul(1000).saturating_add(time.tv_nsec / 1_000_000)
 }
 
-/// The id of this machine, which outlives its boots; `None`: it has none, as many containers do not.
+/// Returns the id of this machine, stable over boots; `None` if it has none, as in many containers.
 pub(super) fn machine_id() -> Option<String> {
     let id = std::fs::read_to_string("/etc/machine-id").ok()?;
     Some(id.trim().to_owned()).filter(|id| !id.is_empty() && id != "uninitialized")
 }
 
-/// Names this boot of the machine: moments of another boot mean nothing in this one.
+/// Returns the id of this boot of the machine. Moments of different boots cannot be compared.
 ///
-/// Where the kernel does not say, every start counts as another boot, which costs at most a minute of silence.
+/// If the kernel gives no id, every start counts as another boot, which delays calls by at most one minute.
 pub fn boot_id(clock: &dyn Clock) -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.map_or_else(|_| format!("unknown-{}", clock.now().0), |id| id.trim().to_owned())

@@ -1,36 +1,37 @@
-//! The reads before their turn as the daemon's loop has them: SKUs, one look a minute whatever schedules are configured,
-//! and orders that somebody named, at once.
+//! The daemon's timer for prefetching: SKUs once a minute, named orders at once.
 //!
-//! They are no job: no schedule names them, nothing is retried, and a stop does not wait for more than the call that is
-//! on its way. An order that could not be read is left to the next pass over the orders.
+//! Prefetching is not a job. It has no schedule and no retry, and shutdown waits only for the call in flight.
+//! The next pass over the orders reads each order that prefetching could not read.
 
 use crate::job::{self, Context, EARLY_LOOK, Finished};
 use crate::store::StoreError;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// When to look next, and the look that is under way.
+/// The time of the next prefetch, and the prefetches in progress.
 #[derive(Debug)]
 pub(super) struct Early {
     at: Instant,
     reading: JoinSet<Result<Option<Finished>, StoreError>>,
     orders: JoinSet<Result<Option<Finished>, StoreError>>,
-    /// Orders were named while others were read.
+    /// True if orders were named while others were being read.
     more_orders: bool,
 }
 
 impl Early {
-    /// The first look is due at once: what moved lately may have moved while nobody looked.
+    /// Creates the timer with a prefetch due at once, because stock may have moved while no daemon ran.
     pub(super) fn new() -> Self {
         Self { at: Instant::now(), reading: JoinSet::new(), orders: JoinSet::new(), more_orders: false }
     }
 
-    /// When to look next.
+    /// Returns the time of the next prefetch.
     pub(super) fn due(&self) -> Instant {
         self.at
     }
 
-    /// Begins a look that is due, unless the last one is still under way or the job itself is at it.
+    /// Starts a due prefetch, unless the last one still runs or `is_busy` is set.
+    ///
+    /// `is_busy` is true if the job itself runs or has a retry planned.
     pub(super) fn look(&mut self, context: &Context, now: Instant, is_busy: bool) {
         if now < self.at {
             return;
@@ -42,7 +43,7 @@ impl Early {
         }
     }
 
-    /// Begins to read the orders that somebody named; where that is under way, again behind it.
+    /// Starts a read of the named orders. If one is in progress, notes that another must follow.
     pub(super) fn read_orders(&mut self, context: &Context) {
         self.more_orders = !self.orders.is_empty();
         if !self.more_orders {
@@ -51,12 +52,14 @@ impl Early {
         }
     }
 
-    /// True once if orders were named while others were read, which are over.
+    /// Returns true once if orders were named during a read that has ended.
     pub(super) fn has_more_orders(&mut self) -> bool {
         self.orders.is_empty() && std::mem::take(&mut self.more_orders)
     }
 
-    /// The look that ended, with what it read if it read anything; none while there is none.
+    /// Waits for the next prefetch to end; `None` if none is in progress.
+    ///
+    /// The inner `None` means that it read nothing or was cancelled.
     pub(super) async fn ended(&mut self) -> Option<Result<Option<Finished>, StoreError>> {
         let ended = tokio::select! {
             Some(ended) = self.reading.join_next() => ended,
@@ -70,7 +73,7 @@ impl Early {
         }
     }
 
-    /// Gives up what is not answered yet; nothing waits for it.
+    /// Cancels the prefetches in progress.
     pub(super) async fn shutdown(&mut self) {
         self.reading.shutdown().await;
         self.orders.shutdown().await;

@@ -1,4 +1,4 @@
-//! Why the daemon does not start, or does not go on.
+//! Errors that prevent or end a start of the daemon.
 
 use crate::client::SetupError;
 use crate::config::KeyError;
@@ -7,42 +7,42 @@ use crate::schedule::DriverError;
 use crate::store::{LockError, StoreError};
 use std::path::PathBuf;
 
-/// Why the daemon does not start, or does not go on.
+/// An error that prevents or ends a start of the daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Another one works on this database.
+    /// Another process holds the lock of this database.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What the last version recorded cannot be gone on with.
+    /// The mirror of another projection version cannot be upgraded.
     #[error(transparent)]
     Fold(#[from] JobError),
-    /// The keys.
+    /// The keys cannot be read.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The way to the service.
+    /// The HTTP transport cannot be set up.
     #[error(transparent)]
     Transport(#[from] SetupError),
-    /// The schedules.
+    /// The scheduler failed.
     #[error(transparent)]
     Schedule(#[from] DriverError),
-    /// The database is another company's.
+    /// The database belongs to another account.
     #[error(
         "the service at {base_url} lists none of the {known} warehouse(s) that {} knows, so it is another company's \
          account and nothing was sent: put the right key and address back, or name a new file in `database.path`",
         database.display()
     )]
     OtherAccount {
-        /// What was spoken to.
+        /// The address of the platform.
         base_url: String,
-        /// How many warehouses are known.
+        /// The number of warehouses in the database.
         known: usize,
-        /// The database.
+        /// The path of the database.
         database: PathBuf,
     },
-    /// Nobody knows yet whose account it is. It does not end the start: a probe will show it.
+    /// The account could not be checked. The start goes on; a probe repeats the check.
     #[error("{0}")]
     Unproved(String),
 }

@@ -1,9 +1,9 @@
-//! A refused key, and how it heals without a restart.
+//! The recovery from a refused key without a restart.
 //!
-//! While the key is refused nothing is sent but a probe: one cheap call, at growing intervals, and at once when the
-//! key files hold something new. A key that is not known to be the same company's counts as refused until the list of
-//! warehouses has shown it (rules.md 21): until then only probes carry it, and a call that had its place already goes
-//! out with the key it was meant for.
+//! While the key is refused, only probes are sent: one cheap call at growing intervals, and at once after the
+//! key files changed. A key not known to belong to the same account counts as refused until the list of
+//! warehouses verifies it (docs/rules.md 21). Until then only probes use it; a call that already has its
+//! reservation goes out with the old key.
 
 use super::belonging::Account;
 use super::error::StartError;
@@ -22,18 +22,18 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// How often the key files are looked at while the key is refused; it costs no call.
+/// The interval at which the key files are read while the key is refused; it costs no call.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Looks after a refused key.
+/// The probe of a refused key.
 pub(super) struct Prober {
     source: KeySource,
     base_url: String,
-    /// None where the requests do not go over HTTP: then there is no key to exchange.
+    /// The transport; `None` if requests do not go over HTTP, so that there is no key.
     transport: Option<Arc<HttpTransport>>,
-    /// Whom the keys last read speak as; None while they could not be read yet.
+    /// The account of the keys last read; `None` until they were read.
     account: Option<Account>,
-    /// The same way with the keys last read, where nobody knows yet whose they are: the way of probes.
+    /// The transport with new keys that are not verified yet; only probes use it.
     trial: Option<Arc<HttpTransport>>,
     refused: Option<Refused>,
     healed: bool,
@@ -43,7 +43,7 @@ struct Refused {
     delays: Delays,
     probe_at: Instant,
     look_at: Instant,
-    /// The probe under way. The loop does not wait for it: an answer can take as long as a call's time-out.
+    /// The probe in progress. The loop does not wait for it, because it can take a call's time-out.
     probing: Option<JoinHandle<Result<bool, StoreError>>>,
 }
 
@@ -54,7 +54,7 @@ impl Prober {
         Self { source, base_url, transport, account, trial: None, refused: None, healed: false }
     }
 
-    /// Begins to look after the key.
+    /// Starts probing.
     pub(super) fn refused(&mut self) {
         if self.refused.is_none() {
             if self.source.needs_restart() {
@@ -71,7 +71,7 @@ impl Prober {
         }
     }
 
-    /// Reads the keys from where they are kept from now on, and looks after a key that was exchanged at once.
+    /// Replaces the source of the keys, and probes at once if a changed key is not verified.
     pub(super) async fn take(&mut self, source: KeySource, context: &Context) -> Result<(), StoreError> {
         self.source = source;
         if self.read(context).await? && context.limiter.is_refused() {
@@ -83,17 +83,17 @@ impl Prober {
         Ok(())
     }
 
-    /// When it wants to look next.
+    /// Returns the time of the next check.
     pub(super) fn due(&self) -> Option<Instant> {
         self.refused.as_ref().map(|refused| refused.look_at.min(refused.probe_at))
     }
 
-    /// Whether the key works again since the last time this was asked.
+    /// Returns true once after the key was restored.
     pub(super) fn healed(&mut self) -> bool {
         std::mem::take(&mut self.healed)
     }
 
-    /// Reads the key files again and probes if that is due.
+    /// Reads the key files and starts a probe, if either is due.
     pub(super) async fn look(&mut self, context: &Context) -> Result<(), StoreError> {
         let Some(refused) = &mut self.refused else { return Ok(()) };
         let now = Instant::now();
@@ -103,7 +103,7 @@ impl Prober {
         refused.look_at = now + LOOK;
         match refused.probing.take_if(|probe| probe.is_finished()) {
             Some(probe) => {
-                // A probe that broke off has decided nothing.
+                // A cancelled probe decided nothing.
                 if probe.await.unwrap_or(Ok(false))? {
                     self.heal(context);
                 }
@@ -139,7 +139,7 @@ impl Prober {
         tracing::info!(event = event::AUTH_RESTORED, "the service accepts the key again; work goes on");
     }
 
-    /// Whom the keys speak as, and the way to the service with them.
+    /// Returns the account of the keys in the files, and a transport with these keys.
     fn trial_of(&self, transport: &HttpTransport) -> Result<(Account, HttpTransport), Box<dyn Error>> {
         let pair = self.source.read()?;
         let keys = Keys { integration: pair.integration, gateway: pair.gateway };
@@ -147,8 +147,9 @@ impl Prober {
         Ok((Account { base_url: self.base_url.clone(), integration_key: Some(keys.integration) }, way))
     }
 
-    /// Reads the keys; whether they are others than those last read. Nothing but a probe goes out with a key that may
-    /// be another company's.
+    /// Reads the keys and returns true if they changed.
+    ///
+    /// Keys that may belong to another account are used only by probes.
     async fn read(&mut self, context: &Context) -> Result<bool, StoreError> {
         let Some(transport) = &self.transport else { return Ok(false) };
         let (account, read) = match self.trial_of(transport) {
@@ -169,14 +170,14 @@ impl Prober {
             }
         }
         if let Some(refused) = self.refused.as_mut().filter(|_| is_new) {
-            // What a probe of other keys finds is written down, and heals nothing.
+            // The result of a probe with old keys is recorded, but does not lift the refusal.
             refused.probing = None;
         }
         Ok(is_new)
     }
 }
 
-/// Call in a run of its own, so that it stands in the journal. True only if the answer proves that the key works.
+/// Probes the key in a run of its own. Returns true only if the answer proves that the key works.
 pub(super) async fn probe(context: Context, account: Option<Account>) -> Result<bool, StoreError> {
     let now = context.now();
     let mut write = context.store.begin(Durability::Normal).await?;

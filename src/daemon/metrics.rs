@@ -1,8 +1,9 @@
-//! The metrics file for node_exporter's textfile collector (`[metrics] textfile`); docs/operations.md lists them.
+//! The metrics file for node_exporter's textfile collector (`[metrics] textfile`); docs/operations.md lists
+//! the metrics.
 //!
-//! Written beside the database's own numbers, once a minute, under another name and then renamed: the collector reads
-//! whenever it likes and must never see half a file. No port is opened; an exporter of our own would be one more
-//! thing to guard. That the file grows old is itself the alarm that the daemon is gone.
+//! The file is written once a minute under another name and then renamed, because the collector may read at
+//! any time. A file that is not renewed is itself the alarm that the daemon is down. The daemon opens no
+//! port, which would need protection.
 
 use crate::job::{Code, Health};
 use crate::model::Timestamp;
@@ -15,12 +16,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Calls are counted over the service's window.
+/// The period over which calls are counted: the platform's window.
 const WINDOW: Duration = Duration::from_secs(60);
-/// The collector runs as somebody else, and no number in it is secret.
+/// Readable for all: the collector runs as another user, and the numbers are not secret.
 const MODE: u32 = 0o644;
 
-/// All metrics as text in the exposition format.
+/// Returns all metrics as text in the exposition format.
 pub(super) async fn collect(
     store: &Store,
     limit: u32,
@@ -49,11 +50,11 @@ pub(super) async fn collect(
     Ok(page.0)
 }
 
-/// Puts the page in the file's place at once.
+/// Replaces the file atomically.
 pub(super) fn replace(file: &Path, page: &str) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
-    // What a killed daemon left, or a link that somebody put there: neither is written to.
+    // Never write to a file that a killed daemon left, nor through a link that another user placed there.
     if fs::symlink_metadata(&name).is_ok() {
         fs::remove_file(&name)?;
     }
@@ -79,7 +80,7 @@ impl Page {
         self.gauge("tallyd_job_stale", help, &borrow(&stale.collect::<Vec<_>>()));
     }
 
-    /// Every state is there, also where no wish stands in it: a graph of what is absent has no line.
+    /// Writes a sample for every state, also for 0, because a graph of an absent sample has no line.
     fn outbox(&mut self, health: &Health, now: Timestamp) {
         let counts = &health.rows.wishes;
         let count =
@@ -111,7 +112,7 @@ impl Page {
         Ok(())
     }
 
-    /// A metric with its samples. Label values are our own words, which need no escaping.
+    /// Writes a metric with its samples. Label values are constants that need no escaping.
     fn gauge(&mut self, name: &str, help: &str, samples: &[(&[Label<'_>], i64)]) {
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} gauge"));
         for (labels, value) in samples {

@@ -1,11 +1,11 @@
-//! The daemon: start order, supervision, drain, stop. The only wiring: rooms below take plain values, and meet here.
+//! The daemon: start order, supervision, drain, stop. It wires the other modules, which take plain values.
 //!
-//! Start: lock → database (migrations) → session (mend what a crash left) → the account's budget as the journal
-//! remembers it → client → schedules → ready. Stop: nothing new starts → calls waiting for a place give up → calls in
-//! flight conclude → session ends → WAL folded in → lock falls.
+//! Start: lock → database (migrations) → session (recover interrupted work) → limiter from the journal →
+//! client → schedules → ready. Stop: nothing new starts → calls that wait for a reservation give up → calls
+//! in flight complete → session ends → WAL checkpoint → lock released.
 //!
-//! One loop ([`supervise`]) owns all runs: one slot per kind of job, and a trigger that comes while its job runs makes
-//! it run once more afterwards, however many came.
+//! One loop ([`supervise`]) owns all runs. Each kind of job has one slot. Triggers that come while the job
+//! runs make it run once more afterwards.
 
 mod answer;
 mod ask;
@@ -39,7 +39,8 @@ use crate::job::{self, JobError, Preview};
 use crate::model::Clock;
 use crate::store::Store;
 
-/// What the next push would send, from the facts at hand; makes no call and writes nothing.
+/// Returns the calls that the next push would make, from the current mirror. Makes no call and writes
+/// nothing.
 pub async fn preview(config: &Config, store: &Store, clock: &dyn Clock) -> Result<Preview, JobError> {
     job::preview(store, &settings::jobs(config), (clock.now(), clock.moment())).await
 }

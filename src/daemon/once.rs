@@ -1,7 +1,7 @@
-//! `run --once`: each enabled job once, the outbox drained, then the end. For tests, for a first fill, for cron.
+//! `run --once`: runs each enabled job once, drains the outbox, then exits.
 //!
-//! What keeps the house and reads nothing, pruning and copies, runs where its hour has passed since it was last done:
-//! from cron each minute, a copy of everything each minute would serve nobody.
+//! Maintenance jobs (prune, backup) run only if they are due. Otherwise `run --once` from cron each minute
+//! would write a full backup each minute.
 
 use super::error::StartError;
 use super::settings;
@@ -11,24 +11,26 @@ use crate::journal::RunOutcome;
 use crate::model::{JobKind, Trigger};
 use std::collections::VecDeque;
 
-/// What came of it.
+/// The result of `run --once`.
 #[derive(Debug)]
 pub struct Once {
     /// The runs, in order.
     pub runs: Vec<Finished>,
-    /// Jobs that were not tried, because the first could not reach the service at all.
+    /// Jobs that were skipped, because a run before them could not reach the platform at all.
     pub untried: Vec<JobKind>,
 }
 
 impl Once {
-    /// Whether every run did all it set out to do.
+    /// Returns true if every run completed and no job was skipped.
     pub fn is_good(&self) -> bool {
         self.untried.is_empty() && self.runs.iter().all(|run| run.outcome == RunOutcome::Ok)
     }
 }
 
-/// Facts that others build on come first: the work queue's counts call for order lines, templates are read per storefront, shipments close orders, orders teach kits
-/// and SKUs, kits and top sellers teach SKUs, and balances are what a push is decided on.
+/// The order of the reading jobs: facts that other jobs depend on come first.
+///
+/// The work queue's counts tell which order lines to read. Templates are read per storefront. Shipments close
+/// orders. Orders name kits and SKUs; kits and top sellers name SKUs. A push plans from balances.
 const ORDER: [JobKind; 11] = [
     JobKind::WorkQueue,
     JobKind::Warehouses,
@@ -43,11 +45,11 @@ const ORDER: [JobKind; 11] = [
     JobKind::BusinessHealth,
 ];
 
-/// What reads nothing from the service.
+/// Jobs that make no call.
 const HOUSEKEEPING: [JobKind; 2] = [JobKind::Prune, JobKind::Backup];
 
 impl Daemon {
-    /// Runs each enabled job once, then the push until nothing is left to send, and closes.
+    /// Runs each enabled job once, then pushes until nothing is left to send, and closes.
     pub async fn once(self) -> Result<Once, StartError> {
         self.warn_of_unbuilt();
         let enabled: Vec<JobKind> =
@@ -70,7 +72,7 @@ impl Daemon {
             if refused {
                 break;
             }
-            // Each of the others would take as long to find out the same.
+            // Each of the other jobs would spend the same time-outs to find the platform unreachable.
             if has_failed && self.context.store.run_reached_nobody(run).await? {
                 let (kept, untried): (VecDeque<_>, VecDeque<_>) =
                     next.into_iter().partition(|kind| HOUSEKEEPING.contains(kind));
@@ -78,7 +80,7 @@ impl Daemon {
                 continue;
             }
             next.extend(wakes.filter(|kind| !next.contains(kind)));
-            // What the push left in doubt may have landed visibly; what takes a quiet time is left to the next start.
+            // Checks that are due now run at once; checks that need a quiet time are left to the next start.
             if kind == JobKind::Push && enabled.contains(&JobKind::Settle) && self.settle_is_due().await? {
                 next.push_back(JobKind::Settle);
             }
@@ -87,7 +89,9 @@ impl Daemon {
         Ok(once)
     }
 
-    /// Whether a start of the job has passed since it was last done, or since the database was taken into use.
+    /// Returns true if a scheduled start has passed since the job's last success.
+    ///
+    /// If the job never succeeded, the time counts from the first session of the database.
     async fn is_overdue(&self, kind: JobKind) -> Result<bool, StartError> {
         let schedules = settings::schedules(&self.config);
         let schedule = schedules.iter().find(|(scheduled, _)| *scheduled == kind);

@@ -1,5 +1,7 @@
-//! A start that waits: another program holds its lock on the database for long, or the disk is full. While the daemon runs
-//! it survives both; a start that ended instead would be tried ten times by systemd and then stay down.
+//! The wait of a start for a locked database or a full disk.
+//!
+//! A running daemon survives both. If a start failed instead, systemd would restart it ten times within ten
+//! minutes and then leave it stopped (`StartLimitBurst=` in systemd/tallyd.service).
 
 use super::notify;
 use crate::model::Clock;
@@ -7,10 +9,10 @@ use crate::store::StoreError;
 use crate::telemetry::event;
 use std::time::Duration;
 
-/// Between two attempts; each of them waits for a lock by itself.
+/// The pause between two attempts. Each attempt also waits for the lock itself.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Says what is waited for, and waits before the next attempt.
+/// Reports the reason to systemd and the log, then sleeps until the next attempt.
 pub(super) async fn pause(error: &StoreError, doing: &str, clock: &dyn Clock) {
     notify::waits(&format!("cannot {doing} yet: {error}"));
     notify::alive();

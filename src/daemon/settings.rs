@@ -1,4 +1,4 @@
-//! From the configuration to the plain values the rooms below take.
+//! Conversion of the configuration into the plain values that other modules take.
 
 use crate::client::{HeaderNames, HttpSettings};
 use crate::config::{self, Config};
@@ -9,10 +9,12 @@ use crate::reconcile::{Policy, brake};
 use crate::schedule::Schedule;
 use crate::store::JobPlan;
 
-/// Room enough for the answers of all calls in flight and for the log; below it no wish is claimed (rules.md 35).
+/// The free disk space below which no change is claimed (docs/rules.md 35).
+///
+/// It suffices for the answers of all calls in flight and for the log.
 const FREE_FLOOR_BYTES: u64 = 32 * 1024 * 1024;
 
-/// How to reach the service.
+/// Returns the HTTP settings for the platform.
 pub(super) fn http(config: &Config) -> HttpSettings {
     let service = &config.service;
     HttpSettings {
@@ -29,8 +31,9 @@ pub(super) fn http(config: &Config) -> HttpSettings {
     }
 }
 
-/// The keys whose changed values need a restart: the way to the service, the database and the shape of log lines are
-/// set up once. Everything else is taken over while running.
+/// Returns the changed keys that need a restart.
+///
+/// Address, database and log format are set up once. Everything else is applied while running.
 pub(super) fn restart_for(old: &Config, new: &Config) -> Vec<&'static str> {
     let (was, is) = (&old.service, &new.service);
     let changed = [
@@ -46,15 +49,17 @@ pub(super) fn restart_for(old: &Config, new: &Config) -> Vec<&'static str> {
     changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
 }
 
-/// A changed configuration as far as it can be in force before a restart. The old time-out stays for the quiet times
-/// too: they must outlast the calls that are really made.
+/// Returns the part of a new configuration that can be applied before a restart.
+///
+/// The old time-out stays, also for quiet times, because a quiet time must outlast the calls that are really
+/// made.
 pub(super) fn until_restart(old: &Config, new: Config) -> Config {
     let service = config::Service { keys: new.service.keys, ..old.service.clone() };
     let log = config::Log { format: old.log.format, ..new.log };
     Config { service, log, database: old.database.clone(), ..new }
 }
 
-/// What the account allows.
+/// Returns the account's limits.
 pub fn limits(config: &Config) -> limiter::Settings {
     let limits = &config.limits;
     limiter::Settings {
@@ -66,7 +71,7 @@ pub fn limits(config: &Config) -> limiter::Settings {
     }
 }
 
-/// What the jobs need to know.
+/// Returns the settings of the jobs.
 pub(super) fn jobs(config: &Config) -> Settings {
     let quantities = &config.quantities;
     let by_warehouse = quantities.by_warehouse.iter().map(|(warehouse, rule)| (*warehouse, policy(*rule)));
@@ -97,7 +102,7 @@ pub(super) fn jobs(config: &Config) -> Settings {
     }
 }
 
-/// How long and how large the journal is kept.
+/// Returns the limits of age and size of the journal.
 pub(super) fn retention(config: &Config) -> Retention {
     Retention { keep_bodies: config.journal.keep_bodies, max_size: config.journal.max_size }
 }
@@ -111,19 +116,19 @@ fn policy(policy: config::Policy) -> Policy {
     }
 }
 
-/// The policies by warehouse id, for the `stock` view; 0 stands for all others.
+/// Returns the policies by warehouse id, for the `stock` view; 0 stands for all others.
 pub(super) fn policies(config: &Config) -> Vec<(i64, &'static str)> {
     let quantities = &config.quantities;
     let single = quantities.by_warehouse.iter().map(|(warehouse, policy)| (warehouse.0, policy.as_str()));
     std::iter::once((0, quantities.policy.as_str())).chain(single).collect()
 }
 
-/// The schedules to arm: enabled, and of jobs this version does.
+/// Returns the enabled schedules of the jobs that this version has.
 pub(super) fn schedules(config: &Config) -> Vec<(JobKind, Schedule)> {
     config.jobs.enabled().into_iter().filter(|(kind, _)| is_built(*kind)).collect()
 }
 
-/// What the tables say about every job, for `job_health`. The outbox's job has no schedule and is not listed.
+/// Returns the schedule data of every job for `job_health`. Push has no schedule and is not included.
 pub(super) fn plans(config: &Config, now: Timestamp) -> Vec<JobPlan> {
     let armed = schedules(config);
     let plan = |kind: &JobKind| {

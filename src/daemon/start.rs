@@ -1,4 +1,4 @@
-//! The start: every room in its order, and the daemon that comes of it.
+//! The start of the daemon, in the order given in [`super`].
 
 use super::belonging::Account;
 use super::clock::machine_id;
@@ -20,14 +20,15 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// The ledger of 400s looks back so far (*Limits*).
+/// The period over which the bad-request budget counts.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long a stop waits until the write-ahead log is folded in: it need not be.
+/// The time limit for the checkpoint of the write-ahead log at shutdown. The next start repeats a skipped
+/// one.
 const FOLD_IN: Duration = Duration::from_millis(500);
-/// Triggers that may wait for the loop; one per kind of job would do.
+/// The capacity of the trigger channel; one per kind of job would suffice.
 const TRIGGERS: usize = 64;
 
-/// A daemon that is started and does nothing yet.
+/// A daemon that is started but does not work yet.
 pub struct Daemon {
     pub(super) context: Context,
     pub(super) config: Config,
@@ -36,12 +37,12 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Takes the lock, opens the database, mends what a crash left and remembers the account's budget.
+    /// Takes the lock, opens the database, recovers interrupted work and restores the limiter.
     pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         Self::start_opening(config, clock, Opening::default()).await
     }
 
-    /// The same, and a lock that another program holds on the database, or a full disk, is waited for.
+    /// Starts like [`Daemon::start`], but waits for a lock on the database or a full disk.
     pub async fn start_patiently(config: Config, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         Self::start_opening(config, clock, Opening { is_patient: true, ..Opening::default() }).await
     }
@@ -61,7 +62,7 @@ impl Daemon {
         Self::start_as(config, clock, transport, keyed, opening).await
     }
 
-    /// The same over any transport: in a simulation the service is in the same process.
+    /// Starts over any transport; a simulation runs the platform in the same process.
     pub async fn start_over(
         config: Config,
         clock: Arc<dyn Clock>,
@@ -71,7 +72,7 @@ impl Daemon {
         Self::start_as(config, clock, transport, keyed, Opening::default()).await
     }
 
-    /// The same with the database opened otherwise.
+    /// Starts over any transport, with the given options for opening the database.
     pub async fn start_as(
         config: Config,
         clock: Arc<dyn Clock>,
@@ -102,7 +103,9 @@ impl Daemon {
         }
     }
 
-    /// The daemon, unless its database is another company's. Where nobody can tell yet, nothing but probes goes out.
+    /// Returns the daemon, unless its database belongs to another account.
+    ///
+    /// If the account could not be checked, only probes are sent.
     async fn proved(self, proved: Result<(), StartError>) -> Result<Self, StartError> {
         match proved {
             Ok(()) => Ok(self),
@@ -118,25 +121,26 @@ impl Daemon {
         }
     }
 
-    /// Whom the configuration speaks to.
+    /// Returns the address and the key of the configuration.
     fn account(&self) -> Result<Account, KeyError> {
         let keys = self.transport.is_some().then(|| self.config.service.keys.read()).transpose()?;
         let base_url = self.config.service.base_url.clone();
         Ok(Account { base_url, integration_key: keys.map(|keys| keys.integration) })
     }
 
-    /// The address of the service.
+    /// Returns the address of the platform.
     pub fn base_url(&self) -> &str {
         &self.config.service.base_url
     }
 
-    /// What the jobs work with; the demonstration looks at the budget through it.
+    /// Returns the context of the jobs; the demonstration reads the budget from it.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// One probe of a refused key, as the loop makes them, for a simulation that has a loop of its own; the refusal is
-    /// lifted where the service accepts the key.
+    /// Probes a refused key once and lifts the refusal if the platform accepts the key.
+    ///
+    /// For a simulation, which has its own loop.
     pub fn probe(&self) -> impl Future<Output = Result<bool, StoreError>> + Send + use<> {
         let (context, account) = (self.context.clone(), self.account().ok());
         async move {
@@ -148,7 +152,9 @@ impl Daemon {
         }
     }
 
-    /// Works until `stop`, then drains and closes. What comes over `reload` is put in force without dropping a call.
+    /// Works until `stop`, then drains and closes.
+    ///
+    /// A configuration from `reload` is applied without dropping a call.
     pub async fn run(
         mut self,
         stop: CancellationToken,
@@ -158,7 +164,7 @@ impl Daemon {
         self.warn_of_unbuilt();
         let (due, triggers) = mpsc::channel(TRIGGERS);
         let fire = move |kind: JobKind, at: Timestamp| {
-            // A full channel means that the loop has as many triggers to look at as there are jobs, this one too.
+            // A trigger is dropped if 64 others wait, which is more than four per kind of job.
             let _ = due.try_send((kind, at));
         };
         let mut driver =
@@ -174,7 +180,7 @@ impl Daemon {
         notify::ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
         loop {
-            // A stop does not wait for a statement that waits for somebody else's lock.
+            // A stop is not delayed by a statement that waits for a lock of another program.
             let changed = tokio::select! {
                 () = stop.cancelled() => None,
                 changed = supervisor.work(&stop, &mut reload) => changed?,
@@ -198,12 +204,12 @@ impl Daemon {
         tracing::info!(event = event::DAEMON_STOPPED, "tallyd stopped in good order");
         match timeout(FOLD_IN, self.context.store.close()).await {
             Ok(Err(error)) if !error.may_pass() => Err(error.into()),
-            // Somebody holds a lock: the next start folds the log in.
+            // Another program holds a lock: the next start makes the checkpoint.
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
-    /// Ends the session and folds the write-ahead log in, when nothing runs any more.
+    /// Ends the session and checkpoints the write-ahead log; no job may be running.
     pub(super) async fn close(self) -> Result<(), StoreError> {
         let context = self.context;
         let mut write = context.store.begin(Durability::Full).await?;
@@ -212,7 +218,7 @@ impl Daemon {
         context.store.close().await
     }
 
-    /// Puts a changed configuration in force; a lock of another program is waited for.
+    /// Applies a new configuration, and retries while another program holds a lock.
     async fn reload_patiently(&self, config: &Config) -> Result<Reload, StartError> {
         loop {
             match self.reload(config).await {
@@ -225,7 +231,7 @@ impl Daemon {
         }
     }
 
-    /// Puts a changed configuration in force, as far as it concerns the rooms; the schedules are left to the caller.
+    /// Applies a new configuration, except its schedules, which the caller applies.
     async fn reload(&self, config: &Config) -> Result<Reload, StartError> {
         notify::reloading();
         self.context.reconfigure(settings::jobs(config));
@@ -239,7 +245,7 @@ impl Daemon {
         Ok(reload_of(config))
     }
 
-    /// What a reload cannot put in force is said, or an operator would wait for it.
+    /// Warns of settings that take effect only after a restart.
     fn warn_of_restart(&self, config: &Config) {
         let keys = settings::restart_for(&self.config, config).join(", ");
         if !keys.is_empty() {
@@ -271,13 +277,13 @@ impl Daemon {
     }
 }
 
-/// What the loop takes from a configuration.
+/// Returns the parts of a configuration that the loop uses.
 fn reload_of(config: &Config) -> Reload {
     let metrics = config.metrics.textfile.clone();
     Reload { schedules: settings::schedules(config), metrics, limits: settings::limits(config) }
 }
 
-/// Opens the database and begins a session in it. Where it fails nothing of it happened, and it may be done again.
+/// Opens the database and begins a session in it. A failed attempt changes nothing and may be repeated.
 async fn open(
     config: &Config,
     clock: &Arc<dyn Clock>,
@@ -296,7 +302,10 @@ async fn open(
     Ok((store, limiter, session_id))
 }
 
-/// Mends what a crash left, holds what a restore may have left behind, and notes what the configuration says.
+/// Recovers interrupted work, holds what a restore may have undone, and stores the settings of jobs and
+/// policies.
+///
+/// One transaction with full durability.
 async fn begin_session(
     store: &Store,
     config: &Config,
@@ -347,8 +356,10 @@ async fn begin_session(
     Ok(started.session_id)
 }
 
-/// The account's budget as the journal remembers it. One that went back in time does not know the newest calls: what
-/// it knows counts as just answered, as after a reboot.
+/// Restores the limiter from the journal.
+///
+/// If the database went back in time, its newest calls are unknown. The known calls then count as just
+/// answered, as after a reboot.
 async fn limiter(
     store: &Store,
     config: &Config,
@@ -362,7 +373,8 @@ async fn limiter(
     let bad_requests = store.exchange_bad_requests(&boot_id, (now, moment), DAY).await?;
     let kept = store.limiter_memory().await?;
     let mut kept: Kept = kept.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    // A refused key may be another by now and the first call shows it; whoever judged an operation is gone.
+    // The first call shows if a refused key was replaced; the call that was judging an operation no longer
+    // exists.
     kept.holds.retain(|hold| !matches!(hold.reason, Reason::RefusedKey | Reason::Judging));
     let memory = Memory {
         places: used.iter().map(|place| held(place, moment)).collect(),
@@ -375,8 +387,9 @@ async fn limiter(
     Ok(Limiter::new(limits, Arc::clone(clock), memory))
 }
 
-/// The place of a call of an earlier run; a moment of another boot means nothing in this one, so it counts as just
-/// answered.
+/// Returns the reservation of a call from an earlier run.
+///
+/// Times of another boot cannot be compared, so such a call counts as just answered.
 fn held(used: &UsedPlace, now: Moment) -> Place {
     match (used.same_boot, used.answered) {
         (true, Some(given_up)) if used.is_given_up => Place::GivenUp(used.operation, given_up),

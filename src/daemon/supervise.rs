@@ -1,8 +1,8 @@
 //! The loop that owns all runs.
 //!
-//! It registers for the wake-up, then looks, then waits: a due schedule, a wish another program wrote, a run that
-//! ended, a retry that is due, the watchdog, a signal. One slot per kind of job; a trigger for a running job is
-//! remembered once. Nothing polls: between wake-ups it sleeps.
+//! The loop subscribes to its wake-up, then checks for work, then waits. It wakes for a due schedule, a
+//! change that another program queued, a finished run, a due retry, the watchdog or a signal. Each kind of
+//! job has one slot; a trigger for a running job is remembered once. The loop sleeps between wake-ups.
 
 use super::answer::Desk;
 use super::checkup::{self, Checkup};
@@ -26,11 +26,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Wishes written one by one arrive within this time of each other and share their calls.
+/// The time to collect changes that are queued one by one, so that they share calls.
 const GATHER: Duration = Duration::from_millis(40);
-/// When the outbox is looked at after the write-ahead log moved, counted from one look to the next. The log moves when
-/// a commit begins, and what it brings can be read only when it ends: after the disk has synced, however long that
-/// takes.
+/// The delays between checks of the outbox after the write-ahead log was written.
+///
+/// The log is written when a commit begins. The committed rows are readable only after the disk has synced,
+/// which can take any time.
 const LOOKS: [Duration; 5] = [
     Duration::from_millis(5),
     Duration::from_millis(30),
@@ -38,25 +39,27 @@ const LOOKS: [Duration; 5] = [
     Duration::from_secs(2),
     Duration::from_secs(8),
 ];
-/// What is unanswered after this time at a stop is in doubt; systemd and the operator wait no longer than 10 s.
+/// The time limit for calls in flight at shutdown; unanswered calls are then in doubt.
+///
+/// [`DRAIN`] and [`LAST_WORD`] together stay below 10 s; systemd kills after 15 s (`TimeoutStopSec=`).
 const DRAIN: Duration = Duration::from_secs(8);
-/// What is written down after that takes no longer: 10 s in all.
+/// The time limit for the last write after the drain.
 const LAST_WORD: Duration = Duration::from_secs(1);
-/// A settle that could not look is tried again after this time, and none follows another at once.
+/// The delay after a settle run that did not complete ([`SETTLE_AGAIN`]) or did ([`SETTLE_APART`]).
 const SETTLE_AGAIN: Duration = Duration::from_secs(30);
 const SETTLE_APART: Duration = Duration::from_secs(1);
-/// A push that waits for an entry to be tried again is not begun again before this time.
+/// The minimum delay before a push that waits to retry an entry begins again.
 const AGAIN_APART: Duration = Duration::from_secs(1);
-/// How often the age of the data is looked at, and the outbox in case no word of a wish came.
+/// The interval of the health check, and of the check of the outbox if no notification came.
 const STALE_LOOK: Duration = Duration::from_secs(60);
 
-/// What a changed configuration means for the loop.
+/// The parts of a configuration that the loop uses.
 pub(super) struct Reload {
-    /// The schedules from now on.
+    /// The schedules.
     pub(super) schedules: Vec<(JobKind, Schedule)>,
-    /// The file of the metrics from now on.
+    /// The path of the metrics file.
     pub(super) metrics: Option<PathBuf>,
-    /// The account's limits from now on.
+    /// The account's limits.
     pub(super) limits: limiter::Settings,
 }
 
@@ -67,23 +70,23 @@ pub(super) struct Supervisor {
     pub(super) due: mpsc::Receiver<(JobKind, Timestamp)>,
     pub(super) watch: Watch,
     pub(super) prober: Prober,
-    /// Beats while the schedules are looked at.
+    /// Counts the scheduler's ticks.
     pulse: Pulse,
-    /// Tells how the daemon is.
+    /// The health check.
     checkup: Checkup,
     runs: JoinSet<Result<Finished, StoreError>>,
     turns: Turns<Instant>,
     seen: WishId,
-    /// The next look at the outbox, and the looks that follow it.
+    /// The next check of the outbox, and the delays of the checks after it.
     look: Option<(Instant, &'static [Duration])>,
     push_at: Option<Instant>,
-    /// When a wish in doubt may be looked at again.
+    /// The time at which a change in doubt may be checked again.
     settle_at: Option<Instant>,
-    /// The turn of the order that somebody named last, as far as it was seen.
+    /// The id of the last order request that was seen (`News::order`).
     named: i64,
-    /// The last word of a person that was heard.
+    /// The position of the last decision of an operator that was seen.
     heard: Position,
-    /// Answers what commands beside us ask.
+    /// Answers requests of commands that run beside the daemon.
     desk: Desk,
     early: Early,
     caught_up: bool,
@@ -120,10 +123,11 @@ impl Supervisor {
         }
     }
 
-    /// Works until told to stop, or until a changed configuration comes, which is returned.
+    /// Works until `stop` is cancelled, or returns a new configuration from `reload`.
     ///
     /// # Errors
-    /// Fails where the database cannot be worked with. A statement that failed because its file is gone is told as that.
+    /// Fails on an error of the database that is not transient. If the file at the path was replaced or is
+    /// gone, the error is [`StoreError::Elsewhere`].
     pub(super) async fn work(
         &mut self,
         stop: &CancellationToken,
@@ -194,14 +198,14 @@ impl Supervisor {
         Ok(None)
     }
 
-    /// Puts changed schedules and keys in force.
+    /// Applies changed schedules and keys.
     pub(super) async fn reload(&mut self, reload: Reload, keys: KeySource) -> Result<(), StoreError> {
         self.schedules = reload.schedules.into_iter().collect();
         self.checkup.reload(reload.metrics, reload.limits);
         self.prober.take(keys, &self.context).await
     }
 
-    /// What passed while nobody could run it, and the wishes that wait.
+    /// Starts the jobs missed while no daemon ran, and a push for the changes that wait.
     async fn catch_up(&mut self) -> Result<(), StoreError> {
         let now = self.context.now();
         for (kind, schedule) in self.schedules.clone() {
@@ -257,7 +261,7 @@ impl Supervisor {
         }
     }
 
-    /// When settle is due next, at the earliest after `pause`: a quiet time is waited for, not polled through.
+    /// Sets the time of the next settle run, at least `pause` from now.
     async fn plan_settle(&mut self, pause: Duration) -> Result<(), StoreError> {
         if !self.schedules.contains_key(&JobKind::Settle) {
             return Ok(());
@@ -288,13 +292,13 @@ impl Supervisor {
             self.begin(finished.kind, trigger);
         }
         if finished.kind == JobKind::OrderLines && finished.outcome != RunOutcome::Failed {
-            // Orders that were named too late for this pass, or too many at once.
+            // Reads orders that were named too late for this pass, or too many for it.
             self.read_orders();
         }
         self.follow(&finished).await
     }
 
-    /// What a run leads to, whoever began it.
+    /// Starts or plans the work that follows from a run, independent of its trigger.
     async fn follow(&mut self, finished: &Finished) -> Result<(), StoreError> {
         if let Some(kind) = finished.wakes {
             self.begin(kind, Trigger::Outbox);
@@ -303,7 +307,7 @@ impl Supervisor {
             self.push_by(Instant::now() + at.since(self.context.now()).max(AGAIN_APART));
         }
         let pause = match (finished.kind, finished.outcome) {
-            // A push leaves doubts, and either may have shown what must be looked at twice.
+            // A push can leave changes in doubt; push and balances can show values that need a second check.
             (JobKind::Push | JobKind::Balances, _) => Duration::ZERO,
             (JobKind::Settle, RunOutcome::Ok) => SETTLE_APART,
             (JobKind::Settle, _) => SETTLE_AGAIN,
@@ -312,7 +316,7 @@ impl Supervisor {
         survived(self.plan_settle(pause).await)
     }
 
-    /// What follows a look that read before the turn; it may have shown what must be looked at twice.
+    /// Handles the end of a prefetch, which can show values that need a second check.
     async fn read_early(&mut self, read: Result<Option<Finished>, StoreError>) -> Result<(), StoreError> {
         if self.early.has_more_orders() {
             self.read_orders();
@@ -331,7 +335,7 @@ impl Supervisor {
         self.plan_settle(Duration::ZERO).await
     }
 
-    /// Begins a push at this time, unless one is due before.
+    /// Plans a push at `at`, unless one is planned earlier.
     fn push_by(&mut self, at: Instant) {
         self.push_at = Some(self.push_at.map_or(at, |first| first.min(at)));
     }
@@ -354,7 +358,7 @@ impl Supervisor {
         if self.desk.has_taken(news.request) { Ok(()) } else { self.desk.look(&self.context).await }
     }
 
-    /// Has the orders read that somebody named since the last look. A pass over the orders that is under way reads them.
+    /// Reads the orders named since the last check, unless a pass over the orders is running.
     fn read_named(&mut self, newest: i64) {
         if newest > self.named {
             self.named = newest;
@@ -369,14 +373,18 @@ impl Supervisor {
         }
     }
 
-    /// This loop turns, or it would not be here; it vouches for the ticking of the schedules only if that went on too.
+    /// Notifies the watchdog if the scheduler ticked since the last call.
+    ///
+    /// That this loop runs is implied.
     fn feed_watchdog(&mut self) {
         if self.pulse.has_beaten() {
             notify::alive();
         }
     }
 
-    /// Nothing new starts; what is in flight concludes, or is in doubt.
+    /// Stops: starts nothing new and completes calls in flight for up to [`DRAIN`].
+    ///
+    /// Calls without an answer by then are in doubt.
     pub(super) async fn drain(&mut self) -> Result<(), StoreError> {
         notify::stopping();
         self.context.stop();
@@ -415,7 +423,7 @@ impl Supervisor {
     }
 }
 
-/// Trouble with the database that may pass does not end the daemon: what was not done now is done at the next look.
+/// Turns a transient database error into a warning; the next check does the work.
 fn survived(result: Result<(), StoreError>) -> Result<(), StoreError> {
     match result {
         Err(error) if error.may_pass() => {
@@ -426,7 +434,7 @@ fn survived(result: Result<(), StoreError>) -> Result<(), StoreError> {
     }
 }
 
-/// The first of these delays from now, and those after it.
+/// Returns the time after the first delay, and the remaining delays.
 fn after(delays: &'static [Duration]) -> Option<(Instant, &'static [Duration])> {
     let (first, rest) = delays.split_first()?;
     Some((Instant::now() + *first, rest))

@@ -1,7 +1,7 @@
-//! Whose turn it is: one slot per kind of job, what is to run again behind it, and what is tried again later.
+//! Job slots: the running jobs, their pending triggers, and the retries.
 //!
-//! Pure: the loop ([`supervise`](super)) starts what it is told to start and says how it ended. Time is any point that a
-//! delay leads to, so that a test may count it as it likes.
+//! Pure: the loop ([`supervise`](super)) starts jobs and reports their end. `T` is any point in time, so that
+//! a test can count time itself.
 
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Trigger};
@@ -12,11 +12,11 @@ use std::time::Duration;
 /// The slots of all kinds of job.
 #[derive(Clone, Debug)]
 pub struct Turns<T> {
-    /// Running jobs, and the trigger to run them again with.
+    /// Running jobs, each with the trigger for its next run, if one came.
     slots: BTreeMap<JobKind, Option<Trigger>>,
-    /// Jobs that failed, when they are run again, and the delays after that.
+    /// Failed jobs, each with the time of its retry and the delays after that.
     retries: BTreeMap<JobKind, (T, Delays)>,
-    /// Jobs that the refused key stopped: they run as soon as it works again.
+    /// Jobs stopped by a refused key; they run when the key works again.
     refused: BTreeSet<JobKind>,
 }
 
@@ -27,8 +27,7 @@ impl<T> Default for Turns<T> {
 }
 
 impl<T: Copy + Ord> Turns<T> {
-    /// Whether the job is to be started now. One that runs already is run once more afterwards, however often it is
-    /// asked for.
+    /// Returns true if the job is to start now. A job that already runs is run once more afterwards.
     pub fn begin(&mut self, kind: JobKind, trigger: Trigger) -> bool {
         let busy = self.slots.get_mut(&kind);
         let is_free = busy.is_none();
@@ -39,11 +38,11 @@ impl<T: Copy + Ord> Turns<T> {
         is_free
     }
 
-    /// The job's run is over: the trigger to begin it with again, if one came meanwhile, and in how long it is tried again.
-    /// `after` makes a point in time of a delay from now.
+    /// Ends a run of the job. Returns the trigger for the next run and the delay until the retry, if any.
     ///
-    /// A job that failed is run again, slower each time: a daily one must not wait for tomorrow, and nobody else would
-    /// wake a push. One that the refused key stopped waits until that works again.
+    /// `after` converts a delay from now into a point in time. A failed job is retried with growing delays,
+    /// because a daily job must not wait for the next day and nothing else would wake a push. A job stopped
+    /// by a refused key is run when the key works again.
     pub fn ended(
         &mut self,
         kind: JobKind,
@@ -65,12 +64,12 @@ impl<T: Copy + Ord> Turns<T> {
         (self.slots.remove(&kind).flatten(), retry)
     }
 
-    /// When the first job is to be tried again.
+    /// Returns the time of the first retry.
     pub fn next_retry(&self) -> Option<T> {
         self.retries.values().map(|(at, _)| *at).min()
     }
 
-    /// The jobs to be tried again at `now`; each is put off to `later`, until its run says how it went.
+    /// Returns the jobs to retry at `now` and postpones each to `later`, until its run ends.
     pub fn retries_due(&mut self, now: T, later: T) -> Vec<JobKind> {
         let due: Vec<JobKind> =
             self.retries.iter().filter(|(_, (at, _))| now >= *at).map(|(kind, _)| *kind).collect();
@@ -82,23 +81,24 @@ impl<T: Copy + Ord> Turns<T> {
         due
     }
 
-    /// The key works again: the jobs that it stopped.
+    /// Returns and forgets the jobs stopped by the refused key.
     pub fn healed(&mut self) -> BTreeSet<JobKind> {
         std::mem::take(&mut self.refused)
     }
 
-    /// Whether a run of the job is under way, or to be tried again.
+    /// Returns true if the job runs or has a retry planned.
     pub fn is_taken(&self, kind: JobKind) -> bool {
         self.is_busy(kind) || self.retries.contains_key(&kind)
     }
 
-    /// Whether a run of the job is under way.
+    /// Returns true if the job runs.
     pub fn is_busy(&self, kind: JobKind) -> bool {
         self.slots.contains_key(&kind)
     }
 }
 
-/// Wishes wait for nothing but their turn; a poll that failed costs quota each time.
+/// Returns the delays between retries: short for a push, longer for a poll, because a failed poll costs
+/// quota.
 fn first_delays(kind: JobKind) -> Delays {
     if kind == JobKind::Push { Delays::concurrency() } else { Delays::probe() }
 }

@@ -1,24 +1,26 @@
-//! Bodies: compressed, and named by their content so that each distinct one is kept once.
+//! Bodies: compressed, and named by their content so that each distinct body is stored once.
 //!
-//! A quiet shop answers the same page thousands of times; it costs the journal a row, not the page.
+//! Repeated answers with equal pages cost the journal a row each, not the page.
 
 use sha2::{Digest as _, Sha256};
 
-/// Fast enough to be invisible beside the network; higher levels buy little on short JSON.
+/// zstd level 1: its time is negligible beside the network; higher levels gain little on short JSON.
 const LEVEL: i32 = 1;
 
-/// The first 128 bits of the content's SHA-256: collisions are out of reach, and half the index of the whole.
+/// The first 128 bits of the content's SHA-256: half the index size, and collisions remain improbable.
 pub type Digest = [u8; 16];
 
-/// A body with the name it is kept under. It is named before the turn to write is waited for: that takes as long as all
-/// else that is written down of a call.
+/// A body with its digest.
+///
+/// The digest is computed before the write lock is taken, because it takes as long as the rest of a call's
+/// record.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a> {
-    /// Its bytes.
+    /// The uncompressed bytes.
     pub bytes: &'a [u8],
-    /// Its name.
+    /// The digest of the bytes.
     pub digest: Digest,
-    /// The same ready to be stored, where somebody expected that it is not known and had the time before the turn.
+    /// The compressed body, if it was prepared before the write lock was taken.
     pub packed: Option<&'a Body>,
 }
 
@@ -28,34 +30,34 @@ impl<'a> From<&'a [u8]> for Named<'a> {
     }
 }
 
-/// A body ready to be stored.
+/// A compressed body.
 #[derive(Clone, Debug)]
 pub struct Body {
-    /// Its length in bytes before compression.
+    /// The length in bytes before compression.
     pub size: usize,
-    /// Its bytes, compressed with zstd.
+    /// The bytes, compressed with zstd.
     pub packed: Vec<u8>,
 }
 
-/// Why a stored body cannot be read again.
+/// An error of decompressing a stored body.
 #[derive(Debug, thiserror::Error)]
 #[error("a stored body cannot be unpacked ({0}): the database file is damaged; restore a backup")]
 pub struct BodyError(#[from] std::io::Error);
 
 impl Body {
-    /// Names. Before it is packed: a body that is kept already need not be.
+    /// Returns the digest. Called before packing, because a body already stored need not be packed.
     pub fn digest(bytes: &[u8]) -> Digest {
         let mut digest = Digest::default();
         digest.copy_from_slice(&Sha256::digest(bytes)[..16]);
         digest
     }
 
-    /// Compresses.
+    /// Compresses the bytes.
     pub fn pack(bytes: &[u8]) -> Result<Self, BodyError> {
         Ok(Self { size: bytes.len(), packed: zstd::bulk::compress(bytes, LEVEL)? })
     }
 
-    /// The bytes as they were; `size` is what was stored beside them and bounds the memory taken.
+    /// Decompresses. `size` is the stored length and bounds the memory used.
     pub fn unpack(packed: &[u8], size: usize) -> Result<Vec<u8>, BodyError> {
         Ok(zstd::bulk::decompress(packed, size)?)
     }

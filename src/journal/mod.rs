@@ -1,10 +1,11 @@
-//! The journal: every run of a job and every exchange with the service, request and response, in order.
+//! The journal: every run of a job and every exchange with the platform, request and response, in order.
 //!
-//! This room holds the record's words and its pure parts; `store` writes it, `job` folds it into the mirror. The
-//! mirror is a fold over the journal, so whatever changes a fact stands here first: as an exchange, or as an event.
+//! This module holds the codes and the pure parts of the records. `store` writes them, `job` projects them
+//! into the mirror. The mirror is a projection of the journal, so every fact is recorded here first, as an
+//! exchange or an event.
 //!
-//! What is written holds no key: headers never enter a record, nothing we send in a body is secret, and an answer that
-//! quotes our keys was masked by the transport. Apart from that the service's own words are kept as they came.
+//! The journal holds no key: headers are not recorded, request bodies hold no secret, and the transport masks
+//! keys that an answer quotes. Otherwise an answer is kept as it came.
 
 mod body;
 mod record;

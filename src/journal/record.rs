@@ -1,42 +1,43 @@
-//! The records of the journal: how an exchange begins, how it ends, how a run ends.
+//! The records of the journal: begin and end of an exchange, end of a run.
 
 use super::body::Named;
 use crate::model::{Lane, Moment, Operation, RunId, Timestamp};
 
-/// An exchange about to be sent. It is committed before the first byte leaves: what was never written cannot be
-/// asked about after a crash.
+/// An exchange about to be sent.
+///
+/// Committed before the first byte leaves, because after a crash only a recorded call can be checked.
 #[derive(Clone, Debug)]
 pub struct Begun<'a> {
     /// The run it belongs to.
     pub run_id: RunId,
-    /// What is called.
+    /// The operation called.
     pub operation: Operation,
     /// Path and query, as sent.
     pub target: String,
-    /// In whose lane the place was taken.
+    /// The lane (priority class) of its reservation.
     pub lane: Lane,
     /// The body, if the operation has one.
     pub body: Option<&'a [u8]>,
-    /// When, in the calendar.
+    /// The calendar time of sending.
     pub sent_at: Timestamp,
-    /// When, since boot.
+    /// The time of sending since boot.
     pub sent_moment: Moment,
 }
 
-/// What came of an exchange.
+/// The end of an exchange.
 #[derive(Clone, Debug)]
 pub struct Ended<'a> {
-    /// The judgement.
+    /// The classification of the answer.
     pub outcome: Outcome,
     /// The HTTP status, if an answer came.
     pub status: Option<u16>,
-    /// The answer's bytes; kept for accepted answers and for those that need explaining.
+    /// The answer's bytes, kept for accepted answers and for those that need an explanation.
     pub body: Option<Named<'a>>,
-    /// What went wrong, in words.
+    /// The error message.
     pub message: Option<&'a str>,
-    /// When, in the calendar.
+    /// The calendar time of the answer.
     pub answered_at: Timestamp,
-    /// When, since boot: the call's place in the quota is free 60 s later.
+    /// The time of the answer since boot; the call's reservation is free 60 s later.
     pub answered_moment: Moment,
 }
 
@@ -47,7 +48,7 @@ macro_rules! words {
         pub enum $name { $($(#[doc = $vdoc])+ $variant),+ }
 
         impl $name {
-            /// The word in the tables.
+            /// Returns the code used in the tables.
             pub fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }
@@ -56,19 +57,19 @@ macro_rules! words {
 }
 
 words! {
-    /// How an exchange ended; the journal's word for the client's verdict.
+    /// The end of an exchange; the journal's code for the client's verdict.
     Outcome {
-        /// Done, and the answer makes sense.
+        /// The call succeeded and its answer is plausible.
         Accepted = "accepted",
-        /// Refused for good, for this content.
+        /// The platform refused the content for good.
         Rejected = "rejected",
-        /// Told to wait.
+        /// The platform told the client to wait.
         Throttled = "throttled",
-        /// The key is refused.
+        /// The platform refused the key.
         Refused = "refused",
-        /// It may be tried again.
+        /// The call may be repeated.
         Transient = "transient",
-        /// No byte of it left the host.
+        /// No byte of the request left the host.
         NotSent = "not_sent",
         /// Sent, outcome unknown.
         InDoubt = "in_doubt",
@@ -78,15 +79,15 @@ words! {
 }
 
 words! {
-    /// How a run ended.
+    /// The outcome of a run.
     RunOutcome {
-        /// Everything it set out to do.
+        /// The run did all its work.
         Ok = "ok",
-        /// Some of it; the rest is still due.
+        /// The run did part of its work; the rest is still due.
         Partial = "partial",
-        /// Nothing of it, or nothing that may be trusted.
+        /// The run did nothing, or nothing reliable.
         Failed = "failed",
-        /// The daemon ended in the middle of it.
+        /// The daemon ended during the run.
         Interrupted = "interrupted",
     }
 }

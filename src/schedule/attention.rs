@@ -1,37 +1,37 @@
-//! Which facts are worth reading before their turn, within calls nobody else needs. Pure.
+//! The choice of SKUs to prefetch with calls that no other work needs. Pure.
 //!
-//! What moved lately moves again soon, and near zero a unit more or less decides whether something can be sold, also
-//! where nothing moved lately. The expected number of moves since the last read is rate × age: those with most of it go
-//! first, so that a fast mover is read often and a slow one now and then. One that is only near zero counts as half a
-//! move and is left alone for two minutes, or a shop of slow last pieces would use up what the movers are to have.
-//! Nothing is taken away from anybody: the regular pass reads every SKU in its interval all the same.
+//! Stock that moved lately moves again soon. Near zero, one unit decides if a product can be sold. The worth
+//! of a read is rate × age, the expected number of movements since the last read. A SKU that is only near
+//! zero counts as half a movement and rests two minutes between reads. Therefore many slow SKUs near zero
+//! cannot use up the calls. Prefetching does not replace the regular pass, which reads every SKU in its
+//! interval.
 //!
-//! In a simulated day (10,000 SKUs, the fastest moving every two minutes, the others the less the further down the list, a
-//! pass of 50 calls in five minutes and four calls a minute to spare) a move is seen after 0.78 min on average, after
-//! 1.32 min where the spare calls make the rounds quicker, and after 2.01 min without them. docs/performance.md has the
-//! same where stock runs out.
+//! The test below simulates a day: 10,000 SKUs, the fastest moving every two minutes, a pass of 50 calls in
+//! five minutes, four spare calls a minute. The mean delay until a movement is seen is 0.78 min. It is 1.32
+//! min if the spare calls speed up the pass instead, and 2.01 min without them. docs/performance.md has the
+//! figures for stock that runs out.
 
 use std::time::Duration;
 
-/// A fact younger than this is not read again before its turn.
+/// The minimum age of a fact for a prefetch.
 const YOUNGEST: Duration = Duration::from_secs(60);
-/// The same of one that is near zero and did not move.
+/// The minimum age of a fact for a SKU near zero that did not move.
 const YOUNGEST_UNMOVED: Duration = Duration::from_secs(120);
-/// What being near zero is worth, in moves of the window that is looked at.
+/// The weight of being near zero, in movements of the window.
 const NEAR_ZERO: f64 = 0.5;
 
-/// What is known of one SKU that may be worth a look.
+/// A SKU that may be worth a prefetch.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// Moves within the window that is looked at.
+    /// The number of movements within the window.
     pub moves: u32,
-    /// One of its cells is near zero.
+    /// True if one of its stock levels is near zero.
     pub near_zero: bool,
     /// The age of its facts.
     pub age: Duration,
 }
 
-/// The indices of at most `limit` candidates, those most worth a look first.
+/// Returns the indices of at most `limit` candidates, the worthiest first.
 pub fn pick(candidates: &[Candidate], limit: usize) -> Vec<usize> {
     let worth = |candidate: &Candidate| {
         let rate = f64::from(candidate.moves) + if candidate.near_zero { NEAR_ZERO } else { 0.0 };
@@ -76,11 +76,11 @@ mod tests {
     const SKUS: usize = 10_000;
     const PAGE: usize = 200;
     const MINUTES: usize = 24 * 60;
-    /// Calls a minute of the regular pass, and those nobody needs.
+    /// Calls a minute of the regular pass, and spare calls.
     const REGULAR: usize = 10;
     const SPARE: usize = 4;
 
-    /// Whole numbers that look random and are the same everywhere.
+    /// A pseudorandom generator with the same sequence on every platform.
     struct Random(u64);
 
     impl Random {
@@ -92,21 +92,21 @@ mod tests {
         }
     }
 
-    /// One SKU of the simulation.
+    /// A SKU of the simulation.
     #[derive(Clone, Default)]
     struct Sku {
         read_at: usize,
-        /// Minutes of the moves that were not seen yet, and whether they left or took one of the last three.
+        /// The minutes of movements not seen yet, each with true if it was of the last three units.
         unseen: Vec<(usize, bool)>,
-        /// Minutes at which moves were seen, newest last.
+        /// The minutes at which movements were seen, the newest last.
         seen: Vec<usize>,
-        /// Units, as they are and as they were read; none where stock never runs out.
+        /// The true and the read quantity in units; `None` if stock never runs out.
         stock: Option<(u32, u32)>,
         sold_out_at: usize,
     }
 
     impl Sku {
-        /// A unit is sold, if there is one; half a day after the last, forty come.
+        /// Sells a unit if there is one. Half a day after the last unit was sold, forty arrive.
         fn lives(&mut self, now: usize, is_sold: bool) {
             match &mut self.stock {
                 Some((0, _)) if now - self.sold_out_at < MINUTES / 2 => {}
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// What the spare calls are used for.
+    /// The use of the spare calls.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Spare {
         Nothing,
@@ -138,7 +138,7 @@ mod tests {
         MoversAndNearZero,
     }
 
-    /// Ages of facts that moved when that is seen: their sum in minutes, and their number.
+    /// The delays until movements are seen: their sum in minutes, and their number.
     #[derive(Clone, Copy, Default)]
     struct Ages {
         minutes: u32,
@@ -156,13 +156,13 @@ mod tests {
         }
     }
 
-    /// A day of a shop, and how old moves were when they were seen: all of them, and those of the last three units.
+    /// A simulated day, with the delays of all movements and of those of the last three units.
     struct Day {
         skus: Vec<Sku>,
         turn: usize,
         all: Ages,
         near_zero: Ages,
-        /// Spare calls that were made.
+        /// The number of spare calls made.
         calls: usize,
     }
 
@@ -199,7 +199,7 @@ mod tests {
             }
         }
 
-        /// Reads the next ones in turn.
+        /// Reads the next SKUs in the fixed order.
         fn round(&mut self, now: usize, skus: usize) {
             for _ in 0..skus {
                 self.read(self.turn, now);
@@ -222,7 +222,8 @@ mod tests {
             self.round(now, room);
         }
 
-        /// What is known from outside: when moves were seen within four hours, and when each was read.
+        /// Returns the candidates by data the daemon has: movements seen within four hours, and the age of
+        /// the last read.
         fn candidates(&self, now: usize, with_near_zero: bool) -> Vec<Candidate> {
             let moves = |sku: &Sku| sku.seen.iter().rev().take_while(|at| now - **at < 240).count();
             let minutes = |count: usize| Duration::from_secs(60 * u64::try_from(count).unwrap());

@@ -1,18 +1,20 @@
-//! The ticking. The only file that names tokio-cron-scheduler, and what it is trusted with is little: it looks
-//! whether a tick has come and calls back. Left to itself it would freeze each zone's offset at
-//! its creation (an hour wrong after every clock change), find next ticks with an older cron library that runs
-//! some jobs twice in spring, and silently drop what it takes for impossible. So it is given a [`Board`] for
-//! its storage, which answers every question about the next tick from [`Schedule`].
+//! The driver: calls back when a job is due, through tokio-cron-scheduler.
 //!
-//! Left to itself it would also look twice a second for ever, most of what an idle daemon costs, and there is nothing to
-//! set. But it asks the board before each look, and the board takes its time: the answer comes half a second before
-//! the next tick, so that the look after it falls on the tick. The scheduler holds its storage's lock meanwhile, and
-//! so the board answers at once while jobs are added or removed. Starting and stopping the scheduler round every tick
-//! instead would leave its seven tasks behind each time.
+//! Only this file names that crate. The crate only checks for due ticks and calls back. Its own calculation
+//! has three faults: it freezes each zone's offset at creation, so that ticks are an hour off after a clock
+//! change; it computes ticks with an older cron library that runs some jobs twice in spring; it silently
+//! drops expressions it takes for impossible. Therefore the crate gets a [`Board`] as its storage, which
+//! returns next ticks from [`Schedule`].
 //!
-//! What it cannot do is left to others: overlapping runs, drain and journal are the runner's. `fire` is called
-//! under a lock, on the scheduler's task: it hands the due time on (a `try_send`) and returns. Should the crate
-//! have to go, a loop over [`Schedule::next_start`] takes its place in this file.
+//! By default the crate polls its storage twice a second, which is most of an idle daemon's cost and cannot
+//! be configured. [`Board`] delays its answer to each poll until half a second before the next tick, so that
+//! the poll after it falls on the tick. The crate locks its storage during a poll; therefore the board
+//! answers at once while jobs are added or removed. Starting and stopping the scheduler around each tick
+//! would leak its seven tasks each time.
+//!
+//! The job runner handles overlapping runs, drain and the journal. The crate calls `fire` under a lock on its
+//! own task, so `fire` only hands on the due time (a `try_send`). A loop over [`Schedule::next_start`] in
+//! this file could replace the crate.
 
 use super::{Occurrences, Schedule, Wall};
 use crate::model::{Clock, JobKind, Timestamp};
@@ -31,18 +33,21 @@ use tokio_cron_scheduler::{
     SimpleNotificationStore,
 };
 
-/// The scheduler parses an expression of its own; its ticks come from the board, so any will do.
+/// A valid expression that the scheduler parses; ticks come from the board instead.
 const UNUSED_EXPRESSION: &str = "* * * * * *";
-/// The actors' channels; more jobs than this in one tick would be dropped, and there are fifteen kinds.
+/// The capacity of the scheduler's channels. More jobs in one tick would be dropped; there are fifteen kinds.
 const CHANNEL: usize = 256;
-/// The scheduler sleeps so long after an answer before it reads the clock again; a little less, so that it then
-/// finds the tick come.
+/// The time before a tick at which the board answers.
+///
+/// The scheduler sleeps 500 ms after an answer and then reads the clock; a little less lets it find the tick
+/// due.
 const LEAD: Duration = Duration::from_millis(490);
-/// The longest the board is silent: a clock that was set and a machine that slept are to be noticed before the next
-/// tick, which may be tomorrow's.
+/// The longest delay of an answer.
+///
+/// It bounds the time until a changed clock or a resume from suspend is noticed.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// The scheduler refused; its own words say little, so ours name what was attempted.
+/// An error of the scheduler, with the step that failed, because its own messages do not name the step.
 #[derive(Debug, thiserror::Error)]
 #[error("the scheduler could not {doing}: {source}")]
 pub struct DriverError {
@@ -60,11 +65,13 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts ticking. `fire` gets the job and the due time of the occurrence, at most once each; it must only
-    /// hand them on. `clock` is the system's: the scheduler beneath reads that one itself.
+    /// Starts ticking.
+    ///
+    /// `fire` gets the job and the due time, at most once for each occurrence; it must not block. `clock`
+    /// must be the system's clock, because the scheduler reads that clock itself.
     ///
     /// # Errors
-    /// When the scheduler refuses a job.
+    /// Fails if the scheduler refuses a job.
     pub async fn start(
         entries: Vec<(JobKind, Schedule)>,
         clock: Arc<dyn Clock>,
@@ -85,11 +92,10 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Takes over a changed configuration. Jobs whose schedule is the same are not touched, so that a reload
-    /// loses no tick of theirs.
+    /// Replaces the schedules. Jobs with an unchanged schedule are not touched, so that they lose no tick.
     ///
     /// # Errors
-    /// When the scheduler refuses a job; those before it are taken over.
+    /// Fails if the scheduler refuses a job; the jobs before it are replaced.
     pub async fn replace(&mut self, entries: Vec<(JobKind, Schedule)>) -> Result<(), DriverError> {
         self.board.answer_at_once(true);
         let replaced = self.exchange(entries).await;
@@ -114,7 +120,7 @@ impl Driver {
         let adding = |source| failed(&format!("take the job `{kind}`"), source);
         let (board, fire) = (self.board.clone(), self.fire.clone());
         let job = Job::new(UNUSED_EXPRESSION, move |id, _| {
-            // The lock is held while firing, so that nothing fires once `stop` has returned.
+            // The lock is held while firing, so that nothing fires after `stop` has returned.
             if let Some(fire) = lock(&fire).as_ref()
                 && let Some((kind, due)) = board.due(id)
             {
@@ -127,20 +133,22 @@ impl Driver {
         Ok(())
     }
 
-    /// Shows from outside that the ticking goes on.
+    /// Returns a handle that shows if the scheduler still ticks.
     pub fn pulse(&self) -> Pulse {
         Pulse { beats: Arc::clone(&self.board.beats), word: Arc::clone(&self.board.word), seen: 0 }
     }
 
-    /// Ends the ticking: once this returns, `fire` is not called again, and is dropped.
+    /// Stops ticking. After it returns, `fire` is dropped and never called again.
     pub async fn stop(mut self) {
-        // It only sets a flag; an error would come from a handler that is not used here.
+        // Shutdown only sets a flag; an error could come only from a shutdown handler, and none is set.
         let _ = self.scheduler.shutdown().await;
     }
 }
 
-/// Also without `stop`, nothing fires for a driver that is gone; the crate's tasks would go on by themselves. One that
-/// waits for the board's answer gets it, and sees that it was told to end.
+/// Without `stop`, the crate's tasks would go on after the driver is dropped.
+///
+/// Dropping removes the callback and wakes a delayed answer of the board, so that the scheduler's task sees
+/// the shutdown flag.
 impl Drop for Driver {
     fn drop(&mut self) {
         drop(lock(&self.fire).take());
@@ -152,24 +160,26 @@ fn failed(doing: &str, source: JobSchedulerError) -> DriverError {
     DriverError { doing: doing.into(), source }
 }
 
-/// A panic elsewhere leaves whole values behind: each critical section here is a single assignment.
+/// Locks a mutex. A poisoned one is used, because each critical section here is a single assignment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Shows that somebody looks for due ticks: a watchdog is to see that loop too, because schedules that no longer fire
-/// are silent.
+/// A handle for the watchdog: shows that the scheduler still polls for due ticks.
+///
+/// Without it, schedules that stop firing would not be noticed.
 #[derive(Clone, Debug)]
 pub struct Pulse {
     beats: Arc<AtomicU64>,
-    /// Ends a silence.
+    /// Wakes a delayed answer.
     word: Arc<Notify>,
     seen: u64,
 }
 
 impl Pulse {
-    /// Whether there was a look since this was asked last. It calls for one, so that somebody who asks often is not told
-    /// that a silence is an end.
+    /// Returns true if the scheduler polled since the last call.
+    ///
+    /// Also triggers a poll, so that a frequent caller does not take a delayed answer for a failure.
     pub fn has_beaten(&mut self) -> bool {
         let beats = self.beats.load(Ordering::Relaxed);
         self.word.notify_one();
@@ -177,18 +187,18 @@ impl Pulse {
     }
 }
 
-/// The scheduler's storage: which job ticks when.
+/// The scheduler's storage: the next tick of each job.
 #[derive(Clone)]
 struct Board {
     state: Arc<Mutex<State>>,
-    /// Ends a silence.
+    /// Wakes a delayed answer.
     word: Arc<Notify>,
-    /// Counts the looks.
+    /// The number of polls.
     beats: Arc<AtomicU64>,
 }
 
 struct State {
-    /// Whether nobody may be kept waiting for an answer.
+    /// True if answers must not be delayed.
     at_once: bool,
     clock: Arc<dyn Clock>,
     wall: Wall,
@@ -201,7 +211,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// The next tick after `after`, in the scheduler's unit: seconds since 1970, 0 for never.
+    /// Returns the next tick after `after` in seconds since 1970, as the scheduler counts; 0 for never.
     fn tick_after(&self, after: Timestamp) -> u64 {
         let start = self.occurrences.next_start(after);
         start.and_then(|start| u64::try_from(start.0 / 1000).ok()).unwrap_or(0)
@@ -223,7 +233,7 @@ impl Board {
         self.word.notify_one();
     }
 
-    /// The next ticks, when the scheduler is to hear of them.
+    /// Returns the next ticks, delayed until shortly before the first of them.
     async fn ticks_in_time(self) -> Result<Vec<JobAndNextTick>, JobSchedulerError> {
         loop {
             let (ticks, silence) = self.look();
@@ -245,7 +255,7 @@ impl Board {
         self.state().slots.values().any(|slot| slot.occurrences.job() == kind)
     }
 
-    /// What stands on the board and not, or not so, in `entries`.
+    /// Returns the jobs whose schedule is missing or different in `entries`.
     fn outdated(&self, entries: &[(JobKind, Schedule)]) -> Vec<(JobId, JobKind)> {
         let state = self.state();
         let slots = state.slots.iter().map(|(id, slot)| (*id, &slot.occurrences));
@@ -254,7 +264,7 @@ impl Board {
         slots.filter(|(_, on)| !same(on)).map(|(id, on)| (id, on.job())).collect()
     }
 
-    /// The occurrence a tick stands for, once: a slow scheduler may tick twice for it.
+    /// Returns the occurrence that a tick is for, once, because a slow scheduler may tick twice for it.
     fn due(&self, id: JobId) -> Option<(JobKind, Timestamp)> {
         let mut state = self.state();
         let now = state.clock.now();
@@ -284,8 +294,10 @@ impl Board {
         }
     }
 
-    /// The next ticks, and how long they may be kept to ourselves. Looked at every few seconds, so this is where a clock
-    /// set back is noticed: its jobs would otherwise wait for a time that has been moved away.
+    /// Returns the next ticks and the delay of the answer.
+    ///
+    /// Detects a clock that was set back; its jobs would otherwise wait for a time that moved away. Polls
+    /// come at least every [`SILENCE`].
     fn look(&self) -> (Vec<JobAndNextTick>, Option<Duration>) {
         self.beats.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state();
@@ -301,7 +313,7 @@ impl Board {
 }
 
 impl State {
-    /// How long the scheduler need not hear of these ticks; none when it is time.
+    /// Returns the delay of the answer; `None` if a tick is near or answers must not be delayed.
     fn silence(&self, ticks: &[JobAndNextTick], now: Timestamp) -> Option<Duration> {
         let next = ticks.iter().map(|tick| tick.next_tick).filter(|tick| *tick > 0).min();
         let left = next.map_or(SILENCE, |seconds| {
@@ -326,7 +338,7 @@ fn next_tick(row: &JobStoredData) -> JobAndNextTick {
     JobAndNextTick { id: row.id, job_type: row.job_type, next_tick: row.next_tick, last_tick: row.last_tick }
 }
 
-/// The shape of every answer the scheduler's traits ask for.
+/// The return type of the scheduler's traits.
 type Answer<T> = Pin<Box<dyn Future<Output = Result<T, JobSchedulerError>> + Send>>;
 
 fn answer<T: Send + 'static>(value: T) -> Answer<T> {
@@ -374,7 +386,7 @@ impl MetaDataStorage for Board {
         answer(())
     }
 
-    /// Nobody asks; the loop beneath does not either.
+    /// The scheduler does not call this.
     fn time_till_next_job(&mut self) -> Answer<Option<Duration>> {
         answer(None)
     }

@@ -1,4 +1,4 @@
-//! The ticking, with the board asked directly where time matters, and for one real second where it must be.
+//! Tests of the driver: the board is asked directly, except in tests that need real seconds.
 
 use super::super::Missed;
 use super::*;
@@ -6,7 +6,7 @@ use crate::model::Moment;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::mpsc;
 
-/// The system's clock, or one moved by hand.
+/// The system's clock, or a clock moved by hand.
 struct TestClock(Option<AtomicI64>);
 
 impl Clock for TestClock {
@@ -161,7 +161,7 @@ fn the_board_is_silent_until_just_before_the_next_tick() {
     }
 }
 
-/// A driver with one job that is due tomorrow, on a clock that stands.
+/// Starts a driver with one job due tomorrow, on a clock that stands still.
 async fn idle_driver() -> Driver {
     let clock = Arc::new(TestClock(Some(AtomicI64::new(at("2026-11-21T08:00:00Z").0))));
     let daily = schedule("0 0 3 * * *", "UTC", Missed::Skip);

@@ -1,55 +1,55 @@
-//! Whether a table of schedules fits the quota, how old facts can get, and what gives way first. Pure.
+//! A comparison of the schedules' demand with the quota. Pure.
 //!
-//! Each running job asks for one call after the other and waits its turn among the other polls, so a job that needs
-//! little gets all of it and those that need much share what is left evenly: the one that needs most gives way first.
-//! A fact is oldest just before it is read again: an interval after its last read (two where a run may hold it back), and
-//! then the time the run takes to come to it.
+//! Each running job makes one call after the other and alternates with the other polls. A job that needs
+//! little gets all of it; jobs that need much share the rest evenly, so the job with the largest demand loses
+//! calls first. A fact is oldest just before it is read again: one interval after its last read (two if a run
+//! may hold it back), plus the time the run takes to reach it.
 
 use crate::model::JobKind;
 use std::time::Duration;
 
-/// What a job asks for.
+/// The demand of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     /// The job.
     pub kind: JobKind,
-    /// Calls of one run.
+    /// The number of calls of one run.
     pub calls: f64,
     /// The longest time between two runs.
     pub interval: Duration,
-    /// A run may leave to the next what it need not read; never two in a row.
+    /// True if a run may leave a fact to the next run; never two runs in a row.
     pub may_hold_back: bool,
 }
 
-/// What it gets.
+/// The calls that a job gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// The job.
     pub kind: JobKind,
-    /// Calls of one run.
+    /// The number of calls of one run.
     pub calls: f64,
-    /// Calls a minute that its schedule asks for.
+    /// The calls a minute that the schedule asks for.
     pub asked: f64,
-    /// Calls a minute that it gets.
+    /// The calls a minute that the job gets.
     pub given: f64,
-    /// The most a fact of it ages.
+    /// The maximum age of its facts.
     pub oldest: Duration,
 }
 
-/// The table of schedules against the quota.
+/// The schedules' demand beside the quota.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
-    /// Every job, in the order it was given.
+    /// The jobs, in the given order.
     pub rows: Vec<Row>,
-    /// Calls a minute of all.
+    /// The sum of all demands, in calls a minute.
     pub asked: f64,
-    /// Calls a minute that are left; below zero where the table cannot fit.
+    /// The calls a minute left over; negative if the demand exceeds the quota.
     pub headroom: f64,
-    /// What gives way first where it cannot.
+    /// The job that loses calls first if the demand exceeds the quota.
     pub gives_way: Option<JobKind>,
 }
 
-/// Lays the demands against `limit` calls a minute.
+/// Compares the demands with `limit` calls a minute.
 pub fn fit(demands: &[Demand], limit: f64) -> Fit {
     let asked: Vec<f64> = demands.iter().map(per_minute).collect();
     let level = level(&asked, limit);
@@ -72,7 +72,7 @@ fn per_minute(demand: &Demand) -> f64 {
     demand.calls * 60.0 / demand.interval.as_secs_f64().max(1.0)
 }
 
-/// What each may have at most so that all together stay within the limit: those below it get what they ask for.
+/// Returns the cap per job that keeps the sum within the limit; demands below it are met in full.
 fn level(asked: &[f64], limit: f64) -> f64 {
     let mut sorted: Vec<f64> = asked.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,10 +1,14 @@
-//! When a job is due. [`rule`] is pure: cron expression, zone, jitter, what to do about missed occurrences.
-//! [`driver`] is the ticking itself, and the only file that names tokio-cron-scheduler. [`feasible`] says whether a table
-//! of schedules fits the quota; pure. [`Occurrences`] hands out each occurrence once, whatever the clock does; pure.
+//! Schedules: the due times of jobs, and the driver that fires them.
 //!
-//! Three times of one occurrence are kept apart. It is *due* when the expression says so; it *starts* up to
-//! `jitter` later; it is *missed* when that start passed while nobody could run it. A due time identifies the
-//! occurrence, in the journal too, because it does not move when somebody changes the jitter.
+//! - [`rule`]: cron expression, zone, jitter, policy for missed occurrences; pure.
+//! - [`driver`]: the ticking; the only file that names tokio-cron-scheduler.
+//! - [`feasible`]: the schedules' demand against the quota; pure.
+//! - [`Occurrences`]: each occurrence once, also if the clock jumps; pure.
+//! - [`attention`]: the choice of SKUs to prefetch; pure.
+//!
+//! An occurrence has three times. It is *due* at the time the expression gives. It *starts* up to `jitter`
+//! later. It is *missed* if the start passed while no daemon could run it. The due time identifies the
+//! occurrence, also in the journal, because a new jitter does not move it.
 
 pub mod attention;
 pub mod driver;

@@ -1,14 +1,15 @@
-//! The occurrences of a schedule as a clock goes through them, also one that jumps: each is handed out once, one that
-//! comes too late goes by the policy for missed ones. Pure: who ticks says what the time is, the driver by the host's
-//! timers and the simulation by its own.
+//! The occurrences of a schedule along a clock that may jump. Pure: the caller gives the time.
+//!
+//! Each occurrence is returned once. A late occurrence follows the policy for missed ones. The driver and the
+//! simulation use it.
 
 use super::{Missed, Schedule};
 use crate::model::{JobKind, Timestamp};
 use std::time::Duration;
 
-/// A clock set back by more than this makes all next ticks wrong; smaller steps only delay one.
+/// The step back of a clock that makes all next ticks wrong; a smaller step only delays a tick.
 const SET_BACK: Duration = Duration::from_secs(10);
-/// A tick that comes later than this after its start was missed (the machine slept), and goes by the policy.
+/// The delay after which an occurrence counts as missed, as after a suspend.
 const LATE: Duration = Duration::from_secs(60);
 
 /// The occurrences of one job's schedule.
@@ -20,27 +21,28 @@ pub struct Occurrences {
 }
 
 impl Occurrences {
-    /// None was handed out yet.
+    /// Creates the occurrences; none was returned yet.
     pub fn new(job: JobKind, schedule: Schedule) -> Self {
         Self { job, schedule, fired: None }
     }
 
-    /// Whose they are.
+    /// Returns the job.
     pub fn job(&self) -> JobKind {
         self.job
     }
 
-    /// What they follow.
+    /// Returns the schedule.
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
-    /// When the next one starts after `after`.
+    /// Returns the next start after `after`.
     pub fn next_start(&self, after: Timestamp) -> Option<Timestamp> {
         self.schedule.next_start(self.job, after)
     }
 
-    /// The due time of the occurrence that a tick at `now` stands for, once: a slow ticker may tick twice for it.
+    /// Returns the due time of the occurrence for a tick at `now`, once, because a slow ticker may tick twice
+    /// for it.
     pub fn due(&mut self, now: Timestamp) -> Option<Timestamp> {
         let due = self.schedule.latest_started(self.job, now)?;
         if self.fired.is_some_and(|fired| due <= fired) {
@@ -51,23 +53,23 @@ impl Occurrences {
         (!late || self.schedule.policy() == Missed::RunOnce).then_some(due)
     }
 
-    /// The clock was set back: what comes now comes again.
+    /// Resets after the clock was set back: occurrences that come again are returned again.
     pub fn start_again(&mut self) {
         self.fired = None;
     }
 }
 
-/// Notices that the clock on the wall was set back: jobs would otherwise wait for a time that has been moved away.
+/// Detects that the wall clock was set back, because jobs would otherwise wait for a time that moved away.
 #[derive(Clone, Copy, Debug)]
 pub struct Wall(Timestamp);
 
 impl Wall {
-    /// It shows this.
+    /// Creates the detector at the current time.
     pub fn new(now: Timestamp) -> Self {
         Self(now)
     }
 
-    /// Whether it was set back since the last look.
+    /// Returns true if the clock was set back since the last call.
     pub fn is_set_back(&mut self, now: Timestamp) -> bool {
         let set_back = now.plus(SET_BACK) < self.0;
         self.0 = if set_back { now } else { now.max(self.0) };

@@ -1,9 +1,9 @@
-//! The rules of one schedule, without a clock: `now` and `after` are arguments.
+//! The rules of one schedule. Pure: `now` and `after` are arguments.
 //!
-//! Expressions have exactly six fields, seconds first; croner 4 finds the next one in the schedule's own zone,
-//! with daylight saving right (a fixed time that the spring change skips is taken right after the gap, one that
-//! autumn repeats is taken once). A year field is not read: a schedule that ends is an outage with a date.
-//! Day of month and day of week are alternatives, as in any crontab.
+//! Expressions have exactly six fields, seconds first. croner 4 finds the next occurrence in the schedule's
+//! own zone and handles daylight saving: a fixed time skipped in spring runs right after the gap, a fixed
+//! time repeated in autumn runs once. There is no year field. Day of month and day of week are alternatives,
+//! as in any crontab.
 
 use crate::model::{JobKind, Timestamp};
 use chrono::DateTime;
@@ -13,22 +13,22 @@ use croner::parser::{CronParser, Seconds, Year};
 use std::fmt;
 use std::time::Duration;
 
-/// Where the gaps of a schedule are sampled from, so that they depend on nothing but the schedule: 2026-01-01.
+/// The start of the sample of a schedule's gaps: 2026-01-01, so that the result depends only on the schedule.
 const SAMPLE_FROM: Timestamp = Timestamp(1_767_225_600_000);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What is done about an occurrence that passed while nobody could run it.
+/// The policy for an occurrence that passed while no daemon could run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
-    /// Nothing: the next occurrence comes.
+    /// Skip it and wait for the next occurrence.
     Skip,
-    /// One run, however many were missed.
+    /// Run once, independent of the number of missed occurrences.
     RunOnce,
 }
 
 impl Missed {
-    /// The word used in the configuration.
+    /// Returns the code used in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Missed::Skip => "skip",
@@ -37,7 +37,7 @@ impl Missed {
     }
 }
 
-/// When a job runs (`[jobs.*]` of the configuration).
+/// The schedule of a job (`[jobs.*]` of the configuration).
 #[derive(Clone, PartialEq)]
 pub struct Schedule {
     cron: Cron,
@@ -47,44 +47,44 @@ pub struct Schedule {
     missed: Missed,
 }
 
-/// Why a schedule cannot be used.
+/// A reason that a schedule cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// Not six fields.
+    /// The number of fields is not six.
     #[error("a schedule has six fields (second minute hour day month weekday), this one has {found}{hint}")]
     Fields {
-        /// How many there are.
+        /// The number of fields found.
         found: usize,
-        /// The likely repair, or nothing.
+        /// The likely fix, or nothing.
         hint: String,
     },
-    /// A field says something cron does not know.
+    /// A field has an invalid value.
     #[error("the cron expression is not understood: {0}")]
     Expression(String),
-    /// A date that no year has.
+    /// The date exists in no year.
     #[error("it never comes due; does the month have that day?")]
     Never,
-    /// Not in the zone database.
+    /// The time zone is not in the zone database.
     #[error("there is no time zone named `{0}`; write one such as `Europe/Berlin` or `UTC`")]
     Timezone(String),
     /// Two occurrences could swap places.
     #[error("a jitter of {jitter:?} reaches into the next occurrence, at times only {gap:?} later")]
     Jitter {
-        /// The jitter asked for.
+        /// The configured jitter.
         jitter: Duration,
         /// The shortest gap found.
         gap: Duration,
     },
-    /// Ticks fall on whole seconds.
+    /// The jitter has a fraction of a second; ticks fall on whole seconds.
     #[error("jitter is counted in whole seconds")]
     Fraction,
 }
 
 impl Schedule {
-    /// Reads a schedule; `timezone` is a name of the zone database.
+    /// Parses a schedule; `timezone` is a name of the zone database.
     ///
     /// # Errors
-    /// Says which part cannot be used and what would be.
+    /// Names the part that cannot be used, and a valid form.
     pub fn parse(
         expression: &str,
         timezone: &str,
@@ -101,40 +101,42 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// The expression as it was written.
+    /// Returns the expression as it was written.
     pub fn expression(&self) -> &str {
         &self.expression
     }
 
-    /// The zone's name.
+    /// Returns the zone's name.
     pub fn timezone(&self) -> &'static str {
         self.timezone.name()
     }
 
-    /// The most a start is put off.
+    /// Returns the maximum delay of a start after its due time.
     pub fn jitter(&self) -> Duration {
         self.jitter
     }
 
-    /// The policy for missed occurrences.
+    /// Returns the policy for missed occurrences.
     pub fn policy(&self) -> Missed {
         self.missed
     }
 
-    /// The first due time after `after`.
+    /// Returns the first due time after `after`.
     pub fn next_due(&self, after: Timestamp) -> Option<Timestamp> {
         let found = self.cron.find_next_occurrence(&self.local(after), false).ok()?;
         Some(Timestamp(found.timestamp_millis()))
     }
 
-    /// The last due time at or before `now`.
+    /// Returns the last due time at or before `now`.
     fn last_due(&self, now: Timestamp) -> Option<Timestamp> {
         let found = self.cron.find_previous_occurrence(&self.local(now), true).ok()?;
         Some(Timestamp(found.timestamp_millis()))
     }
 
-    /// When the occurrence due at `due` starts: later by an offset hashed from job and due time, so that every
-    /// reader of the configuration knows it and a restart does not draw another.
+    /// Returns the start of the occurrence due at `due`.
+    ///
+    /// The offset is a hash of job and due time. So every reader of the configuration computes the same
+    /// start, and a restart does not change it.
     pub fn start_of(&self, job: JobKind, due: Timestamp) -> Timestamp {
         let offset = match self.jitter.as_secs() {
             0 => 0,
@@ -143,7 +145,7 @@ impl Schedule {
         due.plus(Duration::from_secs(offset))
     }
 
-    /// The first start after `after`.
+    /// Returns the first start after `after`.
     pub fn next_start(&self, job: JobKind, after: Timestamp) -> Option<Timestamp> {
         // Jitter is shorter than any gap, so starts keep the order of due times and one step back suffices.
         let mut due = self.next_due(after.minus(self.jitter + Duration::from_secs(1)))?;
@@ -153,7 +155,7 @@ impl Schedule {
         Some(self.start_of(job, due))
     }
 
-    /// The newest due time whose start is at or before `now`.
+    /// Returns the newest due time whose start is at or before `now`.
     pub fn latest_started(&self, job: JobKind, now: Timestamp) -> Option<Timestamp> {
         let due = self.last_due(now)?;
         if self.start_of(job, due) <= now {
@@ -162,29 +164,33 @@ impl Schedule {
         self.last_due(due.minus(Duration::from_secs(1)))
     }
 
-    /// Whether an occurrence passed unrun, the last one run being due at `last_due`. One whose start is still
-    /// to come is not missed: the driver will start it.
+    /// Returns true if an occurrence after `last_due`, the last one that ran, was missed.
+    ///
+    /// An occurrence whose start is still to come is not missed.
     pub fn missed(&self, job: JobKind, last_due: Timestamp, now: Timestamp) -> bool {
         self.latest_started(job, now).is_some_and(|due| due > last_due)
     }
 
-    /// The due time to run at once, at a start of the daemon. A job that never ran has missed its occurrences:
-    /// a fresh mirror is not to wait for tonight. However many were missed, one run makes up for them.
+    /// Returns the due time to run at once at a start of the daemon.
+    ///
+    /// A job that never ran counts as missed, so that a new mirror is filled at once. Any number of missed
+    /// occurrences leads to one run.
     pub fn catch_up(&self, job: JobKind, last_due: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let due = self.latest_started(job, now)?;
         let owed = self.missed == Missed::RunOnce && last_due.is_none_or(|last| due > last);
         owed.then_some(due)
     }
 
-    /// The longest time between two consecutive due times, nights, weekends and short months included: data
-    /// older than twice this is stale. Sampled over a year from a fixed day; gaps that only a leap year has are
-    /// not seen.
+    /// Returns the longest time between two consecutive due times; data older than twice this is stale.
+    ///
+    /// Sampled over a year from a fixed day, so nights, weekends and short months count. Gaps that only a
+    /// leap year has are not seen.
     pub fn interval_hint(&self) -> Duration {
         let hourly = self.longest_gap(SAMPLE_FROM.plus(DAY * 14), HOUR);
         hourly.max(self.longest_gap(SAMPLE_FROM.plus(DAY * 400), DAY))
     }
 
-    /// Every gap longer than `step` until `until` is seen, of the shorter ones a sample.
+    /// Returns the longest gap until `until`: all gaps longer than `step` count, shorter gaps are sampled.
     fn longest_gap(&self, until: Timestamp, step: Duration) -> Duration {
         let (mut at, mut longest) = (SAMPLE_FROM, Duration::ZERO);
         while at < until {
@@ -195,7 +201,7 @@ impl Schedule {
         longest
     }
 
-    /// Jitter stays below the shortest gap of a few hundred occurrences.
+    /// Checks that the jitter is below the shortest gap of the first 300 occurrences.
     fn check_jitter(&self) -> Result<(), ScheduleError> {
         if self.jitter.subsec_nanos() != 0 {
             return Err(ScheduleError::Fraction);
@@ -212,7 +218,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// What it means, for `check`.
+    /// Returns a description for `tallyd check`.
     pub fn explain(&self) -> String {
         let mut text = format!("{} ({})", self.cron.describe().trim_end_matches('.'), self.timezone.name());
         if !self.jitter.is_zero() {
@@ -225,12 +231,13 @@ impl Schedule {
         text
     }
 
-    /// A time as the wall clock of the zone shows it, with the offset that tells a repeated hour's halves apart.
+    /// Formats a time in the schedule's zone, with the offset, which tells the halves of a repeated hour
+    /// apart.
     pub fn on_the_wall(&self, at: Timestamp) -> String {
         self.local(at).format("%Y-%m-%d %H:%M:%S %:z").to_string()
     }
 
-    /// Whole seconds in the schedule's zone: occurrences have no fractions, so rounding down loses none.
+    /// Returns the time in the schedule's zone, rounded down to whole seconds; occurrences have no fractions.
     fn local(&self, at: Timestamp) -> DateTime<Tz> {
         let floor = Timestamp(at.0.div_euclid(1000).saturating_mul(1000));
         floor.datetime().with_timezone::<Tz>(&self.timezone)
@@ -258,7 +265,7 @@ fn parse_expression(expression: &str) -> Result<Cron, ScheduleError> {
     parser.parse(expression).map_err(|error| ScheduleError::Expression(error.to_string()))
 }
 
-/// FNV-1a: small, and the same in every build (the standard library's hasher promises neither).
+/// Returns the FNV-1a hash, which is equal in every build; the standard library's hasher is not.
 fn fnv1a(job: &str, due: Timestamp) -> u64 {
     let bytes = job.bytes().chain(due.0.to_le_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

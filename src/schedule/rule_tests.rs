@@ -1,4 +1,4 @@
-//! Claims about due times, told as tables of wall clock times.
+//! Tests of due times, as tables of wall clock times.
 
 use super::*;
 use chrono::TimeZone;
@@ -16,7 +16,7 @@ fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap()
 }
 
-/// The next `count` due times, with the offset their zone has then.
+/// Returns the next `count` due times, each with its zone's offset.
 fn dues(schedule: &Schedule, from: &str, count: usize) -> Vec<String> {
     let mut after = at(from);
     let mut next = || {
@@ -46,7 +46,7 @@ fn due_times_follow_the_wall_clock_through_both_clock_changes() {
             "2026-10-24T12:00:00Z",
             &["10-25T08:30+01:00", "10-26T08:30+01:00"],
         ),
-        // A fixed time inside the hour that spring skips is taken once, right after it.
+        // A fixed time within the hour skipped in spring runs once, right after the gap.
         (
             "0 30 2 * * *",
             "Europe/Berlin",
@@ -67,7 +67,7 @@ fn due_times_follow_the_wall_clock_through_both_clock_changes() {
         ),
         // Midnight is not in London's gap and must not run twice on that day.
         ("0 0 0 * * *", "Europe/London", "2027-03-27T12:00:00Z", &["03-28T00:00+00:00", "03-29T00:00+01:00"]),
-        // A fixed time inside the hour that autumn repeats is taken the first time only.
+        // A fixed time within the hour repeated in autumn runs only the first time.
         (
             "0 30 2 * * *",
             "Europe/Berlin",
@@ -80,7 +80,7 @@ fn due_times_follow_the_wall_clock_through_both_clock_changes() {
             "2026-10-31T12:00:00Z",
             &["11-01T01:30-04:00", "11-02T01:30-05:00"],
         ),
-        // What runs each half hour goes on through both.
+        // A half-hourly schedule goes on through both clock changes.
         (
             "0 */30 * * * *",
             "Europe/Berlin",
@@ -136,7 +136,7 @@ fn a_jitter_as_long_as_a_gap_is_refused() {
         too_long,
         ScheduleError::Jitter { jitter: Duration::from_secs(300), gap: Duration::from_secs(300) }
     );
-    // The gap of an hour is rare, but there: between the two ranges.
+    // The shortest gap of a minute occurs once a day, between the two minutes of the list.
     assert!(parse("0 0,1 8 * * *", Duration::from_secs(60)).is_err());
     assert_eq!(parse("0 0 8 * * *", Duration::from_millis(1500)).unwrap_err(), ScheduleError::Fraction);
 }
@@ -200,7 +200,7 @@ fn an_explanation_names_zone_jitter_and_policy() {
 }
 
 proptest! {
-    /// Jitter moves starts, never their number or order: walking by starts visits each due time once.
+    /// Jitter moves starts, but not their number or order: a walk by starts visits each due time once.
     #[test]
     fn every_due_time_starts_once_whatever_the_jitter(jitter in 0u64..60, from in 0i64..4_000_000_000_000) {
         let schedule = jittered("0 * * * * *", jitter, Missed::RunOnce);
@@ -215,7 +215,7 @@ proptest! {
     }
 }
 
-/// The offsets are written down: another release must not draw others, or a restart would run an occurrence twice.
+/// The offsets are fixed, because a release with other offsets could run an occurrence twice after a restart.
 #[test]
 fn a_job_starts_as_much_later_in_every_build() {
     let nightly = jittered("0 0 2 * * *", 1800, Missed::Skip);

@@ -1,11 +1,15 @@
-//! Text of others on a terminal: what a warehouse, a key or a message of the service is called must not move the cursor,
-//! clear the screen, turn the direction of writing or be invisible.
+//! Masking of text from outside before it reaches a terminal.
+//!
+//! A name from outside or a message of the platform must not move the cursor, clear the screen, change the
+//! writing direction or be invisible.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Characters that act on a terminal or cannot be seen: controls (C0, DEL, C1), line and paragraph separators, and what
-/// steers direction, joining or annotation.
+/// Returns true for characters that control a terminal or are invisible.
+///
+/// These are controls (C0, DEL, C1), line and paragraph separators, and characters for direction, joining or
+/// annotation.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -21,17 +25,17 @@ fn masked(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|c| if is_bad(c) { char::REPLACEMENT_CHARACTER } else { c }).collect())
 }
 
-/// The text as one line: every unsafe character is U+FFFD, line feeds and tabs too.
+/// Returns the text as one line: U+FFFD replaces every unsafe character, line feeds and tabs included.
 pub fn plain(text: &str) -> Cow<'_, str> {
     masked(text, |_| false)
 }
 
-/// The same for text with a layout of its own: line feeds and tabs stay.
+/// Masks like [`plain`], but keeps line feeds and tabs.
 pub fn plain_lines(text: &str) -> Cow<'_, str> {
     masked(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// The colours that the log's library writes; text of others may hold them and does no harm with them.
+/// The colours that the log's library writes. Text from outside may contain them; they are harmless.
 const COLOURS: [&str; 9] = [
     "\u{1b}[0m",
     "\u{1b}[1m",
@@ -44,7 +48,7 @@ const COLOURS: [&str; 9] = [
     "\u{1b}[35m",
 ];
 
-/// The same for a line of a log that has colours: they stay, and no other sequence of a terminal does.
+/// Masks a coloured log line: the colours stay, all other terminal sequences are masked.
 pub(super) fn plain_coloured(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let mut line = parts.next().map(plain).unwrap_or_default().into_owned();
@@ -56,8 +60,10 @@ pub(super) fn plain_coloured(text: &str) -> String {
     line
 }
 
-/// JSON that means the same, with unsafe characters as escapes. Such a character stands only within a text, so that the
-/// escape may take its place; C0 controls are escaped in JSON already, and the layout keeps its line feeds.
+/// Returns equivalent JSON with unsafe characters as escapes.
+///
+/// Such a character occurs only within a string, so an escape can replace it. JSON escapes C0 controls
+/// already; the line feeds of the layout stay.
 pub fn plain_json(json: &str) -> Cow<'_, str> {
     let is_bad = |c: char| is_unsafe(c) && !c.is_ascii_control() || c == '\u{7f}';
     if !json.contains(is_bad) {
@@ -67,7 +73,7 @@ pub fn plain_json(json: &str) -> Cow<'_, str> {
     for c in json.chars() {
         if is_bad(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
-                // Writing into a text cannot fail.
+                // Writing to a string cannot fail.
                 let _ = write!(text, "\\u{unit:04x}");
             }
         } else {
@@ -81,7 +87,7 @@ pub fn plain_json(json: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    /// A character of each range, and of its ends.
+    /// Characters of each range, and of its ends.
     const UNSAFE: &str = "\0\u{1}\t\n\r\u{1b}\u{1f}\u{7f}\u{80}\u{9b}\u{9f}\u{ad}\u{61c}\u{180e}\u{200b}\u{200f}\u{2028}\u{202a}\
                           \u{202e}\u{2060}\u{2066}\u{2069}\u{206f}\u{feff}\u{fff9}\u{e0000}\u{e007f}";
 

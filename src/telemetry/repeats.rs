@@ -1,9 +1,9 @@
-//! Which warnings are the same again.
+//! Suppression of repeated warnings.
 //!
-//! A key file that is gone is noticed every two seconds, and one line a minute says as much as thirty. Only warnings
-//! and errors that are equal in every field are left out, each at most for [`PAUSE`]; the next one that is written
-//! carries how many there were. Lines that differ (another wish, another run) are never left out: an alert may count
-//! them. What repeats and then ends leaves at most one minute's repetitions uncounted.
+//! A missing key file is noticed every two seconds, and one line a minute is enough. Only warnings and errors
+//! that are equal in every field are left out, for at most [`PAUSE`]. The next line that is written carries
+//! the number left out. Lines that differ (another change, another run) are never left out, because an alert
+//! may count them. After the last repetition, at most one minute's repetitions stay uncounted.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{DefaultHasher, Entry};
@@ -14,15 +14,15 @@ use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
-/// A line that is the same again is written once in this time.
+/// The interval in which equal lines are written once.
 pub(super) const PAUSE: Duration = Duration::from_secs(60);
-/// Lines remembered at once; beyond it all are written, which is the safe way to be wrong.
+/// The number of lines remembered; beyond it every line is written.
 const REMEMBERED: usize = 1024;
 
-/// The time since any fixed moment, from whoever may read a clock.
+/// A function that returns the time since any fixed moment.
 pub type Elapsed = fn() -> Duration;
 
-/// What was written within the last minute.
+/// The lines written within the last minute.
 pub(super) struct Repeats {
     elapsed: Elapsed,
     lines: Mutex<HashMap<u64, Line>>,
@@ -38,7 +38,7 @@ impl Repeats {
         Self { elapsed, lines: Mutex::default() }
     }
 
-    /// `None`: the same line was written just now. `Some(n)`: to be written; n like it were left out before.
+    /// Returns the number of equal lines left out before this one, or `None` if this line is to be left out.
     pub(super) fn judge(&self, event: &Event<'_>) -> Option<u64> {
         if *event.metadata().level() > Level::WARN {
             return Some(0);

@@ -1,7 +1,7 @@
-//! One cell's steps and their sentences.
+//! The steps of one stock level's history, and their sentences.
 //!
-//! Steps stand in the order of their positions. A trip or a move to *held* has only a time: it stands behind the last
-//! step that is not later.
+//! Steps are ordered by position. A trip and a move to *held* have only a time; they follow the last step
+//! that is not later.
 
 use crate::model::{Effect, Operation, Timestamp};
 use crate::outbox::{self, Body};
@@ -9,20 +9,20 @@ use crate::store::{CellNow, PairRow, Store, StoreError, StoryEvent, StoryWish};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One step of a story.
+/// A step of the history.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// Its position in the journal, where it has one.
+    /// The position in the journal, if any.
     pub(super) position: Option<i64>,
-    /// When, in milliseconds.
+    /// The time in milliseconds.
     pub(super) at_ms: i64,
-    /// `fact`, `wish`, `push`, `agreed`, `look`, `trip`, `event` or `moved`.
+    /// The code: `fact`, `wish`, `push`, `agreed`, `look`, `trip`, `event` or `moved`.
     pub(super) what: &'static str,
     /// The sentence.
     pub(super) text: String,
 }
 
-/// What is stored of one cell.
+/// The stored data of one stock level.
 pub(super) struct Story {
     pairs: Vec<PairRow>,
     wishes: Vec<StoryWish>,
@@ -45,14 +45,14 @@ impl Story {
         Ok(Self { pairs, events: store.explain_events(&ids).await?, wishes })
     }
 
-    /// The wishes that are not settled.
+    /// Returns the changes that are not in a final state.
     pub(super) fn open(&self) -> impl Iterator<Item = &StoryWish> {
         self.wishes
             .iter()
             .filter(|wish| matches!(wish.state.as_str(), "pending" | "sending" | "held" | "in_doubt"))
     }
 
-    /// All steps, in order.
+    /// Returns all steps in order.
     pub(super) fn steps(&self) -> Vec<Step> {
         let mut steps = self.facts();
         steps.extend(self.wishes.iter().map(inserted));
@@ -64,7 +64,8 @@ impl Story {
             .chain(self.wishes.iter().filter_map(moved))
             .partition(|step| step.position.is_some());
         steps.extend(placed);
-        // A decision stands before what it changes, and a wish behind both: it keeps the position that stood when it was inserted.
+        // At one position a decision precedes its effects; a change comes last, because its position is that
+        // of its insertion.
         let rank = |step: &Step| ["event", "fact", "agreed"].iter().position(|what| *what == step.what);
         steps.sort_by_key(|step| (step.position, rank(step).unwrap_or(usize::MAX)));
         for step in timed {
@@ -74,7 +75,7 @@ impl Story {
         steps
     }
 
-    /// Each change of the fact, and whose doing it was.
+    /// Returns the changes of the fact, each with its origin.
     fn facts(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut before: Option<&PairRow> = None;
@@ -91,7 +92,7 @@ impl Story {
         steps
     }
 
-    /// Each entry that carried wishes, and each agreement that made one needless.
+    /// Returns the entries that carried changes, and the matching reads that made a call unnecessary.
     fn carried(&self) -> Vec<Step> {
         let mut by_exchange: BTreeMap<i64, Vec<&StoryWish>> = BTreeMap::new();
         for wish in &self.wishes {
@@ -110,7 +111,7 @@ fn source(pair: &PairRow) -> String {
     }
 }
 
-/// What of a change others did (R - O moved) and what we did (O moved).
+/// Splits a difference into our own (own delta moved) and that of others (R - O moved).
 fn whose(old: &PairRow, new: &PairRow) -> String {
     let ours = new.ours - old.ours;
     let others = new.quantity - old.quantity - ours;
@@ -152,7 +153,7 @@ fn inserted(wish: &StoryWish) -> Step {
     }
 }
 
-/// Where a wish stands now.
+/// Returns the current state of a change.
 fn stands(wish: &StoryWish) -> String {
     let state = if wish.state == "in_doubt" { "in doubt" } else { &wish.state };
     match &wish.reason {
@@ -161,7 +162,7 @@ fn stands(wish: &StoryWish) -> String {
     }
 }
 
-/// The entry that one exchange carried for the cell, with each wish's arithmetic.
+/// Describes the entry that one exchange carried for the stock level, with each change's arithmetic.
 fn entry(exchange: i64, wishes: &[&StoryWish]) -> Option<Step> {
     let first = wishes.first()?;
     let (operation, written) = (first.operation.as_deref()?, first.written?);
@@ -195,7 +196,7 @@ fn entry(exchange: i64, wishes: &[&StoryWish]) -> Option<Step> {
     Some(Step { position: Some(position), at_ms: first.sent_ms.unwrap_or(0), what, text })
 }
 
-/// `set 47 counted at 50, 2 sold since: 45` in the words of a story.
+/// Rewrites `set 47 counted at 50, 2 sold since: 45` as a sentence of the history.
 fn arithmetic(how: &str, written: i64) -> String {
     match how.rsplit_once(": ").filter(|_| how.starts_with("set ")) {
         Some((why, result)) => {
@@ -226,7 +227,8 @@ fn happened(event: &StoryEvent) -> Step {
     Step { position: event.position, at_ms: event.at_ms, what, text }
 }
 
-/// A wish that a person must look at, that was refused or that was withdrawn. What was carried tells itself.
+/// Returns a step for a change that is held, rejected, cancelled or in doubt. Sent changes have their own
+/// steps.
 fn moved(wish: &StoryWish) -> Option<Step> {
     let state = match wish.state.as_str() {
         "held" | "rejected" | "cancelled" => wish.state.as_str(),

@@ -1,4 +1,4 @@
-//! `outbox list`: the wishes by why they stand where they stand, what needs a person first.
+//! `outbox list`: the changes, grouped by state and reason.
 
 use super::show::wish;
 use crate::cli::place::Place;
@@ -8,7 +8,7 @@ use crate::outbox::{Kind, Reason, State};
 use crate::store::{OutboxFilter, WishRow};
 use clap::Args;
 
-/// The order of the groups: what a person is waited for comes first.
+/// The order of the groups: states that may need a person come first.
 const ORDER: [State; 7] = [
     State::Held,
     State::InDoubt,
@@ -50,7 +50,7 @@ pub(super) async fn list(place: &Place, args: List) -> Result<Answer, Failure> {
     Ok(grouped(rows).into())
 }
 
-/// A group for each state and reason; within it the newest first.
+/// Formats a group for each state and reason; within it the newest first.
 fn grouped(mut rows: Vec<WishRow>) -> String {
     if rows.is_empty() {
         return "no such wish\n".into();

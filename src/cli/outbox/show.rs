@@ -1,5 +1,5 @@
-//! `outbox show`: one wish with its story and the evidence, so that a person can decide what no look at the service
-//! could.
+//! `outbox show`: a change with its history and evidence, for decisions that no check of the platform can
+//! make.
 
 use crate::cli::job::exchange;
 use crate::cli::place::Place;
@@ -12,17 +12,17 @@ use crate::reconcile::shipment::{ClaimedLine, adopt};
 use crate::store::{CandidateRow, DecisionRow, DoubtRow, ExchangeRow, MoveRow, Store, WishRow};
 use serde_json::{Value, json as value};
 
-/// All that is known of a wish.
+/// The stored data of a change.
 struct Story {
     wish: WishRow,
     moves: Vec<MoveRow>,
     decisions: Vec<DecisionRow>,
     exchanges: Vec<ExchangeRow>,
-    /// What it was last sent with.
+    /// The data it was last sent with.
     sent: Option<DoubtRow>,
-    /// What was kept with its claim and the looks since.
+    /// The evidence stored with its claim, and the checks since.
     evidence: Value,
-    /// What settle waits for, and when it looks next.
+    /// The condition that settle waits for, and the time of its next check.
     waits: Option<(String, Option<Timestamp>)>,
     candidates: Vec<CandidateRow>,
 }
@@ -35,7 +35,7 @@ pub(super) async fn show(place: &Place, key: &str, reading: Reading) -> Result<A
     Ok(if reading.json { json(&story.value()) } else { story.text() }.into())
 }
 
-/// A wish as `--json` prints it.
+/// Returns a change for `--json`.
 pub(super) fn wish(row: &WishRow) -> Value {
     value!({
         "id": row.id, "key": row.key, "kind": row.kind, "priority": row.priority, "state": row.state,
@@ -126,7 +126,7 @@ impl Story {
                 [&row.reason, &row.detail].into_iter().flatten().cloned().collect::<Vec<_>>().join(": ");
             (row.position, [time(row.at_ms), row.state.clone(), dash(row.exchange_id), why])
         };
-        // Stable, so that a decision stands before the move it made.
+        // The sort is stable, so that a decision precedes the move it made.
         let mut steps: Vec<_> =
             self.decisions.iter().map(decided).chain(self.moves.iter().map(moved)).collect();
         steps.sort_by_key(|(position, _)| *position);
@@ -154,7 +154,7 @@ impl Story {
         format!("\nsent by\n{}", table.render("no call yet"))
     }
 
-    /// What was sent, what was seen since, and what is waited for.
+    /// Returns what was sent, the checks since, and the condition that settle waits for.
     fn evidence_text(&self) -> String {
         let Some(sent) = &self.sent else { return String::new() };
         let mut text = "\nthe evidence\n".to_owned();
@@ -195,7 +195,7 @@ impl Story {
         self.wish.kind == outbox::Kind::ShipmentCreate.as_str()
     }
 
-    /// Whether a shipment has the lines and quantities that were sent.
+    /// Checks that a shipment has the lines and quantities that were sent.
     fn fit(&self, row: &CandidateRow) -> Result<(), String> {
         let claimed: Option<Vec<ClaimedLine>> = serde_json::from_value(self.evidence["claimed"].clone()).ok();
         let claimed = claimed.ok_or("what was sent cannot be read any more")?;

@@ -1,6 +1,6 @@
-//! A person's word on wishes: `outbox cancel`, `retry`, `acknowledge` and `resolve`.
+//! Operators' decisions on changes: `outbox cancel`, `retry`, `acknowledge` and `resolve`.
 //!
-//! A word that makes no sense changes nothing, exits 1 and is answered with the command that makes sense.
+//! An invalid decision changes nothing, exits with 1 and names the valid command.
 
 use crate::cli::place::Place;
 use crate::cli::print::plain;
@@ -37,7 +37,7 @@ struct Word {
     number: Option<Resolution>,
 }
 
-/// Reads what `--use` takes.
+/// Parses the value of `--use`.
 fn number(text: &str) -> Result<Resolution, String> {
     match text {
         "mine" => Ok(Resolution::Mine),
@@ -55,7 +55,7 @@ impl Word {
             (Some(id), _) => Resolution::Shipment(ShipmentId(id)),
             (None, Some(number)) => number,
             (None, None) if self.landed => Resolution::Landed,
-            // The group lets one of them through, and this is the last.
+            // The argument group admits exactly one option, and this is the last one.
             (None, None) => Resolution::NotLanded,
         }
     }
@@ -125,7 +125,7 @@ pub(super) async fn acknowledge_all(place: &Place) -> Result<Answer, Failure> {
     Ok(format!("{news} rejected wish(es) acknowledged\n").into())
 }
 
-/// One line a wish; the exit code is 1 when one of them was refused.
+/// A line per change; the exit code is 1 if any was refused.
 #[derive(Default)]
 struct Answers(Answer);
 

@@ -1,9 +1,9 @@
-//! A list that is printed while it is read: a shop of a million SKUs must not stand in memory before its first line does.
+//! A list printed while it is read, so that a list of a million SKUs is not held in memory.
 
 use super::{Table, columns, plain_json, write};
 use serde::Serialize;
 
-/// A list on its way, as a table or as JSON.
+/// A list in progress, as a table or as JSON.
 pub(in crate::cli) struct Listing {
     is_json: bool,
     widths: Vec<usize>,
@@ -15,8 +15,9 @@ impl Listing {
         Self { is_json, widths: Vec::new(), has_begun: false }
     }
 
-    /// Prints some rows, as `table` makes a table of them; false where nobody reads any more. Columns grow with the rows that
-    /// came so far, so that a list of one piece looks like any other table.
+    /// Prints rows, formatted by `table`; false if the reader is gone.
+    ///
+    /// Column widths grow with the rows printed so far, so that a short list looks like any other table.
     pub(in crate::cli) fn print<T: Serialize>(&mut self, rows: &[T], table: impl FnOnce() -> Table) -> bool {
         if rows.is_empty() {
             return true;
@@ -26,7 +27,7 @@ impl Listing {
         write(&text)
     }
 
-    /// Text behind the last row; `nothing` where there was none.
+    /// Returns the end of the list, or `nothing` if there was no row.
     pub(in crate::cli) fn end(self, nothing: &str) -> String {
         match (self.is_json, self.has_begun) {
             (true, true) => "\n]\n".into(),
