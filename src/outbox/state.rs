@@ -12,14 +12,14 @@
 //!             └─► rejected, cancelled                       └─► rejected  took effect
 //! ```
 //!
-//! - `pending`: the push moves it on with the next claim, as soon as quota and holds allow a call. A tracking
-//!   change waits until its shipment exists. The operator may cancel the change.
+//! - `pending`: the push moves it on with the next claim, as soon as quota and holds allow a call. A
+//!   tracking change waits until its shipment exists. The operator may cancel the change.
 //! - `sending`: the push that claimed the change moves it on, or the next start after a crash. The state lasts
 //!   one call and its time-out.
 //! - `held`: the operator moves it on with `outbox release`, `resolve`, `retry` or `cancel`. A later count
 //!   cancels the change.
-//! - `in_doubt`: `settle` moves it on after the quiet time and two checks at the platform, else the operator with
-//!   `outbox resolve`. The change cannot be cancelled.
+//! - `in_doubt`: `settle` moves it on after the quiet time and two checks at the platform, else the
+//!   operator with `outbox resolve`. The change cannot be cancelled.
 //! - `applied`, `rejected`, `cancelled`: final.
 //!
 //! A change whose quantity the platform shows already is claimed and completed in one commit, without a call.
