@@ -31,8 +31,7 @@ id! {
     WarehouseId,
     /// A product of the account (`Product.Id`).
     ProductId,
-    /// A sales order (`SalesOrderId`). The platform cannot list orders, so they are tracked by command or by
-    /// import.
+    /// A sales order (`SalesOrderId`), tracked by command or import because the platform cannot list orders.
     OrderId,
     /// A line of a sales order (`OrderLineItemId`).
     LineItemId,
@@ -46,7 +45,7 @@ id! {
     SupplierId,
     /// A change in the outbox (`outbox.id`); the order of ids is the order of commits.
     WishId,
-    /// One execution of a job.
+    /// An execution of a job.
     RunId,
     /// A request to the platform with its outcome.
     ExchangeId,

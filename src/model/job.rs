@@ -79,7 +79,7 @@ pub enum Trigger {
     Schedule,
     /// The schedule was due while the daemon could not run the job (`missed = "run_once"`).
     Missed,
-    /// An event: a new change, an expired hold of a change, a changed count, or spare calls.
+    /// New or due changes in the outbox, changed counts of the work queue, or spare calls of the quota.
     Outbox,
     /// An operator or a program requested the run.
     Operator,

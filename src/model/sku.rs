@@ -11,7 +11,7 @@ const SKU_MAX_BYTES: usize = 256;
 #[serde(try_from = "String")]
 pub struct Sku(String);
 
-/// Why a text is no SKU.
+/// The reason that a text is no SKU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkuError {
     /// Empty or blank.
@@ -26,8 +26,12 @@ pub enum SkuError {
 }
 
 impl Sku {
-    /// Returns the SKU in the given spelling. Quotes, accents, slashes and inner blanks are ordinary
-    /// characters.
+    /// Returns the SKU in the given spelling.
+    ///
+    /// Quotes, accents, slashes and inner blanks are ordinary characters.
+    ///
+    /// # Errors
+    /// [`SkuError`] for a blank, too long or invalid text.
     pub fn new(text: impl Into<String>) -> Result<Self, SkuError> {
         let text = text.into();
         if text.trim().is_empty() {
@@ -49,8 +53,8 @@ impl Sku {
 
     /// Returns the case key ([`fold`]).
     ///
-    /// SKUs with one case key may be one product at the platform, so they never share a call (docs/rules.md
-    /// 12).
+    /// SKUs with one case key may be one product at the platform, so they never share a call
+    /// (docs/rules.md 12).
     pub fn fold(&self) -> String {
         fold(&self.0)
     }

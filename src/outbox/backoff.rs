@@ -21,7 +21,8 @@ impl Delays {
 
     /// Returns delays between probes of a refused key: 30 s, growing to 15 min.
     ///
-    /// A probe costs a call and possibly a bad request of the day, and an operator repairs the key.
+    /// A probe costs a call and possibly a bad request of the day, and an operator repairs the key. The
+    /// daemon also uses these delays between failed runs of all jobs but `push`.
     pub fn probe() -> Self {
         Self::doubling(Duration::from_secs(30), Duration::from_secs(15 * 60))
     }

@@ -54,7 +54,9 @@ reasons! {
     AmbiguousSku = "ambiguous_sku", "`tallyd outbox cancel KEY` and insert the wish with the exact spelling (`tallyd stock`)";
     /// Held: the platform accepted the last write and shows another quantity.
     Mismatch = "mismatch", "look at the product there (is it a kit?), then count it (`tallyd quantity set`), `tallyd outbox retry KEY`, `tallyd outbox resolve KEY --use mine|theirs|N` or `tallyd outbox cancel KEY`";
-    /// Held: the database went back in time, so that the change may have been sent after the copy was made.
+    /// Held: the database went back in time.
+    ///
+    /// The change may have been sent after the copy was made.
     Restored = "restored", "see at the service whether it was done; `tallyd outbox release KEY` does it, `tallyd outbox cancel KEY` does not";
     /// Held: less is left of the order than the change ships.
     TooLittleLeft = "too_little_left", "see `tallyd order show`; then `tallyd outbox retry KEY` or `tallyd outbox cancel KEY`";

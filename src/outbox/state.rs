@@ -14,8 +14,8 @@
 //!
 //! - `pending`: the push moves it on with the next claim, as soon as quota and holds allow a call. A
 //!   tracking change waits until its shipment exists. The operator may cancel the change.
-//! - `sending`: the push that claimed the change moves it on, or the next start after a crash. The state lasts
-//!   one call and its time-out.
+//! - `sending`: the push that claimed the change moves it on, or the next start after a crash. The state
+//!   lasts one call and its time-out.
 //! - `held`: the operator moves it on with `outbox release`, `resolve`, `retry` or `cancel`. A later count
 //!   cancels the change.
 //! - `in_doubt`: `settle` moves it on after the quiet time and two checks at the platform, else the

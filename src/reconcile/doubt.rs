@@ -60,8 +60,8 @@ impl<T> Settlement<T> {
 /// Judges a request by checks that showed no effect.
 ///
 /// The request was sent at `sent_at`. The latest checks, sent at `absent_at` (oldest first), all showed no
-/// effect. Two of them must be `apart`: [`LOOKS_APART`] if the record came without the effect, and
-/// [`proof::LOOKS_APART`](super::proof::LOOKS_APART) if no record came.
+/// effect. Two of them, both after the quiet time, must be `apart`: [`LOOKS_APART`] if the record came
+/// without the effect, and [`proof::LOOKS_APART`](super::proof::LOOKS_APART) if no record came.
 pub(super) fn absent<T>(
     absent_at: &[Timestamp],
     sent_at: Timestamp,

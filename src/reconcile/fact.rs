@@ -78,9 +78,10 @@ pub fn admit(read: &Read, write: &LastWrite) -> Admission {
 }
 
 impl LastWrite {
-    /// Returns true if the quantity before the write is shown, or a positive quantity after a write of zero.
+    /// Returns true if `shown` contradicts the write.
     ///
-    /// Any other quantity may be a change by others. Nothing is sold from a stock level of zero.
+    /// A contradiction is the quantity before the write, or a positive quantity after a write of zero. Any
+    /// other quantity may be a change by others. Nothing is sold from a stock level of zero.
     fn is_contradicted_by(&self, shown: Option<Quantity>) -> bool {
         let sells_nothing = self.target == Quantity(0) && shown > Some(Quantity(0));
         shown != Some(self.target) && (shown == self.before || sells_nothing)
@@ -104,9 +105,9 @@ pub struct AcceptedWrite {
 
 /// Returns true if the accepted write is checked at the platform.
 ///
-/// Checked are all zeros, all stock levels of which no write was seen to take effect (the first write, and an
-/// unknown kit), and a sample of the rest. The sample depends only on the journal, so that a replay gives the
-/// same.
+/// A write that does not change the quantity is not checked. All writes of zero are checked, and a sample of
+/// the others. All writes of a stock level are checked until one was seen to take effect, because its product
+/// may be an unknown kit. The sample depends only on the journal, so that a replay gives the same.
 pub fn is_looked_for(write: &AcceptedWrite) -> bool {
     if write.before == Some(write.target) {
         return false;

@@ -15,11 +15,15 @@
 //!
 //! # The platform or an entry
 //!
-//! An entry is quarantined only on proof ([`Failures::is_proved`]). [`PROOF`] calls in a row with the entry
-//! failed, the last of them contained no other entry, and another call of the operation succeeded since the
-//! first of them. While no call succeeds, the platform fails: no entry is quarantined, and the callers pause
-//! with growing delays. In a pass of calls with one entry each, the answer before counts too if no second
-//! entry failed after it ([`Failures::stands_out`]).
+//! An entry is quarantined only on proof ([`Failures::is_proved`]), which has three conditions:
+//!
+//! - [`PROOF`] calls in a row with the entry failed.
+//! - The last of these calls contained no other entry.
+//! - Another call of the operation succeeded since the first of these calls.
+//!
+//! While no call succeeds, the platform fails: no entry is quarantined, and the callers pause with growing
+//! delays. In a pass of calls with one entry each, the answer before counts too if no second entry failed
+//! after it ([`Failures::stands_out`]).
 
 use crate::model::{Moment, Operation};
 use crate::outbox::Delays;
@@ -199,8 +203,9 @@ mod tests {
 
     const READ: Operation = Operation::GetProductBalances;
 
-    /// Tries all entries until each succeeded or failed in isolation. Returns the number of calls and the
-    /// culprits.
+    /// Tries all entries until each succeeded or failed in isolation.
+    ///
+    /// Returns the number of calls and the culprits.
     fn search(entries: usize, bad: &[usize]) -> (usize, BTreeSet<usize>) {
         let (mut groups, mut calls, mut alone) = (Groups::default(), 0, BTreeSet::new());
         groups.again((0..entries).collect());

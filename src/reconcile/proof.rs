@@ -80,7 +80,7 @@ pub enum Judged {
 ///
 /// The key last worked at `worked_at`. A probe after the refusal shows its state and the reason. Without
 /// `worked_at`, a key that returns between the refusal and the probe would make the last call of the outage
-/// look wrong.
+/// appear wrong.
 pub fn judge(worked_at: Option<Moment>, sent: Moment, (key, why): (Key, String)) -> Judged {
     let worked_before = worked_at.is_some_and(|at| at <= sent && sent.since(at) <= LOOKS_APART);
     match key {

@@ -150,10 +150,10 @@ fn evidence(line: &ClaimedLine, look: &Look) -> String {
     )
 }
 
-/// Checks that a shipment is the effect of a change in doubt: equal lines and quantities, no other owner.
+/// Checks that a shipment is the effect of a change in doubt.
 ///
-/// `items` are the order lines and quantities of its items. `owner` is the change that the shipment belongs
-/// to already.
+/// Its lines and quantities must be equal, and no other change may own it. `items` are the order lines and
+/// quantities of its items. `owner` is the change that the shipment belongs to already.
 ///
 /// # Errors
 /// A message with the difference.

@@ -1,8 +1,8 @@
 //! Decides tracking changes, and tracking changes in doubt (docs/rules.md 24, 25).
 //!
-//! Each item is judged by itself, after a fresh read. An item with the same number is done, an item without a
-//! number is sent, and another number is a conflict: then nothing of the change is sent. The request always
-//! names the items, because a submit without lines would ship everything left.
+//! Each item is judged by itself, after a fresh read. An item with the same number is done, and an item
+//! without a number is sent. Another number is a conflict: then nothing of the change is sent. The request
+//! always names the items, because a submit without lines would ship everything left.
 
 use super::Plan;
 use super::doubt::{Settlement, absent};

@@ -1,5 +1,6 @@
-//! Answers that do not show a requested product: the kind of lack, its message, and the time of the next
-//! check.
+//! Answers that do not show a requested product.
+//!
+//! Contains the kinds of lack, their messages, and the time of the next check.
 
 use crate::model::{Sku, Timestamp, WarehouseId};
 use std::time::Duration;
@@ -48,7 +49,9 @@ impl Lack {
         matches!(self, Lack::Absent | Lack::Silent)
     }
 
-    /// Returns the detail of a change that is held for the lack, for a stock level or for the whole product.
+    /// Returns the detail of a change that is held for the lack.
+    ///
+    /// With `warehouse` the detail concerns a stock level, else the whole product.
     pub fn sentence(self, sku: &Sku, warehouse: Option<WarehouseId>) -> String {
         let shows = match self {
             Lack::Absent => format!(

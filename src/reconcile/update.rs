@@ -12,8 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::time::Duration;
 
-/// Fields of a product that a check shows, by name. Empty fields are omitted, so that null, blank and absent
-/// agree.
+/// Fields of a product that a check shows, by name.
+///
+/// Empty fields are omitted, so that null, blank and absent agree.
 pub type Shown = BTreeMap<String, String>;
 
 /// Name of the SKU among the fields.

@@ -1,4 +1,4 @@
-//! Tests of the order of counts and adjusts at the edges, and of the changes that a plan completes.
+//! Tests of the order of counts and adjusts, and of the changes that a plan completes.
 //!
 //! The order of insertion decides. A clock decides only if a caller stated a time.
 

@@ -2,7 +2,9 @@
 
 use super::*;
 
-/// A write from 50 to 47, sent at second 100 with a time-out of 30 s: quiet until 160.
+/// A write from 50 to 47, sent at second 100 with a time-out of 30 s.
+///
+/// It is quiet until second 160.
 const WRITE: WriteInDoubt = WriteInDoubt {
     before: Some(Quantity(50)),
     target: Quantity(47),

@@ -1,4 +1,4 @@
-//! Tests of the packing: the bound, each entry once, no equal case keys in a call, urgent entries first.
+//! Tests of the packing: the bound, each entry once, no equal case keys, urgent entries first.
 
 use super::*;
 use proptest::prelude::*;

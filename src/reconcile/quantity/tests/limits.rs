@@ -1,5 +1,6 @@
-//! Tests of changes that are not written: no base, an impossible result, an unknown stock level; and of
-//! decisions.
+//! Tests of changes that are not written, and of operators' decisions.
+//!
+//! Causes: no base, an impossible result, an unknown stock level.
 
 use super::*;
 
