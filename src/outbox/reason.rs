@@ -13,10 +13,10 @@ macro_rules! reasons {
         pub enum Reason { $($(#[doc = $doc])+ $variant),+ }
 
         impl Reason {
-            /// Every reason.
+            /// All reasons.
             pub const ALL: &'static [Reason] = &[$(Reason::$variant),+];
 
-            /// The code in the table, the logs and `--json`.
+            /// Returns the code in the table, the logs and `--json`.
             pub fn as_str(self) -> &'static str {
                 match self { $(Reason::$variant => $code),+ }
             }
@@ -34,7 +34,7 @@ reasons! {
     Negative = "negative", "count the cell and insert a `quantity.set`, or `tallyd outbox cancel KEY`";
     /// Held: the stock level would exceed the platform's 32 bits.
     TooLarge = "too_large", "count the cell and insert a `quantity.set`, or `tallyd outbox cancel KEY`";
-    /// Held: the count and the platform both changed since the base.
+    /// Held: the stock level drifted since the base of the count, and the policy asks the operator.
     Conflict = "conflict", "`tallyd outbox resolve KEY --use mine|theirs|N`";
     /// Held: the backlog would set too many stock levels to zero.
     Brake = "brake", "look at the numbers; `tallyd outbox release KEY` (or `--all`) lets it go once, `tallyd outbox cancel KEY` drops it";

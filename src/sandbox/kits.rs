@@ -1,7 +1,7 @@
-//! Kits: docs/interface.md, *Get kit components*, and the creation of kits, which the interface does not
-//! offer.
+//! Kits: their components, and their creation.
 //!
-//! A kit has no stock of its own; its quantity follows from its components (view `cell` in wire.sql). Kits of
+//! Implements docs/interface.md, *Get kit components*. The interface has no operation that creates a kit. A
+//! kit has no stock of its own; its quantity follows from its components (view `cell` in wire.sql). Kits of
 //! kits are refused, because the interface has components only.
 
 use serde::Deserialize;

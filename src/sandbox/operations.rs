@@ -26,8 +26,9 @@ pub(crate) struct Operation {
     pub(crate) name: &'static str,
     /// True if it changes data, and so runs in a transaction.
     pub(crate) writes: bool,
-    /// True if it answers 400 instead of 403 to an inactive key (docs/interface.md, *Authentication*, rule
-    /// 4).
+    /// True if an inactive key is answered 400 instead of 403.
+    ///
+    /// See docs/interface.md, *Authentication*, rule 4.
     pub(crate) judges_keys_itself: bool,
     pub(crate) handler: for<'a> fn(&'a Call, &'a mut SqliteConnection) -> Handled<'a>,
 }

@@ -1,7 +1,7 @@
-//! Reports of the company: *Get top-selling products by month*, *Business health*, *Work queue* in
-//! docs/interface.md.
+//! Reports of the company.
 //!
-//! Top sellers and the work queue are counted from the company's records at each call. The months of business
+//! Implements docs/interface.md, *Get top-selling products by month*, *Business health* and *Work queue*. Top
+//! sellers and the work queue are counted from the company's records at each call. The months of business
 //! health are generated with the company and do not change.
 
 use std::collections::HashMap;

@@ -89,8 +89,9 @@ async fn create_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> 
         .await?)
 }
 
-/// Returns true if the order has any shipment, including cancelled shipments: the interface does not
-/// distinguish.
+/// Returns true if the order has any shipment.
+///
+/// Cancelled shipments count too, because the interface does not distinguish them.
 async fn has_shipments(db: &mut SqliteConnection, order_id: i64) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM shipment WHERE order_id = ?1)")
         .bind(order_id)

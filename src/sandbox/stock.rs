@@ -1,9 +1,9 @@
-//! Stock balances by SKU or UPC: *Get product balances* and *Get products by SKU or UPC* in
-//! docs/interface.md.
+//! Stock balances by SKU or UPC.
 //!
-//! Both are a single statement that takes the requested values as a JSON array and returns the records as a
-//! JSON text. The values are bound, so `%`, `_` and quotes are ordinary characters. Unknown values are
-//! omitted, and duplicates are returned once, in the order of the request.
+//! Implements docs/interface.md, *Get product balances* and *Get products by SKU or UPC*. Both are a single
+//! statement that takes the requested values as a JSON array and returns the records as a JSON text. The
+//! values are bound, so `%`, `_` and quotes are ordinary characters. Unknown values are omitted, and
+//! duplicates are returned once, in the order of the request.
 //!
 //! A SKU is found in its exact spelling, else in another case (ASCII). Two SKUs that differ in case only are
 //! two products here. Platforms differ in this, and a client must handle both.

@@ -241,8 +241,7 @@ fn a_later_count_supersedes_the_earlier() {
     ]);
 }
 
-/// Covers docs/rules.md 1: a count older than the last applied count is superseded, with all that it
-/// includes.
+/// Covers docs/rules.md 1: the last applied count supersedes older counts and all that it includes.
 #[test]
 fn nothing_older_than_the_last_applied_count_is_applied() {
     let last = |id, counted_at: Option<i64>| CountMark {
