@@ -1,14 +1,14 @@
-//! A cell: one SKU in one warehouse, the unit in which stock is kept and written.
+//! A stock level: a SKU in a warehouse, the unit in which stock is kept and written.
 
 use super::{Sku, WarehouseId};
 use std::fmt;
 
-/// One SKU in one warehouse.
+/// A SKU in a warehouse.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cell {
-    /// The SKU, in the service's spelling where that is known.
+    /// SKU, in the platform's spelling if that is known.
     pub sku: Sku,
-    /// The warehouse.
+    /// Warehouse.
     pub warehouse_id: WarehouseId,
 }
 

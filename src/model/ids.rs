@@ -1,6 +1,6 @@
-//! Identifiers as types of their own, so that a warehouse id cannot stand where an order id belongs.
+//! Identifiers as distinct types, so that a warehouse id cannot replace an order id.
 //!
-//! The service writes ids as JSON numbers, sometimes as `28.0`; inside they are whole 64-bit numbers.
+//! The platform writes ids as JSON numbers, sometimes as `28.0`. Here an id is a 64-bit integer.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -31,24 +31,24 @@ id! {
     WarehouseId,
     /// A product of the account (`Product.Id`).
     ProductId,
-    /// A sales order (`SalesOrderId`); the service lists none, so orders are tracked by hand or by import.
+    /// A sales order (`SalesOrderId`), tracked by command or import because the platform cannot list orders.
     OrderId,
     /// A line of a sales order (`OrderLineItemId`).
     LineItemId,
     /// A shipment (`Shipment.Id`).
     ShipmentId,
-    /// An item of a shipment (`Shipment.Items[].Id`): another id space than the order's lines.
+    /// An item of a shipment (`Shipment.Items[].Id`), in another id space than the order's lines.
     ShipmentItemId,
     /// A storefront (`Storefront.Id`).
     StorefrontId,
     /// A supplier (`Supplier.Id`).
     SupplierId,
-    /// A wish in the outbox (`outbox.id`); the order of ids is the order of commits.
+    /// A change in the outbox (`outbox.id`); the order of ids is the order of commits.
     WishId,
-    /// One execution of a job.
+    /// An execution of a job.
     RunId,
-    /// One request to the service and what came of it.
+    /// A request to the platform with its outcome.
     ExchangeId,
-    /// A place in the journal's order. Positions order things; clock times never do.
+    /// A position in the journal. Positions give the order, never clock times.
     Position,
 }

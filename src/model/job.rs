@@ -1,19 +1,19 @@
-//! The kinds of job, by the names used in the configuration, the journal and on the command line.
+//! Kinds of job, by their names in the configuration, the journal and on the command line.
 
 use std::fmt;
 use std::str::FromStr;
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),+ $(,)?) => {
-        /// A kind of work the daemon does again and again.
+        /// A kind of recurring work of the daemon.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum JobKind { $($(#[doc = $doc])+ $variant),+ }
 
         impl JobKind {
-            /// Every kind.
+            /// All kinds.
             pub const ALL: &'static [JobKind] = &[$(JobKind::$variant),+];
 
-            /// Its name everywhere.
+            /// Returns the name in the configuration, the journal and on the command line.
             pub fn as_str(self) -> &'static str {
                 match self { $(JobKind::$variant => $name),+ }
             }
@@ -29,11 +29,11 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Reads product balances, stalest tracked SKUs first.
+    /// Reads product balances; of the tracked SKUs, those read longest ago come first.
     Balances = "balances",
     /// Reads the lines of open tracked orders.
     OrderLines = "order_lines",
-    /// Reads the items of shipments that are not yet wholly shipped and confirmed.
+    /// Reads the items of shipments that are not completely shipped and confirmed.
     Shipments = "shipments",
     /// Reads the list of warehouses.
     Warehouses = "warehouses",
@@ -51,9 +51,9 @@ kinds! {
     BusinessHealth = "business_health",
     /// Reads the work queue's counts.
     WorkQueue = "work_queue",
-    /// Pushes the wishes of the outbox; woken by them, not by a schedule.
+    /// Pushes the changes of the outbox; started by new changes, not by a schedule.
     Push = "push",
-    /// Decides wishes in doubt by looking at the service.
+    /// Decides changes in doubt by checks at the platform.
     Settle = "settle",
     /// Prunes the journal.
     Prune = "prune",
@@ -67,21 +67,21 @@ impl fmt::Display for JobKind {
     }
 }
 
-/// A name that is no kind of job.
+/// An unknown name of a job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no job named `{0}`")]
 pub struct UnknownJob(pub String);
 
-/// Why a run was started.
+/// The cause of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// Its schedule came due.
+    /// The schedule was due.
     Schedule,
-    /// It came due while the daemon could not run it (`missed = "run_once"`).
+    /// The schedule was due while the daemon could not run the job (`missed = "run_once"`).
     Missed,
-    /// Something woke it: a wish, a wish's hold that ended, a count that moved, calls that nobody needs.
+    /// New or due changes in the outbox, changed counts of the work queue, or spare calls of the quota.
     Outbox,
-    /// A person or program asked for it.
+    /// An operator or a program requested the run.
     Operator,
     /// `run --once`.
     Once,
@@ -90,7 +90,7 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// The word used in the journal.
+    /// Returns the code in the journal.
     pub fn as_str(self) -> &'static str {
         match self {
             Trigger::Schedule => "schedule",

@@ -1,11 +1,11 @@
-//! Lanes: who goes first when the quota is short.
+//! Lanes: the priority classes of calls, which order them when the quota is short.
 
 /// The priority class of a call, from the most to the least urgent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// A single cheap call that decides whether a refused key works again. Passes the refusal hold, nothing else.
+    /// A single cheap call that checks a refused key. It passes the refusal hold, and no other hold.
     Probe,
-    /// A wish with priority 1: may use the reserved places and is not paced.
+    /// A change with priority 1. It may use the reserve of the quota and is not paced.
     Operator,
     /// Bulk pushes.
     Push,
@@ -17,7 +17,7 @@ impl Lane {
     /// All lanes, most urgent first.
     pub const ALL: [Lane; 4] = [Lane::Probe, Lane::Operator, Lane::Push, Lane::Poll];
 
-    /// The word used in tables, logs and `status`.
+    /// Returns the code in tables, logs and `status`.
     pub fn as_str(self) -> &'static str {
         match self {
             Lane::Probe => "probe",

@@ -1,6 +1,7 @@
-//! The nouns decisions are made on. No room below this one; no I/O, no clock reads, no JSON of the service.
+//! Basic types of decisions: no I/O, no clock, no JSON of the platform.
 //!
-//! What is only kept and shown (suppliers, reports …) has no type here: it goes from wire type to table.
+//! This module depends on no other module. Data that is only stored and shown (suppliers, reports …) has no
+//! type here, but goes from wire type to table.
 
 mod cell;
 mod ids;

@@ -1,10 +1,10 @@
-//! A month of the calendar, in UTC, as the service's reports count them.
+//! Calendar months in UTC, as the platform's reports use them.
 
 use super::Timestamp;
 use chrono::{Datelike, NaiveDate};
 use std::fmt;
 
-/// A month of a year: four digits, and 1 to 12.
+/// A month of a year: a year of four digits, and a number from 1 to 12.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Month {
     year: u16,
@@ -12,35 +12,35 @@ pub struct Month {
 }
 
 impl Month {
-    /// The month, or `None` for one the service does not know.
+    /// Returns the month, or `None` for a month that the platform rejects.
     pub fn new(year: u16, number: u8) -> Option<Self> {
         ((1000..=9999).contains(&year) && (1..=12).contains(&number)).then_some(Self { year, number })
     }
 
-    /// The month of an instant; `None` outside the years of four digits.
+    /// Returns the month of an instant; `None` outside the years of four digits.
     pub fn of(at: Timestamp) -> Option<Self> {
         let date = at.datetime();
         Self::new(u16::try_from(date.year()).ok()?, u8::try_from(date.month()).ok()?)
     }
 
-    /// Its year.
+    /// Returns the year.
     pub fn year(self) -> u16 {
         self.year
     }
 
-    /// Its place in the year, from 1.
+    /// Returns the number within the year, from 1.
     pub fn number(self) -> u8 {
         self.number
     }
 
-    /// When it is over: from then on its figures are final, as far as a calendar can tell.
+    /// Returns the end of the month. From then on the month's figures are final by the calendar.
     pub fn end(self) -> Timestamp {
         let (year, month) = if self.number == 12 { (self.year + 1, 1) } else { (self.year, self.number + 1) };
         let first = NaiveDate::from_ymd_opt(i32::from(year), u32::from(month), 1).unwrap_or(NaiveDate::MAX);
         Timestamp(first.and_time(chrono::NaiveTime::MIN).and_utc().timestamp_millis())
     }
 
-    /// The months before this one, the nearest first.
+    /// Returns the months before this month, latest first.
     pub fn before(self) -> impl Iterator<Item = Month> {
         let earlier = |month: &Month| match month.number {
             1 => Self::new(month.year - 1, 12),

@@ -1,43 +1,43 @@
-//! The twenty operations of the service, by their listed names (service-interface.md, *Endpoints*).
+//! The twenty operations of the platform, by the names of docs/interface.md, *Endpoints*.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a call does at the service; decides what a lost answer means.
+/// The effect of a call at the platform, which decides the meaning of a lost answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Changes nothing: may be sent again.
+    /// No change: the call may be repeated.
     Read,
-    /// Changes something: a lost answer leaves it in doubt.
+    /// A change: a lost answer leaves it in doubt.
     Write,
 }
 
 macro_rules! operations {
     ($($(#[doc = $doc:literal])+ $variant:ident = $method:literal $path:literal $effect:ident),+ $(,)?) => {
-        /// One of the service's calls.
+        /// An operation of the platform.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Operation { $($(#[doc = $doc])+ $variant),+ }
 
         impl Operation {
-            /// Every operation, in the document's order.
+            /// All operations, in the order of docs/interface.md.
             pub const ALL: &'static [Operation] = &[$(Operation::$variant),+];
 
-            /// The HTTP method.
+            /// Returns the HTTP method.
             pub fn method(self) -> &'static str {
                 match self { $(Operation::$variant => $method),+ }
             }
 
-            /// The path as the document lists it, with its placeholders.
+            /// Returns the path with its placeholders.
             pub fn path(self) -> &'static str {
                 match self { $(Operation::$variant => $path),+ }
             }
 
-            /// Method and path, as the document writes them: the operation's name in tables and logs.
+            /// Returns method and path: the operation's name in tables and logs.
             pub fn as_str(self) -> &'static str {
                 match self { $(Operation::$variant => concat!($method, " ", $path)),+ }
             }
 
-            /// Whether it changes something at the service.
+            /// Returns the effect at the platform.
             pub fn effect(self) -> Effect {
                 match self { $(Operation::$variant => Effect::$effect),+ }
             }
@@ -89,8 +89,10 @@ operations! {
 }
 
 impl Operation {
-    /// True if the path or the body names ids or SKUs, so that a 403 may mean one of them instead of the key: the
-    /// document says so of ids in paths, and a firewall may dislike any text.
+    /// Returns true if the path or the body names ids or SKUs.
+    ///
+    /// A 403 may then concern an id instead of the key. docs/interface.md, *Errors*, states it for ids in
+    /// paths, and a firewall may refuse any text.
     pub fn carries_id(self) -> bool {
         let has_entries = matches!(
             self,
@@ -122,7 +124,7 @@ impl FromStr for Operation {
     }
 }
 
-/// A name that is no operation of the document.
+/// An unknown name of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the service has no operation `{0}`")]
 pub struct UnknownOperation(pub String);

@@ -1,24 +1,24 @@
-//! An order's line, as far as decisions look at it.
+//! Order lines, as decisions need them.
 
 use super::{LineItemId, OrderId, ProductId, Sku, WarehouseId};
 
-/// One line of a tracked order (`Order line item`).
+/// A line of a tracked order (`Order line item`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrderLine {
-    /// The order.
+    /// Order.
     pub order_id: OrderId,
-    /// The line within it.
+    /// Line id within the order.
     pub line_item_id: LineItemId,
-    /// What was sold; the service may leave it out.
+    /// Sold SKU; the platform may omit it.
     pub sku: Option<Sku>,
-    /// The product, where the service says it.
+    /// Product, if the platform states it.
     pub product_id: Option<ProductId>,
     /// Units sold.
     pub quantity_sold: i64,
-    /// Units not yet in any shipment (`QuantityNotTiedToShipment`); missing in real answers.
+    /// Units not yet in any shipment (`QuantityNotTiedToShipment`); some answers omit them.
     pub quantity_left: Option<i64>,
-    /// Price of one unit in the account's currency; shown, never computed with.
+    /// Price of a unit in the account's currency, for display only.
     pub unit_price: Option<f64>,
-    /// Where the line is served from.
+    /// Warehouse that serves the line.
     pub warehouse_id: Option<WarehouseId>,
 }

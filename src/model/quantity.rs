@@ -1,18 +1,18 @@
-//! Quantities: whole units, as the service's 32-bit `QuantityOnHand` holds them.
+//! Quantities: whole units, as the platform's 32-bit `QuantityOnHand`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A number of units in one cell. The service may say a negative one (oversold); we never write one.
+/// Units of a stock level. The platform may show a negative quantity (oversold); tallyd writes none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Quantity(pub i64);
 
 impl Quantity {
-    /// The largest quantity the service's int32 holds.
+    /// Largest quantity of the platform's int32.
     pub const MAX: Quantity = Quantity(i32::MAX as i64);
 
-    /// Whether the quantity may be written: 0 to [`Quantity::MAX`].
+    /// Returns true if the quantity may be written: 0 to [`Quantity::MAX`].
     pub fn is_writable(self) -> bool {
         (0..=Self::MAX.0).contains(&self.0)
     }
@@ -24,9 +24,9 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// The whole number a JSON number stands for: `28` and `28.0` are 28, `2.5` and `1e30` are none.
+/// Returns the integer of a JSON number: 28 for `28` and `28.0`, `None` for `2.5` and `1e30`.
 pub fn integral(number: &serde_json::Number) -> Option<i64> {
-    /// Above 2^53 a double no longer tells neighbouring whole numbers apart.
+    /// Above 2^53 a double is not exact for integers.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if let Some(whole) = number.as_i64() {
         return Some(whole);

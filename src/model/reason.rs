@@ -1,9 +1,11 @@
-//! Reasons for people: sentences that hold words of the service or of other programs.
+//! Reason texts for operators, which contain messages of the platform or of other programs.
 
-/// Enough for any sentence that a person reads; what was said in full stands in the journal.
+/// Maximum characters of a reason. The journal contains the complete message.
 pub const REASON_MAX_CHARS: usize = 1_000;
 
-/// A reason as it is kept and logged. A service that answers a megabyte must not fill tables and log with it.
+/// Returns the reason, truncated for storage and logs.
+///
+/// An answer of a megabyte must not fill tables and log.
 pub fn cut_reason(text: impl Into<String>) -> String {
     let mut text = text.into();
     if let Some((at, _)) = text.char_indices().nth(REASON_MAX_CHARS) {

@@ -1,32 +1,37 @@
-//! A stock keeping unit as the service spells it, and the two ways in which spellings can be twins.
+//! SKUs in the platform's spelling, and their case key.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The longest SKU we accept, in bytes: far above what a platform prints on a label.
+/// Maximum size of a SKU in bytes, far above the SKUs printed on labels.
 const SKU_MAX_BYTES: usize = 256;
 
-/// A SKU in one exact spelling. Equality is exact; see [`Sku::fold`] for twins.
+/// A SKU in its exact spelling. Equality is exact; [`Sku::fold`] gives the case key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Sku(String);
 
-/// Why a text is no SKU.
+/// The reason that a text is no SKU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkuError {
-    /// Nothing but white space.
+    /// Empty or blank.
     #[error("a SKU must not be empty")]
     Empty,
     /// Longer than [`SKU_MAX_BYTES`].
     #[error("a SKU must not be longer than {SKU_MAX_BYTES} bytes")]
     TooLong,
-    /// A control character, which no label carries and every log would garble.
+    /// A control character, which no label contains and which breaks logs.
     #[error("a SKU must not contain control characters")]
     Control,
 }
 
 impl Sku {
-    /// Takes a spelling as it is; quotes, accents, slashes and inner blanks are ordinary characters.
+    /// Returns the SKU in the given spelling.
+    ///
+    /// Quotes, accents, slashes and inner blanks are ordinary characters.
+    ///
+    /// # Errors
+    /// [`SkuError`] for a blank, too long or invalid text.
     pub fn new(text: impl Into<String>) -> Result<Self, SkuError> {
         let text = text.into();
         if text.trim().is_empty() {
@@ -41,22 +46,24 @@ impl Sku {
         Ok(Self(text))
     }
 
-    /// The spelling.
+    /// Returns the spelling.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The key under which spellings of one SKU meet ([`fold`]): two SKUs of one fold may be one product to the service, so
-    /// they never share a call (docs/reconciliation.md, rule 12).
+    /// Returns the case key ([`fold`]).
+    ///
+    /// SKUs with one case key may be one product at the platform, so they never share a call
+    /// (docs/rules.md 12).
     pub fn fold(&self) -> String {
         fold(&self.0)
     }
 }
 
-/// Trimmed and without case, for every script.
+/// Returns the case key of a text: trimmed and without case, for every script.
 ///
-/// Lower case alone is not enough: a capital sigma becomes one of two small ones by its place in the word, and the capital
-/// form of `ß` is `SS`. By way of the capitals all spellings end in one.
+/// Lower case alone is not enough: a capital sigma has two small forms, which depend on its position, and `ß`
+/// has the capital form `SS`. A pass through the capitals gives all spellings the same key.
 pub fn fold(text: &str) -> String {
     text.trim().to_lowercase().to_uppercase().to_lowercase()
 }

@@ -1,8 +1,8 @@
-//! Time as an argument. Two kinds: a [`Timestamp`] says when in the calendar, a [`Moment`] how long since.
+//! Time values: a [`Timestamp`] of the calendar, and a [`Moment`] for durations.
 //!
-//! Nobody but `daemon` and `cli` reads the clock; the others are handed a value or the injected [`Clock`].
-//! A `Moment` counts through suspends and knows no clock steps, so waits and windows are measured with it;
-//! a `Timestamp` is only written down and compared across boots.
+//! Only `daemon` and `cli` read the clock. All other code receives a value or the injected [`Clock`]. A
+//! `Moment` includes suspends and has no clock steps, so waits and windows use it. A `Timestamp` is only
+//! stored and compared across boots.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
@@ -16,18 +16,18 @@ use std::time::Duration;
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// UTC in RFC 3339 with milliseconds, as all views and JSON outputs show times.
+    /// Returns UTC in RFC 3339 with milliseconds, as in all views and JSON outputs.
     pub fn rfc3339(self) -> String {
         self.datetime().to_rfc3339_opts(SecondsFormat::Millis, true)
     }
 
-    /// The same instant as a calendar value; one outside the calendar is clamped to its edge.
+    /// Returns the instant as a calendar value, clamped to the calendar's range.
     pub fn datetime(self) -> DateTime<Utc> {
         let edge = if self.0 < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
         DateTime::from_timestamp_millis(self.0).unwrap_or(edge)
     }
 
-    /// Reads RFC 3339; a date or date-time without a zone is taken as UTC (the service sends such).
+    /// Parses RFC 3339. A date or date-time without a zone is UTC, because the platform sends such times.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if let Ok(zoned) = DateTime::parse_from_rfc3339(text) {
@@ -40,17 +40,17 @@ impl Timestamp {
         Some(Self(naive.and_utc().timestamp_millis()))
     }
 
-    /// Later by `duration`.
+    /// Returns the time later by `duration`.
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(millis(duration)))
     }
 
-    /// Earlier by `duration`.
+    /// Returns the time earlier by `duration`.
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(millis(duration)))
     }
 
-    /// How long ago `earlier` was; zero where the clock was set back.
+    /// Returns the time since `earlier`; zero if the clock was set back.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -62,49 +62,50 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Milliseconds since the machine's boot, suspends counted (`CLOCK_BOOTTIME`).
+/// Milliseconds since the host's boot, including suspends (`CLOCK_BOOTTIME`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub i64);
 
 impl Moment {
-    /// Later by `duration`.
+    /// Returns the moment later by `duration`.
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(millis(duration)))
     }
 
-    /// Earlier by `duration`; perhaps before the boot.
+    /// Returns the moment earlier by `duration`, possibly before the boot.
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(millis(duration)))
     }
 
-    /// Time passed since `earlier`, zero if that is in the future.
+    /// Returns the time since `earlier`; zero if `earlier` is in the future.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
 
-/// Where time comes from: the system's clocks in the daemon, a hand-moved one in tests.
+/// The source of time: the system's clocks in the daemon, a manual clock in tests.
 pub trait Clock: Send + Sync + 'static {
-    /// The calendar's now.
+    /// Returns the current calendar time.
     fn now(&self) -> Timestamp;
-    /// Time since boot.
+    /// Returns the time since boot.
     fn moment(&self) -> Moment;
-    /// Waits by this clock. The default is the host's timer; a simulation, whose time passes by being told so, waits
-    /// by its own.
+    /// Waits by this clock.
+    ///
+    /// The default is the host's timer. A simulation, which sets its time itself, overrides it.
     fn sleep(&self, duration: Duration) -> Sleep {
         Box::pin(tokio::time::sleep(duration))
     }
 }
 
-/// The future of a wait.
+/// Future of a wait.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A duration in whole milliseconds, the longest ones clamped.
+/// Returns whole milliseconds, clamped to the largest `i64`.
 pub fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// An age for people: the two largest units.
+/// Returns an age for people, such as `3 h 20 min`.
 pub fn age(seconds: i64) -> String {
     let s = seconds.max(0);
     match s {

@@ -1,42 +1,49 @@
-//! Delays between attempts: the only file that names the `backoff` crate.
+//! Delays between attempts: the only file that uses the `backoff` crate.
 //!
-//! The crate is unmaintained, and its retry loops retry decode errors for a quarter of an hour and 429s for
-//! ever. So only its sequence is used: no loop, no jitter (the sequences are ours alone, nobody else starts at
-//! the same instant) and no time limit, which would let a clock decide. How often to try is the caller's:
-//! `Delays::page_retry().take(5)`.
+//! The crate is unmaintained. Its retry loops retry decode errors for 15 minutes and 429s without end. Only
+//! its sequence of delays is used: no loop, no jitter and no time limit. Jitter is unnecessary, because no
+//! other client starts at the same instant. A time limit would read the clock. The caller limits the
+//! attempts, for example `Delays::page_retry().take(5)`.
 
 use ::backoff::backoff::Backoff;
 use ::backoff::{ExponentialBackoff, ExponentialBackoffBuilder};
 use std::time::Duration;
 
-/// Growing delays, without end.
+/// An endless sequence of growing delays.
 #[derive(Clone, Debug)]
 pub struct Delays(ExponentialBackoff);
 
 impl Delays {
-    /// Between attempts at a page within a run: 0.2 s, growing to 5 s (design §7).
+    /// Returns delays between attempts at a page within a run: 0.2 s, growing to 5 s.
     pub fn page_retry() -> Self {
         Self::doubling(Duration::from_millis(200), Duration::from_secs(5))
     }
 
-    /// Between probes of a refused key: 30 s, growing to 15 min. A probe costs a call and perhaps one of the
-    /// day's bad requests, and a key is repaired by a person.
+    /// Returns delays between probes of a refused key: 30 s, growing to 15 min.
+    ///
+    /// A probe costs a call and possibly a bad request of the day, and an operator repairs the key. The
+    /// daemon also uses these delays between failed runs of all jobs but `push`.
     pub fn probe() -> Self {
         Self::doubling(Duration::from_secs(30), Duration::from_secs(15 * 60))
     }
 
-    /// After a 429 without `Retry-After` when no call of ours was in flight: 1 s, growing to 30 s (rules.md 31).
+    /// Returns delays after a 429 without `Retry-After` and without calls in flight: 1 s, growing to 30 s.
+    ///
+    /// See docs/rules.md 31. The daemon also uses them between failed runs of `push`.
     pub fn concurrency() -> Self {
         Self::doubling(Duration::from_secs(1), Duration::from_secs(30))
     }
 
-    /// Between probes while a refusal cannot be judged: 1 s, growing to 5 min. The next call that is refused costs one of
-    /// the day's bad requests, and a probe that is answered 400 costs one too.
+    /// Returns delays between probes while a refusal cannot be classified: 1 s, growing to 5 min.
+    ///
+    /// Each refused call costs a bad request of the day, and so does a probe that is answered 400.
     pub fn judging() -> Self {
         Self::doubling(Duration::from_secs(1), Duration::from_secs(5 * 60))
     }
 
-    /// Between attempts at an entry that fails alone: 1 min, growing to 30 min, so that it costs few calls of an hour.
+    /// Returns delays between isolated attempts at a failing entry: 1 min, growing to 30 min.
+    ///
+    /// The longest delay limits an entry to few calls an hour.
     pub fn quarantine() -> Self {
         Self::doubling(Duration::from_secs(60), Duration::from_secs(30 * 60))
     }

@@ -1,8 +1,8 @@
-//! A wish's body: read once, strictly, before anything is planned with it.
+//! Bodies of changes, parsed strictly before a change is planned.
 //!
-//! Whatever the service would answer with 400, or would silently take for something else, is refused here with
-//! a sentence that names the field, its value and what to write. Nothing is looked up: whether a SKU exists is
-//! decided later, against facts.
+//! A body that the platform would answer with 400, or would misread, is rejected here. The error names the
+//! field, its value and the expected value. Parsing looks nothing up: the existence of a SKU is decided
+//! later, against facts.
 
 use super::fields::{Fields, bad};
 use super::{
@@ -12,20 +12,22 @@ use super::{
 use crate::model::{Cell, Sku};
 use serde_json::Value;
 
-/// The longest body, in bytes: far above a product with twelve images and long descriptions.
+/// Maximum size of a body in bytes, far above a product with twelve images and long descriptions.
 pub const BODY_MAX_BYTES: usize = 256 * 1024;
 
-/// A body as the outbox holds it. One over the limit is never loaded: forty of 10 MB would be the host's memory.
+/// A body as the outbox stores it.
+///
+/// A body over the limit is not loaded, because a page of such bodies would exhaust the memory of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// Its text.
+    /// Text of the body.
     Text(String),
-    /// Its size in bytes, which is over [`BODY_MAX_BYTES`].
+    /// Size in bytes of a body over [`BODY_MAX_BYTES`].
     TooLong(u64),
 }
 
 impl Stored {
-    /// Its text, unless it is over the limit.
+    /// Returns the text, or `None` for a body over the limit.
     pub fn text(&self) -> Option<&str> {
         match self {
             Stored::Text(text) => Some(text),
@@ -34,13 +36,13 @@ impl Stored {
     }
 }
 
-/// Why a wish is refused for good.
+/// The error of a change that is rejected permanently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Rejection {
-    /// The code in the outbox's `reason`.
+    /// Code for the outbox's column `reason`.
     pub reason: Reason,
-    /// What is wrong, on what, and what to do: the outbox's `detail`.
+    /// Problem, its subject and the remedy, for the outbox's column `detail`.
     pub detail: String,
 }
 
@@ -50,7 +52,7 @@ impl From<UnknownKind> for Rejection {
     }
 }
 
-/// What a wish asks for, its body understood (design §5).
+/// A parsed body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// `quantity.set`
@@ -72,7 +74,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// Its kind.
+    /// Returns the kind of the change.
     pub fn kind(&self) -> Kind {
         match self {
             Body::QuantitySet(_) => Kind::QuantitySet,
@@ -86,7 +88,7 @@ impl Body {
         }
     }
 
-    /// The one cell it is about, for the two quantity kinds.
+    /// Returns the stock level of the change, for the two quantity kinds.
     pub fn cell(&self) -> Option<&Cell> {
         match self {
             Body::QuantitySet(set) => Some(&set.cell),
@@ -100,7 +102,7 @@ impl Body {
         }
     }
 
-    /// The SKU it is about, where there is one.
+    /// Returns the SKU of the change, for kinds that name a SKU.
     pub fn sku(&self) -> Option<&Sku> {
         match self {
             Body::QuantitySet(set) => Some(&set.cell.sku),
@@ -115,10 +117,10 @@ impl Body {
     }
 }
 
-/// Reads a wish as it was inserted.
+/// Parses a change as it was inserted.
 ///
 /// # Errors
-/// [`Reason::UnknownKind`] for a kind that is none, [`Reason::BadBody`] for a body that makes no sense as one.
+/// [`Reason::UnknownKind`] for an unknown kind, [`Reason::BadBody`] for an invalid body.
 pub fn parse(kind: &str, body: &str) -> Result<Body, Rejection> {
     let kind = kind.parse::<Kind>()?;
     if body.len() > BODY_MAX_BYTES {
@@ -147,10 +149,10 @@ pub fn parse(kind: &str, body: &str) -> Result<Body, Rejection> {
     }
 }
 
-/// Reads a wish as the outbox holds it.
+/// Parses a change as the outbox stores it.
 ///
 /// # Errors
-/// As [`parse`]; a body over the limit is refused by its size alone.
+/// As [`parse`]. A body over the limit is rejected by its size, without its text.
 pub fn read(kind: &str, body: &Stored) -> Result<Body, Rejection> {
     match body {
         Stored::Text(body) => parse(kind, body),
@@ -228,7 +230,7 @@ mod tests {
     #[test]
     fn a_wish_knows_its_kind_and_what_it_is_about() {
         let cell = Cell { sku: Sku::new("A").unwrap(), warehouse_id: 7.into() };
-        // (kind, body) → whether it is about the cell, whether about the SKU
+        // Columns: kind, body, body names a stock level, body names a SKU.
         let cases = [
             ("quantity.set", r#"{"sku":"A","warehouse_id":7,"quantity":1}"#, true, true),
             ("quantity.adjust", r#"{"sku":"A","warehouse_id":7,"delta":1}"#, true, true),

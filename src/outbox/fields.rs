@@ -1,28 +1,30 @@
-//! Takes a JSON object apart, field by field, and says exactly what is wrong with the first one that is.
+//! Checks the fields of a JSON object and reports the first invalid field.
 //!
-//! Hand-written instead of derived: a derived reader's messages name Rust types and byte columns, and the
-//! reader of ours is a warehouse programmer who needs the field, its value and what to write instead. A field
-//! that is `null` counts as absent, because most programs write optional fields so.
+//! The checks are hand-written, because serde's derived messages name Rust types and byte columns.
+//! Programmers of other systems need the field, its value and the expected value. A `null` field counts as
+//! absent, because many programs write optional fields as `null`.
 
 use super::{Reason, Rejection};
 use crate::model::{Quantity, Sku, Timestamp, WarehouseId, integral};
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
-/// The largest id: beyond it a JSON number is no longer told from its neighbours everywhere, and the outbox's trigger
-/// takes none into its columns.
+/// Largest accepted id.
+///
+/// Above 2^53 (9.007e15) a JSON number is not exact in every program. The outbox's trigger stores no larger
+/// ids.
 const ID_MAX: i64 = 9_000_000_000_000_000;
 
-/// What a quantity may be: the service's 32 bits, not below zero.
+/// Accepted quantities: 32 bits as at the platform, and not negative.
 pub(super) const QUANTITIES: RangeInclusive<i64> = 0..=Quantity::MAX.0;
 
-/// How alike two names must be for one to be offered for the other.
+/// Minimum Jaro-Winkler similarity of a suggested name.
 const LIKENESS_MIN: f64 = 0.75;
 
-/// How much of a senseless value is shown, in characters.
+/// Maximum characters of an invalid value in a message.
 const SHOWN_MAX_CHARS: usize = 60;
 
-/// One object of a body and where it stands in it.
+/// An object of a body, with its path within the body.
 pub(super) struct Fields<'a> {
     map: &'a Map<String, Value>,
     path: String,
@@ -33,18 +35,18 @@ impl<'a> Fields<'a> {
         Self { map, path: String::new() }
     }
 
-    /// The field's value, unless it is missing or null.
+    /// Returns the value of the field, unless the field is absent or null.
     pub(super) fn get(&self, name: &str) -> Option<&'a Value> {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
-    /// The complaint that `name` has a value that is not `what`.
+    /// Returns the error for the value of `name`, where `what` describes valid values.
     pub(super) fn wrong(&self, name: &str, what: &str) -> Rejection {
         let value = self.map.get(name).map_or_else(|| "missing".into(), shown);
         bad(format!("`{}{name}` is {value}; it must be {what}", self.path))
     }
 
-    /// `found`, or the complaint that it is missing.
+    /// Returns `found`, or the error for an absent field.
     pub(super) fn required<T>(&self, name: &str, found: Option<T>) -> Result<T, Rejection> {
         found.ok_or_else(|| match self.twin_of(name) {
             Some(twin) => bad(format!("`{}{twin}` must be spelled `{name}`", self.path)),
@@ -52,7 +54,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Refuses a field that is not `known`: a typo must not be lost.
+    /// Rejects fields that are not `known`, so that a misspelled field is not lost.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), Rejection> {
         let Some(stranger) = self.map.keys().find(|name| !known.contains(&name.as_str())) else {
             return Ok(());
@@ -64,7 +66,7 @@ impl<'a> Fields<'a> {
         Err(bad(format!("there is no field `{}{stranger}`; {hint}", self.path)))
     }
 
-    /// Refuses a field that is a `known` one in another case: the service would overlook it.
+    /// Rejects a `known` field in another case, because the platform would ignore that field.
     pub(super) fn spelled(&self, known: &[&str]) -> Result<(), Rejection> {
         let twin = known.iter().find_map(|name| Some((self.twin_of(name)?, name)));
         match twin {
@@ -77,7 +79,7 @@ impl<'a> Fields<'a> {
         self.map.keys().find(|key| *key != name && key.eq_ignore_ascii_case(name))
     }
 
-    /// A whole number, also when spelled `28.0`.
+    /// Returns an integer within the range, also if it is written as `28.0`.
     pub(super) fn whole(&self, name: &str, range: RangeInclusive<i64>) -> Result<Option<i64>, Rejection> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let number = value.as_number().and_then(integral).filter(|number| range.contains(number));
@@ -85,35 +87,35 @@ impl<'a> Fields<'a> {
         number.map(Some).ok_or_else(|| self.wrong(name, &what()))
     }
 
-    /// An id of the service: a whole number above zero.
+    /// Returns a platform id: an integer above zero.
     pub(super) fn id(&self, name: &str) -> Result<Option<i64>, Rejection> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let number = value.as_number().and_then(integral).filter(|id| (1..=ID_MAX).contains(id));
         number.map(Some).ok_or_else(|| self.wrong(name, "an id: a whole number above 0"))
     }
 
-    /// A text that is more than white space.
+    /// Returns a text that is not blank.
     pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, Rejection> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let text = value.as_str().filter(|text| !text.trim().is_empty());
         text.map(Some).ok_or_else(|| self.wrong(name, "a text that is not blank"))
     }
 
-    /// A text of at most `max` characters; it may be empty.
+    /// Checks for a text of at most `max` characters. The text may be empty.
     pub(super) fn text_up_to(&self, name: &str, max: usize) -> Result<(), Rejection> {
         let Some(value) = self.get(name) else { return Ok(()) };
         let fits = value.as_str().is_some_and(|text| text.chars().count() <= max);
         if fits { Ok(()) } else { Err(self.wrong(name, &format!("a text of at most {max} characters"))) }
     }
 
-    /// Texts, each of which may be empty.
+    /// Checks that each named field is a text. The texts may be empty.
     pub(super) fn texts(&self, names: &[&str]) -> Result<(), Rejection> {
         names
             .iter()
             .try_for_each(|name| self.text_up_to(name, usize::MAX).map_err(|_| self.wrong(name, "a text")))
     }
 
-    /// A number, whole or not.
+    /// Checks for a number, integer or not.
     pub(super) fn number(&self, name: &str) -> Result<(), Rejection> {
         match self.get(name) {
             Some(value) if !value.is_number() => Err(self.wrong(name, "a number")),
@@ -121,20 +123,20 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// True or false.
+    /// Returns a boolean.
     pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, Rejection> {
         let Some(value) = self.get(name) else { return Ok(None) };
         value.as_bool().map(Some).ok_or_else(|| self.wrong(name, "true or false"))
     }
 
-    /// One of a few words.
+    /// Returns a text that is an element of `words`.
     pub(super) fn word(&self, name: &str, words: &[&str]) -> Result<Option<&'a str>, Rejection> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let word = value.as_str().filter(|word| words.contains(word));
         word.map(Some).ok_or_else(|| self.wrong(name, &format!("one of {}", words.join(", "))))
     }
 
-    /// A date or date-time, kept as it is written because the service takes it so.
+    /// Returns a date or date-time as text and as timestamp. The text is sent unchanged.
     pub(super) fn date(&self, name: &str) -> Result<Option<(&'a str, Timestamp)>, Rejection> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let date = value.as_str().and_then(|text| Some((text, Timestamp::parse(text)?)));
@@ -142,26 +144,26 @@ impl<'a> Fields<'a> {
         date.map(Some).ok_or_else(|| self.wrong(name, what))
     }
 
-    /// A SKU; numbers are not taken for one, since `007` and `7` would become the same.
+    /// Returns a SKU. Numbers are rejected, because `007` and `7` would become equal.
     pub(super) fn sku(&self, name: &str) -> Result<Sku, Rejection> {
         let value = self.required(name, self.get(name))?;
         let text = value.as_str().ok_or_else(|| self.wrong(name, "a text"))?;
         Sku::new(text).map_err(|error| bad(format!("`{}{name}` is {}: {error}", self.path, shown(value))))
     }
 
-    /// The warehouse every cell needs.
+    /// Returns the required warehouse id.
     pub(super) fn warehouse(&self, name: &str) -> Result<WarehouseId, Rejection> {
         self.required(name, self.id(name)?).map(WarehouseId)
     }
 
-    /// An object within the object.
+    /// Returns a nested object.
     pub(super) fn object(&self, name: &str) -> Result<Option<Fields<'a>>, Rejection> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let map = value.as_object().ok_or_else(|| self.wrong(name, "an object"))?;
         Ok(Some(Fields { map, path: format!("{}{name}.", self.path) }))
     }
 
-    /// A list of objects.
+    /// Returns a list of objects.
     pub(super) fn list(&self, name: &str) -> Result<Option<Vec<Fields<'a>>>, Rejection> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let items = value.as_array().ok_or_else(|| self.wrong(name, "a list of objects"))?;
@@ -175,7 +177,7 @@ impl<'a> Fields<'a> {
         items.iter().enumerate().map(item).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Refuses a value that stands twice in a list, where the service would take it twice or fail.
+    /// Rejects duplicate ids in a list, because the platform would apply both or fail.
     pub(super) fn unique<T: Ord + std::fmt::Display>(&self, name: &str, ids: &[T]) -> Result<(), Rejection> {
         let mut seen = std::collections::BTreeSet::new();
         match ids.iter().find(|id| !seen.insert(*id)) {
@@ -185,12 +187,12 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A body that makes no sense.
+/// Returns a rejection with [`Reason::BadBody`].
 pub(super) fn bad(detail: String) -> Rejection {
     Rejection { reason: Reason::BadBody, detail }
 }
 
-/// The known name most like `name`, if one is like it at all.
+/// Returns the known name most similar to `name`, if any is similar enough.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase());
     known
@@ -200,7 +202,7 @@ pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// A text of somebody else's, cut where it gets long.
+/// Returns a foreign text, truncated to [`SHOWN_MAX_CHARS`].
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -208,7 +210,7 @@ pub(super) fn shortened(text: &str) -> String {
     }
 }
 
-/// A value as the body writes it, cut where it gets long.
+/// Returns the value as JSON, truncated to [`SHOWN_MAX_CHARS`].
 fn shown(value: &Value) -> String {
     shortened(&value.to_string())
 }

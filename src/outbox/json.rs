@@ -1,18 +1,22 @@
-//! Reads JSON in which no object names a field twice.
+//! Parses JSON and rejects objects with duplicate fields.
 //!
-//! SQLite takes the first of two equal fields and serde_json's map the last: the trigger that stores a count's
-//! base and the push would look at different cells. So a body that says a field twice is no body.
+//! SQLite takes the first of two equal fields, serde_json's map takes the last. The trigger that stores the
+//! base of a count and the push would then use different stock levels. `MapPreventDuplicates` of serde_with
+//! covers typed maps only, not a `Value` at every depth.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// The value of a JSON text; the error says where the text stops making sense.
+/// Parses a JSON text.
+///
+/// # Errors
+/// The position of the first invalid character or duplicate field.
 pub fn read(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str::<Once>(text).map(|once| once.0)
 }
 
-/// A value whose objects, at every depth, name each field once.
+/// A value without duplicate fields at any depth.
 struct Once(Value);
 
 impl<'de> Deserialize<'de> for Once {

@@ -1,4 +1,4 @@
-//! The eight kinds of wish, by the names other programs insert.
+//! The eight kinds of change, by the names that other programs insert.
 
 use super::fields::{nearest, shortened};
 use std::fmt;
@@ -6,15 +6,15 @@ use std::str::FromStr;
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),+ $(,)?) => {
-        /// What a wish asks for.
+        /// The kind of a change.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind { $($(#[doc = $doc])+ $variant),+ }
 
         impl Kind {
-            /// Every kind.
+            /// All kinds.
             pub const ALL: &'static [Kind] = &[$(Kind::$variant),+];
 
-            /// Its name in the table, the logs and on the command line.
+            /// Returns the name in the table, the logs and on the command line.
             pub fn as_str(self) -> &'static str {
                 match self { $(Kind::$variant => $name),+ }
             }
@@ -23,26 +23,28 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A count: the cell holds this many.
+    /// A count: the stock level has this quantity.
     QuantitySet = "quantity.set",
-    /// A movement: this many more or fewer.
+    /// An adjustment: this many units more or fewer.
     QuantityAdjust = "quantity.adjust",
-    /// Ship an order, or named lines of it.
+    /// Ships an order, or named lines of an order.
     ShipmentCreate = "shipment.create",
-    /// Tell the tracking number of a shipment.
+    /// Submits the tracking of a shipment.
     TrackingSubmit = "tracking.submit",
-    /// *Create product*
+    /// Creates a product.
     ProductCreate = "product.create",
-    /// *Update product*
+    /// Replaces a product.
     ProductUpdate = "product.update",
-    /// *Create warehouse*
+    /// Creates a warehouse.
     WarehouseCreate = "warehouse.create",
-    /// *Create listing template*
+    /// Creates a listing template.
     ListingTemplateCreate = "listing_template.create",
 }
 
 impl Kind {
-    /// Whether a second send would make a second thing: such a wish is never sent again blindly (rules.md 22).
+    /// Returns true if a second send would create a second thing.
+    ///
+    /// Such a change is never sent again without a check (docs/rules.md 22).
     pub fn creates(self) -> bool {
         match self {
             Kind::ShipmentCreate
@@ -68,7 +70,7 @@ impl FromStr for Kind {
     }
 }
 
-/// A name that is no kind of wish.
+/// An unknown name of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no kind of wish `{shown}`; {hint}", shown = shortened(.0), hint = hint(.0))]
 pub struct UnknownKind(pub String);

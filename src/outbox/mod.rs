@@ -1,8 +1,7 @@
-//! The outbox's language: what a wish may say, the states it stands in, and why it stands there.
+//! The outbox: bodies, states and reasons of changes.
 //!
-//! Pure: no I/O, no clock, no SQL. The table itself belongs to `store`; this room only knows what a row means.
-//! Bodies come from other programs, so they are read as strictly as a customs form: a misspelled field is
-//! refused with its name, never dropped.
+//! This module is pure: no I/O, no clock, no SQL. The table itself belongs to `store`. Bodies come from other
+//! programs. They are parsed strictly: an unknown field is an error that names the field.
 
 mod backoff;
 mod body;

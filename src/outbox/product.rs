@@ -1,8 +1,9 @@
-//! `product.create` and `product.update`: the service's own bodies (service-interface.md, *Create product*,
-//! *Update product*), checked for what the service requires and for what a full PUT would silently reset.
+//! `product.create` and `product.update`: the platform's own bodies.
 //!
-//! Fields the document does not list are passed on, unless they are a listed one in the wrong case. Thirteen
-//! images pass too: the document says the service attaches the first twelve, and that is no error there.
+//! The checks follow docs/interface.md, *Create product* and *Update product*. They cover the platform's
+//! requirements and the fields that a full PUT would silently reset. Unlisted fields are sent unchanged,
+//! unless they are a listed field in another case. More than twelve images are accepted, because the platform
+//! attaches the first twelve without an error.
 
 use super::Reason;
 use super::Rejection;
@@ -27,7 +28,9 @@ const OTHERS: [&str; 10] = [
     "IsActive",
 ];
 
-/// What an update must say beside its ids: a PUT replaces the product, so what is left out is reset.
+/// Required fields of an update beside `Sku` and `Name`.
+///
+/// A PUT replaces the product, so that an absent field would be reset.
 const COMPLETE: [&str; 12] = [
     "Id",
     "CompanyId",
@@ -43,23 +46,23 @@ const COMPLETE: [&str; 12] = [
     "Warehouses",
 ];
 
-/// A product to be made.
+/// A product to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProductCreate {
-    /// Its SKU: what it is looked for by, before and after (rules.md 26).
+    /// SKU, by which the preflight and the check find the product (docs/rules.md 26).
     pub sku: Sku,
-    /// The body to be sent, as it came.
+    /// Body to send, as inserted.
     pub fields: Map<String, Value>,
 }
 
-/// A product to be replaced by a full PUT.
+/// A product to replace with a full PUT.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProductUpdate {
-    /// Whose cells the update occupies while it is in flight (rules.md 13).
+    /// SKU whose stock levels the update reserves while it is in flight (docs/rules.md 13).
     pub sku: Sku,
-    /// The product.
+    /// Product id.
     pub product_id: ProductId,
-    /// The body as it came; what is sent has its quantities filled in.
+    /// Body as inserted, without the quantities that the send adds.
     pub fields: Map<String, Value>,
 }
 
@@ -87,12 +90,14 @@ impl ProductUpdate {
         Ok(Self { sku, product_id, fields: map })
     }
 
-    /// The body to be sent: every quantity is the fact just read, so that the PUT undoes no sale (rules.md 13).
-    /// `total` is the product's own quantity, for accounts without warehouses.
+    /// Returns the body to send, with every quantity from the latest read.
+    ///
+    /// Quantities of the latest read keep the PUT from undoing a sale (docs/rules.md 13). `total` is the
+    /// product's own quantity, for accounts without warehouses.
     ///
     /// # Errors
-    /// [`Reason::QuantityInUpdate`] where the caller wants another quantity, [`Reason::UnknownWarehouse`] for a
-    /// link the service does not know, [`Reason::BadBody`] for a known link the body leaves out.
+    /// [`Reason::QuantityInUpdate`] for another quantity in the body, [`Reason::UnknownWarehouse`] for a link
+    /// unknown to the platform, [`Reason::BadBody`] for a known link that the body omits.
     pub fn with_quantities(
         &self,
         facts: &BTreeMap<WarehouseId, Quantity>,
@@ -124,7 +129,10 @@ fn unlinked(sku: &Sku, warehouse: WarehouseId) -> Rejection {
     Rejection { reason: Reason::UnknownWarehouse, detail }
 }
 
-/// Puts the fact where the caller left the quantity out, or wrote the same.
+/// Inserts the fact as `QuantityOnHand`.
+///
+/// # Errors
+/// [`Reason::QuantityInUpdate`] if the body states another quantity.
 fn fill(fields: &mut Map<String, Value>, fact: Quantity, of: &str) -> Result<(), Rejection> {
     match Fields::new(fields).whole("QuantityOnHand", i64::MIN..=i64::MAX)? {
         Some(wanted) if Quantity(wanted) != fact => Err(Rejection {
@@ -140,7 +148,7 @@ fn fill(fields: &mut Map<String, Value>, fact: Quantity, of: &str) -> Result<(),
     }
 }
 
-/// What both calls need; the answer is the product's SKU.
+/// Checks the fields that both calls need and returns the SKU.
 fn product(fields: &Fields<'_>) -> Result<Sku, Rejection> {
     fields.spelled(&[&OTHERS[..], &FLAGS[..]].concat())?;
     let sku = fields.sku("Sku")?;
@@ -162,12 +170,12 @@ fn product(fields: &Fields<'_>) -> Result<Sku, Rejection> {
     Ok(sku)
 }
 
-/// An id that the service gives: a whole number wherever it stands, needed or not.
+/// Checks an id of the platform: an integer, if the field is present.
 fn given(fields: &Fields<'_>, name: &str) -> Result<(), Rejection> {
     fields.whole(name, i64::MIN..=i64::MAX).map(drop)
 }
 
-/// The parts of a product the document gives shapes for.
+/// Checks the nested objects that docs/interface.md defines.
 fn details(fields: &Fields<'_>) -> Result<(), Rejection> {
     if let Some(identifiers) = fields.object("Identifiers")? {
         identifiers.texts(&["UPC", "EAN", "ISBN", "GTIN"])?;
@@ -193,7 +201,7 @@ fn details(fields: &Fields<'_>) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Each warehouse entry needs its id, once.
+/// Checks that each warehouse link has an id and no id occurs twice.
 fn links(fields: &Fields<'_>) -> Result<(), Rejection> {
     let mut warehouses = Vec::new();
     for link in fields.list("Warehouses")?.unwrap_or_default() {
@@ -205,7 +213,7 @@ fn links(fields: &Fields<'_>) -> Result<(), Rejection> {
     fields.unique("Warehouses", &warehouses)
 }
 
-/// Names everything an update leaves out, at once.
+/// Rejects an incomplete update with all absent fields in one message.
 fn complete(fields: &Fields<'_>) -> Result<(), Rejection> {
     let missing: Vec<&str> = COMPLETE.into_iter().filter(|name| fields.get(name).is_none()).collect();
     if missing.is_empty() {

@@ -1,29 +1,29 @@
-//! The two wishes for stock: a count and a movement.
+//! The two quantity changes: a count and an adjustment.
 //!
-//! A count says what the service's `QuantityOnHand` means: what is on the shelf less what is sold and not yet
-//! picked (rules.md 14).
+//! A count has the meaning of the platform's `QuantityOnHand`: units on the shelf minus units sold and not
+//! yet picked (docs/rules.md 14).
 
 use super::Rejection;
 use super::fields::{Fields, QUANTITIES};
 use crate::model::{Cell, Quantity, Timestamp};
 use std::ops::RangeInclusive;
 
-/// What a fact of the service can be: its 32 bits, also below zero (oversold).
+/// Quantities of the platform: 32 bits, negative if oversold.
 const FACTS: RangeInclusive<i64> = i32::MIN as i64..=i32::MAX as i64;
 
-/// A movement in either direction.
+/// Accepted adjustments, in both directions.
 const DELTAS: RangeInclusive<i64> = -Quantity::MAX.0..=Quantity::MAX.0;
 
-/// `quantity.set`: a count of one cell.
+/// `quantity.set`: a count of one stock level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantitySet {
-    /// What was counted.
+    /// Counted stock level.
     pub cell: Cell,
-    /// How many there are.
+    /// Counted units.
     pub quantity: Quantity,
-    /// What the stock view showed at the count, when the caller says it; else the database knows.
+    /// Quantity that the view `stock` showed at the count; `None` takes the stored base.
     pub seen: Option<Quantity>,
-    /// When it was counted, when that was before the insertion.
+    /// Time of the count, if it was before the insertion.
     pub counted_at: Option<Timestamp>,
 }
 
@@ -39,12 +39,12 @@ impl QuantitySet {
     }
 }
 
-/// `quantity.adjust`: goods that came or went.
+/// `quantity.adjust`: units that arrived or left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityAdjust {
-    /// Where they came or went.
+    /// Adjusted stock level.
     pub cell: Cell,
-    /// How many more; fewer if negative. Zero is taken: programs that write differences write it too.
+    /// Difference in units. Zero is accepted, because programs that write differences also write zero.
     pub delta: i64,
 }
 

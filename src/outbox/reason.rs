@@ -1,7 +1,7 @@
-//! Why a wish stands where it stands: the typed `reason`, and what the operator can do about it.
+//! Reasons of a change's state, each with the operator's options.
 //!
-//! The sentence with the numbers is the wish's `detail`; what is said here is true of every wish with the reason.
-//! `KEY` stands for the wish's key.
+//! The sentence with the numbers is the `detail` of the change. The texts here hold for every change with the
+//! reason. `KEY` stands for the key of the change.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,15 +13,15 @@ macro_rules! reasons {
         pub enum Reason { $($(#[doc = $doc])+ $variant),+ }
 
         impl Reason {
-            /// Every reason.
+            /// All reasons.
             pub const ALL: &'static [Reason] = &[$(Reason::$variant),+];
 
-            /// The code in the table, the logs and `--json`.
+            /// Returns the code in the table, the logs and `--json`.
             pub fn as_str(self) -> &'static str {
                 match self { $(Reason::$variant => $code),+ }
             }
 
-            /// What the operator can do, naming the command.
+            /// Returns the operator's options, with their commands.
             pub fn what_to_do(self) -> &'static str {
                 match self { $(Reason::$variant => $todo),+ }
             }
@@ -30,96 +30,107 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Held: the cell would fall below zero.
+    /// Held: the stock level would become negative.
     Negative = "negative", "count the cell and insert a `quantity.set`, or `tallyd outbox cancel KEY`";
-    /// Held: the cell would exceed the service's 32 bits.
+    /// Held: the stock level would exceed the platform's 32 bits.
     TooLarge = "too_large", "count the cell and insert a `quantity.set`, or `tallyd outbox cancel KEY`";
-    /// Held: both sides moved away from what was seen.
+    /// Held: the stock level drifted since the base of the count, and the policy asks the operator.
     Conflict = "conflict", "`tallyd outbox resolve KEY --use mine|theirs|N`";
-    /// Held: the flush would zero too many cells.
+    /// Held: the backlog would set too many stock levels to zero.
     Brake = "brake", "look at the numbers; `tallyd outbox release KEY` (or `--all`) lets it go once, `tallyd outbox cancel KEY` drops it";
-    /// Held: one write would change the cell by more than `hold_jump_over`.
+    /// Held: one write would change the stock level by more than `hold_jump_over`.
     Jump = "jump", "look at the numbers; `tallyd outbox release KEY` lets it go once, `tallyd outbox cancel KEY` drops it";
-    /// Held: the service returned nothing where much was known.
+    /// Held: a read returned nothing although much was known. Not produced at present.
     LooksEmptied = "looks_emptied", "see whether the account is the right one (`tallyd check --online`), then `tallyd outbox release KEY`";
-    /// Held: no answer shows the cell, or a part of the order or shipment.
+    /// Held: no answer shows the stock level, or a part of the order or shipment.
     NoFact = "no_fact", "see `tallyd status` for why the service cannot be read, then `tallyd outbox retry KEY`";
-    /// Held: no fact near enough to the count says what was on the service's side of it.
+    /// Held: no fact near enough to the count can be its base.
     StaleBase = "stale_base", "count again, or take the count as it is with `tallyd outbox resolve KEY --use mine` (`theirs` drops it, N takes N)";
     /// Held: answers minutes apart show no line of the order.
     UnknownOrder = "unknown_order", "nothing, if the id is right: it goes on by itself once the order is shown (`tallyd outbox retry KEY` looks now); else `tallyd outbox cancel KEY`, and insert the wish under a new key";
-    /// Held: the product is there, but not linked to that warehouse.
+    /// Held: the product exists, but has no link to that warehouse.
     Unlinked = "unlinked", "insert a `quantity.set`, or link the product to the warehouse and `tallyd outbox retry KEY`";
-    /// Held: several SKUs differ from the wish's only in case or blanks.
+    /// Held: several SKUs differ from the SKU of the change only in case or blanks.
     AmbiguousSku = "ambiguous_sku", "`tallyd outbox cancel KEY` and insert the wish with the exact spelling (`tallyd stock`)";
-    /// Held: the service accepted the cell's last write and shows something else.
+    /// Held: the platform accepted the last write and shows another quantity.
     Mismatch = "mismatch", "look at the product there (is it a kit?), then count it (`tallyd quantity set`), `tallyd outbox retry KEY`, `tallyd outbox resolve KEY --use mine|theirs|N` or `tallyd outbox cancel KEY`";
-    /// Held: it stood in a database that went back in time; it may have been done after the copy was made.
+    /// Held: the database went back in time.
+    ///
+    /// The change may have been sent after the copy was made.
     Restored = "restored", "see at the service whether it was done; `tallyd outbox release KEY` does it, `tallyd outbox cancel KEY` does not";
-    /// Held: less is left of the order than the wish wants to ship.
+    /// Held: less is left of the order than the change ships.
     TooLittleLeft = "too_little_left", "see `tallyd order show`; then `tallyd outbox retry KEY` or `tallyd outbox cancel KEY`";
-    /// Held: the service does not say how much of the order is left.
+    /// Held: the platform does not state the quantity left of the order.
     LeftUnknown = "left_unknown", "`tallyd outbox cancel KEY` and ship with explicit quantities (`tallyd ship ORDER --line ID=QTY`)";
-    /// Held: the order's lines did not all fit into the answer.
+    /// Held: the answer did not contain all lines of the order.
     IncompleteOrder = "incomplete_order", "ship the order at the service itself, then `tallyd outbox cancel KEY`";
-    /// Held: the shipment carries another tracking number.
+    /// Held: the shipment has another tracking number.
     TrackingConflict = "tracking_conflict", "correct it at the service itself and `tallyd outbox retry KEY`, or `tallyd outbox cancel KEY`";
-    /// Held: what should be created is there already.
+    /// Held: the thing to create exists already.
     Exists = "exists", "use the one that is there and `tallyd outbox cancel KEY`, or rename one of them and `tallyd outbox retry KEY`";
-    /// Held: a look at the service does not tell whether it was done.
+    /// Held: the checks at the platform do not show whether the change took effect.
     Undecided = "undecided", "look at the service (`tallyd outbox show KEY` has the evidence), then `tallyd outbox resolve KEY --landed` if it was done there, or `tallyd outbox resolve KEY --not-landed` if it was not";
 
-    /// Rejected: the body makes no sense as a wish of its kind.
+    /// Rejected: the body is invalid for the kind.
     BadBody = "bad_body", "correct the body and insert it under a new key";
-    /// Rejected: there is no such kind of wish.
+    /// Rejected: the kind is unknown.
     UnknownKind = "unknown_kind", "insert it under a new key with one of the kinds in the README";
-    /// Rejected: the service has no such SKU.
+    /// Rejected: the platform has no such SKU.
     UnknownSku = "unknown_sku", "create the product or correct the spelling, and insert the wish under a new key";
-    /// Rejected: the service has no such warehouse. Held: answers minutes apart show no such link of an update's product.
+    /// Rejected: the platform has no such warehouse.
+    ///
+    /// Held: answers minutes apart show no such link of an update's product.
     UnknownWarehouse = "unknown_warehouse", "see `tallyd warehouse list`, `tallyd outbox cancel KEY` if it is held, and insert the wish under a new key";
-    /// Rejected: a kit's quantity follows from its components.
+    /// Rejected: the quantity of a kit follows from its components.
     Kit = "kit", "set the components' quantities (`tallyd product components`)";
-    /// Rejected: the cell moved, and the policy lets the service win.
+    /// Rejected: the stock level drifted, and the policy prefers the platform's quantity.
     RemoteWins = "remote_wins", "nothing, or count again; the policy is `quantities.policy`";
-    /// Rejected: a product update wants to change a quantity.
+    /// Rejected: a product update contains another quantity.
     QuantityInUpdate = "quantity_in_update", "leave the quantities out of the update and insert a `quantity.set`";
-    /// Rejected: a line belongs to another order or shipment. Held: answers minutes apart show it nowhere.
+    /// Rejected: a line belongs to another order or shipment.
+    ///
+    /// Held: answers minutes apart show the line nowhere.
     ForeignLine = "foreign_line", "correct the line ids (`tallyd order show`), `tallyd outbox cancel KEY` if it is held, and insert the wish under a new key; a held one whose ids are right goes on by itself";
-    /// Rejected: the shipment its tracking belongs to will never be made.
+    /// Rejected: the shipment of the tracking will never be created.
     NoShipment = "no_shipment", "see the shipment's wish (`tallyd outbox show`); insert a new one and its tracking under new keys";
-    /// Rejected: the service's own words are in the detail. Held: it refuses to show what the wish names.
+    /// Rejected: the platform refused the change; its message is in the detail.
+    ///
+    /// Held: the platform refuses to show a part that the change names.
     ServiceRefused = "service_refused", "correct what the service complains about, and insert the wish under a new key; a held one is tried again by itself (`tallyd outbox retry KEY` tries now)";
 
-    /// Cancelled: a later count says what the cell holds.
+    /// Cancelled: a later count replaces the change.
     Superseded = "superseded", "nothing";
-    /// Cancelled or rejected: a person said so.
+    /// Cancelled or rejected: the operator decided it.
     Operator = "operator", "nothing; insert it under a new key to want it again";
-    /// Cancelled: a person said that it had been done.
+    /// Cancelled: the operator decided that it took effect.
     Landed = "landed", "nothing; it was done before";
 
-    /// Pending: its shipment is not there yet.
+    /// Pending: the shipment does not exist yet.
     AwaitsShipment = "awaits_shipment", "nothing; it is sent when its shipment is there";
-    /// Pending: another wish for the same cell, order or shipment is under way.
+    /// Pending: another change of the same stock level, order or shipment is in flight.
     AwaitsOther = "awaits_other", "nothing; it is next";
-    /// Pending: a call for its SKU, order or shipment alone fails; the service's words are in the detail.
+    /// Pending: quarantined, because isolated calls for its SKU, order or shipment fail.
+    ///
+    /// The platform's message is in the detail.
     SetAside = "set_aside", "nothing; it is tried again by itself, the detail says when; see `tallyd status`";
-    /// Pending: its product may be a kit, and the service does not say yet.
+    /// Pending: the product may be a kit, and its components are not known yet.
     AwaitsKit = "awaits_kit", "nothing; the service is asked for the product's components, and the wish goes on with its answer";
-    /// Pending: its operation is held, see `status`.
+    /// Pending: the operation is held, see `status`.
     OperationHeld = "operation_held", "see `tallyd status`";
-    /// Pending: an answer lacked what the wish names, which one answer does not prove absent.
+    /// Pending: an answer lacked a part that the change names, which does not prove the part absent.
     Unproved = "unproved", "nothing; it is looked at again by itself. If the wish is a mistake: `tallyd outbox cancel KEY`";
-    /// Pending again: the call was proved not done.
+    /// Pending again: the call is proved not done.
     NotSent = "not_sent", "nothing; it is planned again";
-    /// Pending again: looks at the service show that it did not land.
+    /// Pending again: checks at the platform show that the call had no effect.
     NotLanded = "not_landed", "nothing; it is planned again";
 
-    /// In doubt: the call was sent and no answer that can be read came.
+    /// In doubt: the call was sent and no readable answer came.
     NoAnswer = "no_answer", "nothing yet: settle looks at the service (`tallyd outbox show KEY` says when); who knows better says so with `tallyd outbox resolve KEY`";
-    /// In doubt: the answer does not say what became of it. Pending: such an answer may have meant another entry of the call,
-    /// and this one is sent alone.
+    /// In doubt: the answer does not state the outcome of this change.
+    ///
+    /// Pending: such an answer may have concerned another entry of the call, and this entry is sent isolated.
     Unmatched = "unmatched", "nothing yet: settle looks at the service (`tallyd outbox show KEY` says when); who knows better says so with `tallyd outbox resolve KEY`";
-    /// In doubt: it landed, or somebody else did the same.
+    /// In doubt: the change took effect, or another client made the same change.
     LandedOrAnother = "landed_or_another", "`tallyd outbox resolve KEY --shipment ID` if it is ours, else `tallyd outbox resolve KEY --not-landed`";
 }
 
@@ -137,7 +148,7 @@ impl FromStr for Reason {
     }
 }
 
-/// A code that is no reason.
+/// An unknown reason code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the outbox knows no reason `{0}`; the row was written by another version of tallyd")]
 pub struct UnknownReason(pub String);

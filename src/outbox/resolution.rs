@@ -1,69 +1,68 @@
-//! What a person says of a wish, and what follows from it (rules.md 16, 23): pure, so that every combination of state,
-//! reason, kind and word is one arm here.
+//! Resolutions: an operator's decision about a change, and the resulting transition (docs/rules.md 16, 23).
 //!
-//! A word that makes no sense is refused with the command that does. Settled wishes are settled: nobody's word moves
-//! them.
+//! The function is pure. Every combination of state, reason, kind and resolution is decided here. An invalid
+//! resolution is rejected with the valid command. A change in a final state cannot be resolved.
 
 use super::{Kind, Reason, State};
 use crate::model::{Quantity, ShipmentId};
 
-/// A person's word: what `outbox resolve` takes.
+/// An operator's decision, as `outbox resolve` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// It was done at the service.
+    /// The change took effect.
     Landed,
-    /// It was not, and will not be.
+    /// The change had no effect and will have none.
     NotLanded,
-    /// It made this shipment.
+    /// The change created this shipment.
     Shipment(ShipmentId),
-    /// The wish's own number holds.
+    /// The quantity of the change is correct.
     Mine,
-    /// The service's number holds.
+    /// The quantity of the platform is correct.
     Theirs,
-    /// This number holds.
+    /// This quantity is correct.
     Exactly(Quantity),
 }
 
-/// What follows.
+/// The transition that a resolution causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// From in doubt: done, so applied.
+    /// In doubt to applied.
     Applied,
-    /// From held: done, so there is nothing left to do and it is cancelled; held never becomes applied.
+    /// Held to cancelled: the change took effect before, and no transition leads from held to applied.
     Over,
-    /// Not done: pending again.
+    /// To pending: the change had no effect.
     Again,
-    /// Settle compares the shipment and takes it if it is the one.
+    /// `settle` compares the shipment and adopts it if it matches.
     Adopt(ShipmentId),
-    /// The count is pending again with the person's word on it; none: as it is.
+    /// To pending with the decided quantity; `None` keeps the quantity of the count.
     Count(Option<Quantity>),
-    /// Rejected: the service's number stays.
+    /// To rejected: the platform's quantity stays.
     Dropped,
 }
 
-/// A wish as far as a word on it depends on it.
+/// The parts of a change that a resolution depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Stand<'a> {
-    /// Its key, for the commands that are named.
+    /// Key, for the commands in messages.
     pub key: &'a str,
-    /// What kind of wish.
+    /// Kind of the change.
     pub kind: Kind,
-    /// Where it stands.
+    /// Current state.
     pub state: State,
-    /// Why.
+    /// Reason of the state.
     pub reason: Option<Reason>,
 }
 
-/// What a held wish waits for.
+/// The action that a held change requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// `outbox release`: a brake, or a database that went back in time.
+    /// `outbox release`, for a brake or a database that went back in time.
     Release,
-    /// To be told whether it landed.
+    /// A decision about the effect of the change.
     Outcome,
-    /// To be told which number holds.
+    /// A decision about the correct quantity.
     Number,
-    /// Its cause to be mended; then `outbox retry`.
+    /// Repair of the cause, then `outbox retry`.
     Mending,
 }
 
@@ -79,10 +78,10 @@ impl Reason {
 }
 
 impl Stand<'_> {
-    /// What follows from a word on it.
+    /// Returns the transition for a resolution.
     ///
     /// # Errors
-    /// A sentence that says why the word makes no sense here and which command does.
+    /// A message with the reason of the refusal and the valid command.
     pub fn resolve(&self, word: Resolution) -> Result<Step, String> {
         match self.state {
             State::InDoubt => self.of_doubt(word),
@@ -98,14 +97,14 @@ impl Stand<'_> {
         }
     }
 
-    /// Whether `outbox retry` may plan it anew.
+    /// Checks that `outbox retry` may plan the change again.
     ///
     /// # Errors
-    /// A sentence that says why not and which command helps.
+    /// A message with the reason of the refusal and the valid command.
     pub fn retry(&self) -> Result<(), String> {
         match self.state {
             State::Held => match (self.held_for()?, self.held_for()?.need()) {
-                // The service may have been put right meanwhile, and a new read tells.
+                // A mismatch may be corrected at the platform meanwhile, which a new read shows.
                 (Reason::Mismatch, _) | (_, Need::Mending) => Ok(()),
                 (_, Need::Release) => Err(self.release_first()),
                 (_, Need::Outcome | Need::Number) => Err(self.held_as("that takes a decision")),
@@ -176,7 +175,7 @@ impl Stand<'_> {
         self.held_as("a brake is lifted by a release alone")
     }
 
-    /// Why it is held, and what the reason tells a person to do.
+    /// Returns the hold reason, `why`, and the operator's options.
     fn held_as(&self, why: &str) -> String {
         match self.reason {
             Some(reason) => format!("it is held as {reason}: {why}; {}", reason.advice(self.key)),
@@ -188,13 +187,13 @@ impl Stand<'_> {
         format!("it is {}, which is final; insert it under a new key to want it again", self.state)
     }
 
-    /// The commands that tell the outcome of one in doubt.
+    /// Returns the commands that state the outcome of a change in doubt.
     fn outcome(&self) -> String {
         let landed = if self.kind == Kind::ShipmentCreate { "--shipment ID" } else { "--landed" };
         format!("{} if it was done, `--not-landed` if not", self.say(&format!("resolve {landed}")))
     }
 
-    /// A command of `outbox` on this wish: the verb, then its flags, with the key between them.
+    /// Returns an `outbox` command for this change, with the key between verb and flags.
     fn say(&self, command: &str) -> String {
         let (verb, flags) = command
             .split_once(' ')
@@ -204,13 +203,13 @@ impl Stand<'_> {
 }
 
 impl Reason {
-    /// [`Reason::what_to_do`] with the wish's key in its commands.
+    /// Returns [`Reason::what_to_do`] with the key in its commands.
     pub fn advice(self, key: &str) -> String {
         self.what_to_do().replace("KEY", &shown(key))
     }
 }
 
-/// A key as a shell takes it.
+/// Returns the key, quoted for a shell if necessary.
 pub fn shown(key: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._:/@+".contains(c);
     if key.chars().all(is_plain) { key.into() } else { format!("'{}'", key.replace('\'', r"'\''")) }
@@ -229,7 +228,7 @@ mod tests {
         Stand { key: "a key", kind, state, reason }
     }
 
-    /// A row is where a wish stands, a column a word in the order of `WORDS`.
+    /// Rows: a state and reason. Columns: resolutions in the order of `WORDS`.
     #[test]
     fn each_word_leads_where_it_makes_sense_and_nowhere_else() {
         let (set, adjust, ship) = (Kind::QuantitySet, Kind::QuantityAdjust, Kind::ShipmentCreate);

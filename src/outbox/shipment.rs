@@ -1,80 +1,83 @@
-//! The two wishes of the dock: ship an order, and tell its tracking number.
+//! The two shipment changes: create a shipment of an order, and submit its tracking.
 //!
-//! `tracking.submit` names its shipment either by the service's id or by the key of the `shipment.create` wish
-//! that makes it; its lines are then shipment items or order lines (rules.md 25), and are kept apart as types.
+//! `tracking.submit` names its shipment by the platform's id or by the key of its `shipment.create` change.
+//! The form decides the id space of its lines: shipment items or order lines (docs/rules.md 25). The two id
+//! spaces are distinct types.
 
 use super::Rejection;
 use super::fields::{Fields, QUANTITIES, bad};
 use crate::model::{LineItemId, OrderId, ShipmentId, ShipmentItemId};
 
-/// `shipment.create`: ship an order.
+/// `shipment.create`: the shipment of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShipmentCreate {
-    /// The order.
+    /// Order to ship.
     pub order_id: OrderId,
-    /// What of it; `None` is everything left. What is sent always names lines and quantities (rules.md 23).
+    /// Lines to ship; `None` means everything left.
+    ///
+    /// The request always names lines and quantities (docs/rules.md 23).
     pub lines: Option<Vec<ShipmentLine>>,
 }
 
-/// A line of the order and how many of it.
+/// An order line with its quantity to ship.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShipmentLine {
-    /// The order's line.
+    /// Order line.
     pub line_item_id: LineItemId,
-    /// At least 1; `None` is what is left of the line.
+    /// Units, at least 1; `None` means the units left of the line.
     pub quantity: Option<i64>,
 }
 
 /// `tracking.submit`: the tracking of a shipment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackingSubmit {
-    /// Whose tracking.
+    /// Shipment of the tracking.
     pub shipment: ShipmentRef,
-    /// What holds for every line that says nothing else.
+    /// Default for lines without values of their own.
     pub info: TrackingInfo,
-    /// When it left, as written: a date or date-time.
+    /// Date or date-time of the shipping, as written.
     pub shipped_date: Option<String>,
-    /// The lines; `None` is all that have not shipped.
+    /// Lines; `None` means all unshipped lines.
     pub lines: Option<Vec<TrackingLine>>,
 }
 
-/// How a tracking wish names its shipment.
+/// The shipment reference of a tracking change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShipmentRef {
-    /// `shipment_id`: the service's id.
+    /// `shipment_id`: the platform's id.
     Id(ShipmentId),
-    /// `shipment_key`: the key of the wish whose shipment it is.
+    /// `shipment_key`: the key of the change that creates the shipment.
     Key(String),
 }
 
-/// What can be said of a whole shipment or of one line.
+/// Tracking values of a shipment or of one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrackingInfo {
-    /// The account's carrier; without it marketplaces are not told who carries.
+    /// Carrier of the account; without it marketplaces receive no carrier.
     pub carrier_id: Option<i64>,
-    /// The number on the parcel, as written.
+    /// Tracking number, as written.
     pub tracking_number: Option<String>,
-    /// A link.
+    /// Tracking link.
     pub tracking_url: Option<String>,
-    /// When it should arrive, as written: a date or date-time.
+    /// Estimated date or date-time of delivery, as written.
     pub estimated_delivery_date: Option<String>,
 }
 
-/// One line of a tracking wish.
+/// A line of a tracking change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackingLine {
-    /// Which one.
+    /// Line reference.
     pub line: LineRef,
-    /// What holds for it alone.
+    /// Values of this line alone.
     pub info: TrackingInfo,
 }
 
-/// A `line_item_id` in the id space its wish speaks in.
+/// A `line_item_id` in the id space of its change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LineRef {
-    /// With `shipment_id`: an item of the shipment.
+    /// Shipment item, with `shipment_id`.
     Item(ShipmentItemId),
-    /// With `shipment_key`: a line of the order, translated before the send.
+    /// Order line, with `shipment_key`; it is translated before the send.
     OrderLine(LineItemId),
 }
 
@@ -125,7 +128,7 @@ impl TrackingSubmit {
         submit.numbered()
     }
 
-    /// Refuses a wish in which some line would have no tracking number.
+    /// Rejects a change with a line that would have no tracking number.
     fn numbered(self) -> Result<Self, Rejection> {
         let bare = |line: &TrackingLine| line.info.tracking_number.is_none();
         let lacking = self.lines.as_ref().is_none_or(|lines| lines.iter().any(bare));
@@ -137,7 +140,7 @@ impl TrackingSubmit {
 }
 
 impl LineRef {
-    /// The number the wish wrote.
+    /// Returns the id as written.
     pub fn id(self) -> i64 {
         match self {
             LineRef::Item(id) => id.0,
@@ -192,7 +195,9 @@ fn line_id(fields: &Fields<'_>) -> Result<i64, Rejection> {
     fields.required("line_item_id", fields.id("line_item_id")?)
 }
 
-/// The lines, if any are named. An empty list is refused: the service takes it for *everything left*.
+/// Returns the named lines, if any.
+///
+/// An empty list is rejected, because the platform takes it for *everything left*.
 fn some_lines<'a>(fields: &Fields<'a>) -> Result<Option<Vec<Fields<'a>>>, Rejection> {
     match fields.list("lines")? {
         Some(lines) if lines.is_empty() => {

@@ -1,51 +1,53 @@
-//! The states of a wish, and the only moves between them (rules.md 16).
+//! The states of a change, and their only transitions (docs/rules.md 16).
 //!
 //! ```text
 //!               ┌────────────── proved not done ──────────────┐
 //!               ▼                                             │
 //!  insert ─► pending ────────────── claim ───────────────► sending ──► applied
 //!             │ ▲ ▲ └─► rejected, cancelled                 │   │         ▲
-//!             │ │ └───────── not landed ─────────┐          │   └─► rejected
+//!             │ │ └──────── had no effect ───────┐          │   └─► rejected
 //!             │ │ released                       │          │ no answer   │
 //!             ▼ │                                └───────┐  ▼             │
-//!            held ◄───────── only a person can say ───── in_doubt ────────┘
-//!             └─► rejected, cancelled                       └─► rejected    landed
+//!            held ◄─────────── needs a decision ──────── in_doubt ────────┘
+//!             └─► rejected, cancelled                       └─► rejected  took effect
 //! ```
 //!
-//! | state | who moves it on | how long it may last |
-//! | --- | --- | --- |
-//! | `pending` | the push, with the next claim; a person may cancel it | until quota and holds allow; a tracking wish until its shipment is there |
-//! | `sending` | the push that claimed it, or the next start after a crash | one call and its time-out |
-//! | `held` | a person: `outbox release`, `resolve`, `retry`, `cancel`; a later count cancels it | until then |
-//! | `in_doubt` | `settle`, by looking at the service; else a person with `outbox resolve` | the quiet time and two looks, or until a person decides; never cancelled |
-//! | `applied`, `rejected`, `cancelled` | nobody: settled, for ever | – |
+//! - `pending`: the push moves it on with the next claim, as soon as quota and holds allow a call. A
+//!   tracking change waits until its shipment exists. The operator may cancel the change.
+//! - `sending`: the push that claimed the change moves it on, or the next start after a crash. The state
+//!   lasts one call and its time-out.
+//! - `held`: the operator moves it on with `outbox release`, `resolve`, `retry` or `cancel`. A later count
+//!   cancels the change.
+//! - `in_doubt`: `settle` moves it on after the quiet time and two checks at the platform, else the
+//!   operator with `outbox resolve`. The change cannot be cancelled.
+//! - `applied`, `rejected`, `cancelled`: final.
 //!
-//! A wish the service already agrees with is claimed and concluded too, in one commit and without a call.
+//! A change whose quantity the platform shows already is claimed and completed in one commit, without a call.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a wish stands.
+/// The state of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
-    /// Waits for its turn.
+    /// Waits for its claim.
     Pending,
-    /// Claimed: the call is about to be, or being, made.
+    /// Claimed: the call starts or runs.
     Sending,
-    /// Confirmed by the service.
+    /// Confirmed by the platform.
     Applied,
-    /// Needs a person's word.
+    /// Needs a decision of the operator.
     Held,
-    /// Refused for good, by us or by the service.
+    /// Refused permanently, by tallyd or by the platform.
     Rejected,
-    /// Sent, outcome unknown.
+    /// Sent, with unknown outcome.
     InDoubt,
     /// Withdrawn, or superseded by a later count.
     Cancelled,
 }
 
 impl State {
-    /// Every state.
+    /// All states.
     pub const ALL: [State; 7] = [
         State::Pending,
         State::Sending,
@@ -56,7 +58,7 @@ impl State {
         State::Cancelled,
     ];
 
-    /// Its name in the table, the logs and on the command line.
+    /// Returns the name in the table, the logs and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             State::Pending => "pending",
@@ -69,7 +71,7 @@ impl State {
         }
     }
 
-    /// Whether a wish may move from here to `to`.
+    /// Returns true if the transition to `to` exists.
     pub fn may_become(self, to: State) -> bool {
         use State::{Applied, Cancelled, Held, InDoubt, Pending, Rejected, Sending};
         match self {
@@ -81,13 +83,14 @@ impl State {
         }
     }
 
-    /// Whether nothing can move it any more; exactly these have a `settled_at`.
+    /// Returns true for a final state. Exactly the final states have a `settled_at`.
     pub fn is_settled(self) -> bool {
         matches!(self, State::Applied | State::Rejected | State::Cancelled)
     }
 
-    /// Whether the service may be, or come to be, changed by a request already made: the cell, order or
-    /// shipment it is about is then left alone.
+    /// Returns true if a request already made may change the platform.
+    ///
+    /// No other call then touches the stock level, order or shipment of the change.
     pub fn is_under_way(self) -> bool {
         matches!(self, State::Sending | State::InDoubt)
     }
@@ -107,7 +110,7 @@ impl FromStr for State {
     }
 }
 
-/// A word that is no state.
+/// An unknown name of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a wish is never `{0}`; the states are pending, sending, applied, held, rejected, in_doubt and cancelled"
@@ -118,7 +121,9 @@ pub struct UnknownState(pub String);
 mod tests {
     use super::*;
 
-    /// rules.md 16, written down a second time: a row is where from, a column where to, in the order of `ALL`.
+    /// Transitions of docs/rules.md 16, stated a second time.
+    ///
+    /// Rows are the states before, columns the states after, in the order of `ALL`.
     const DRAWN: [&str; 7] = [
         // pending sending applied held rejected in_doubt cancelled
         ".x.xx.x", // pending

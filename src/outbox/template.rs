@@ -1,19 +1,20 @@
-//! `listing_template.create`: the service's own body (service-interface.md, *Create listing template*). The
-//! storefront stands in the path of the call, so here it must stand in the body.
+//! `listing_template.create`: the platform's own body (docs/interface.md, *Create listing template*).
+//!
+//! The body must contain the storefront, because the path of the call needs it.
 
 use super::Rejection;
 use super::fields::Fields;
 use crate::model::StorefrontId;
 use serde_json::{Map, Value};
 
-/// A listing template to be made.
+/// A listing template to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListingTemplateCreate {
-    /// Whose template it is.
+    /// Storefront of the template.
     pub storefront_id: StorefrontId,
-    /// Its name: what it is looked for by, before and after (rules.md 26).
+    /// Name, by which the preflight and the check find the template (docs/rules.md 26).
     pub name: String,
-    /// The body to be sent, as it came.
+    /// Body to send, as inserted.
     pub fields: Map<String, Value>,
 }
 

@@ -1,11 +1,12 @@
-//! `warehouse.create`: the service's own body (service-interface.md, *Create warehouse*), which accepts no
-//! property it does not list.
+//! `warehouse.create`: the platform's own body (docs/interface.md, *Create warehouse*).
+//!
+//! The platform accepts no unlisted property.
 
 use super::Rejection;
 use super::fields::Fields;
 use serde_json::{Map, Value};
 
-/// Limits of the document, in characters.
+/// Limits of docs/interface.md, in characters.
 const NAME_MAX_CHARS: usize = 100;
 const ACCOUNT_NUMBER_MAX_CHARS: usize = 255;
 
@@ -14,12 +15,12 @@ const CONTACT_TEXTS: [&str; 7] =
 const ADDRESS_TEXTS: [&str; 8] =
     ["Street1", "Street2", "Street3", "City", "State", "Country", "ZipCode", "UrbanizationCode"];
 
-/// A warehouse to be made.
+/// A warehouse to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WarehouseCreate {
-    /// Its name: what it is looked for by, before and after (rules.md 26).
+    /// Name, by which the preflight and the check find the warehouse (docs/rules.md 26).
     pub name: String,
-    /// The body to be sent, as it came.
+    /// Body to send, as inserted.
     pub fields: Map<String, Value>,
 }
 

@@ -1,25 +1,31 @@
-//! The base of a count that names its moment: the fact it is measured against (rules.md 3). What a count that was made
-//! when it was inserted stands on, and what an explicit `seen` matches, the database stores at the insertion.
+//! Bases of counts with `counted_at`: the fact that the count is measured against (docs/rules.md 3).
 //!
-//! A base is fixed once. Choosing it late is what the rule forbids: a daemon that was down over the weekend
-//! would measure Friday's count against Monday's stock, and sell the weekend's thirty a second time.
+//! For all other counts the database stores the base at the insertion, including the match of an explicit
+//! `seen`.
+//!
+//! A base is fixed once, because a base chosen later would hide sales. A daemon that was down over the
+//! weekend would measure Friday's count against Monday's stock, and the weekend's 30 sold units would be for
+//! sale again.
 
 use super::{Base, Pair};
 use crate::model::Timestamp;
 use std::time::Duration;
 
-/// A fact of the cell, and when its request was sent.
+/// A fact of the stock level with the time of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PastFact {
-    /// The fact with our share at that time. For a read that fell into a write of ours, the last certain pair.
+    /// Fact and own delta at that time; for a read that overlapped a write, the last certain pair.
     pub pair: Pair,
-    /// When the request was sent.
+    /// Time of the request.
     pub observed_at: Timestamp,
 }
 
-/// The base of a count made at `counted_at`: the last fact before it if that was younger than `max_age`, else the
-/// first after it if that came within `max_age`. Where both show the same pair it is the base however far apart they
-/// are: nobody moved the cell between them. `history` is the cell's facts, oldest first.
+/// Returns the base of a count made at `counted_at`.
+///
+/// The base is the last fact before the count if that fact is younger than `max_age`. Else the base is the
+/// first fact after the count, if it came within `max_age`. If both facts show the same pair, the pair is the
+/// base at any distance, because no other client changed the stock level between them. `history` is sorted,
+/// oldest first.
 pub fn at_count(counted_at: Timestamp, history: &[PastFact], max_age: Duration) -> Base {
     let split = history.partition_point(|fact| fact.observed_at <= counted_at);
     let (before, after) = history.split_at(split);
@@ -54,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_count_is_measured_against_the_fact_nearest_before_it_then_after_it() {
-        // The count is made at second 10,000.
+        // Every case counts at second 10,000.
         let cases = [
             ("a fact a minute before", vec![fact(9_940, 50, 0)], known(50, 0)),
             ("exactly as old as allowed", vec![fact(9_100, 50, 0)], known(50, 0)),

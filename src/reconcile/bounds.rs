@@ -1,34 +1,36 @@
-//! Whose fault an impossible quantity is (rules.md 9).
+//! Finds the change that drives a quantity out of range (docs/rules.md 9).
 //!
-//! Only the final result counts: a cell may pass below zero on the way. Of the wishes, the one with which the
-//! running total left the range for good is held, and nobody else for its sake.
+//! Only the final result is tested: the running total may be negative in between. The change with which the
+//! running total left the range for the last time is held, and no other change.
 
 use crate::model::Quantity;
 use crate::outbox::Reason;
 
-/// What drives a total out of range, and the total with it.
+/// The part that drives the total out of range, with the total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Culprit {
-    /// What the adjusts start from.
+    /// The start value of the adjusts.
     Start {
-        /// Below or above.
+        /// Below or above the range.
         reason: Reason,
-        /// The total.
+        /// Total of start and adjusts.
         result: i64,
     },
-    /// One of the adjusts.
+    /// An adjust.
     Adjust {
-        /// Which.
+        /// Index in `deltas`.
         index: usize,
-        /// Below or above.
+        /// Below or above the range.
         reason: Reason,
-        /// The total.
+        /// Total of start and adjusts.
         result: i64,
     },
 }
 
-/// The culprit, if `start` plus all `deltas` cannot be written. Without `may_blame_start` (it is a fact, not a
-/// count) an adjust is to blame, be it that the service itself is out of range.
+/// Returns the culprit if `start` plus all `deltas` is out of range.
+///
+/// Without `may_blame_start`, `start` is a fact and no count. Then an adjust is returned even if the fact
+/// itself is out of range.
 pub(super) fn culprit(start: i64, deltas: &[i64], may_blame_start: bool) -> Option<Culprit> {
     let result = deltas.iter().fold(start, |total, delta| total.saturating_add(*delta));
     let reason = if result < 0 { Reason::Negative } else { Reason::TooLarge };
@@ -47,7 +49,7 @@ pub(super) fn culprit(start: i64, deltas: &[i64], may_blame_start: bool) -> Opti
     Some(Culprit::Adjust { index, reason, result })
 }
 
-/// The last adjust that took the total from inside to outside.
+/// Returns the last adjust that took the total from inside to outside.
 fn last_crossing(start: i64, deltas: &[i64], outside: impl Fn(i64) -> bool) -> Option<usize> {
     let mut total = start;
     let mut crossing = None;
@@ -69,25 +71,25 @@ mod tests {
     fn the_wish_that_leaves_the_range_for_good_is_to_blame() {
         const MAX: i64 = Quantity::MAX.0;
         let adjust = |index, reason, result| Some(Culprit::Adjust { index, reason, result });
-        // (start, adjusts, whether the start is a count) → who
+        // Columns: start, adjusts, start is a count, expected culprit.
         let cases: [(i64, &[i64], bool, Option<Culprit>); 16] = [
             (50, &[-50], false, None),
             (50, &[-51], false, adjust(0, Reason::Negative, -1)),
-            // Below zero on the way is no harm.
+            // A negative total in between is accepted.
             (50, &[-60, 20], false, None),
             (50, &[-40, -40, 20], false, adjust(1, Reason::Negative, -10)),
-            // Zero is in the range still.
+            // Zero is in the range.
             (50, &[-50, -1], false, adjust(1, Reason::Negative, -1)),
-            // Back above in between: the later one is to blame.
+            // The total returned above zero in between: the later adjust is to blame.
             (50, &[-60, 20, -20], false, adjust(2, Reason::Negative, -10)),
             (-3, &[], true, Some(Culprit::Start { reason: Reason::Negative, result: -3 })),
             (-3, &[-4], true, Some(Culprit::Start { reason: Reason::Negative, result: -7 })),
             (-3, &[5, -4], true, adjust(1, Reason::Negative, -2)),
-            // The service itself is below zero (oversold).
+            // The platform's quantity is negative (oversold).
             (-5, &[3], false, adjust(0, Reason::Negative, -2)),
             (-5, &[-1, 3], false, adjust(0, Reason::Negative, -3)),
             (-5, &[-1, 0], false, adjust(0, Reason::Negative, -6)),
-            // Or above it: only what makes it worse is to blame.
+            // The platform's quantity is above the range: the last adjust that makes it worse is to blame.
             (MAX + 3, &[1, -1, 0], false, adjust(0, Reason::TooLarge, MAX + 3)),
             (-5, &[], false, None),
             (MAX, &[1], false, adjust(0, Reason::TooLarge, MAX + 1)),

@@ -1,94 +1,96 @@
-//! Brakes: a stop before mass damage (rules.md 27–29).
+//! Brakes: a stop before mass damage (docs/rules.md 27–29).
 //!
-//! A wrong import or an emptied account looks, cell by cell, like ordinary work; only the numbers tell. A dribble
-//! tells no less than a flood, so zeroings are counted over a rolling hour plus this flush. What is no brake: a
-//! proof that the numbers are right. It only makes a person look, once.
+//! A wrong import or an emptied account consists of writes that are ordinary one by one. Only their number
+//! shows the fault. Zeroings are counted over a rolling hour plus the projected backlog, so that a slow
+//! series trips the brake too. A brake does not prove the quantities wrong; it asks the operator once.
 
 use crate::model::{Cell, Quantity, WarehouseId, WishId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Fewer zeroings than this are a day's work in any shop.
+/// Minimum number of zeroings that trips the brake. Fewer are usual in an hour.
 const ZEROED_MIN: u64 = 10;
 
-/// One write of the flush that is to be judged.
+/// A write of the projected backlog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What is written.
+    /// Written stock level.
     pub cell: Cell,
-    /// What the service holds.
+    /// Quantity at the platform.
     pub from: Quantity,
-    /// What it is to hold.
+    /// Quantity after the write.
     pub to: Quantity,
-    /// False for kits, inactive and missing cells, which do not count.
+    /// False for kits, inactive and missing stock levels, which do not count.
     pub counts: bool,
-    /// Whether a person released it: then it neither counts nor trips, until it is settled (rules.md 28).
+    /// True if the operator released the entry.
+    ///
+    /// A released entry neither counts nor trips until it is final (docs/rules.md 28).
     pub released: bool,
-    /// The wishes it settles: what a trip holds.
+    /// Changes that the write completes, and that a trip holds.
     pub wishes: Vec<WishId>,
 }
 
-/// Cells of one warehouse: those zeroed within the last hour, and those above zero at its start.
+/// Stock levels of one warehouse over the last hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hour {
-    /// Counted cells that went from above 0 to 0 within the hour.
+    /// Counted stock levels that went from above 0 to 0 within the hour.
     pub zeroed: u64,
-    /// Counted cells that were above 0 when it began.
+    /// Counted stock levels above 0 at the start of the hour.
     pub non_zero: u64,
 }
 
-/// When a brake trips.
+/// Thresholds of the brakes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// `hold_zeroing_over`: the part of the non-zero cells, 0 to 1.
+    /// `hold_zeroing_over`: fraction of the non-zero stock levels, 0 to 1.
     pub hold_zeroing_over: f64,
-    /// `hold_jump_over`: units by which one write may change a cell; 0 is off.
+    /// `hold_jump_over`: largest change of a stock level by one write, in units; 0 disables it.
     pub hold_jump_over: u64,
 }
 
-/// Where zeroings are counted.
+/// The warehouses over which zeroings are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// In all warehouses together.
+    /// All warehouses together.
     Everywhere,
-    /// In one.
+    /// A single warehouse.
     Warehouse(WarehouseId),
 }
 
-/// Why a brake tripped, with the numbers.
+/// A tripped brake with its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trip {
-    /// Too many cells would be empty.
+    /// Too many stock levels would become zero.
     Zeroing {
-        /// Where.
+        /// Counted warehouses.
         scope: Scope,
-        /// How many this flush would zero.
+        /// Stock levels that the backlog would set to zero.
         now: u64,
-        /// How many were zeroed within the hour, and how many were above zero at its start.
+        /// Zeroings within the hour, and non-zero stock levels at its start.
         hour: Hour,
-        /// Whom it holds: frozen, so that what comes later is not released with it.
+        /// Held changes, frozen so that a release covers no later change.
         wishes: BTreeSet<WishId>,
     },
-    /// Writes that change a cell by more than is plausible.
+    /// Writes that change a stock level by more than the limit.
     Jump {
-        /// The widest of them, and from and to.
+        /// Largest change, with the quantities before and after.
         widest: (Cell, Quantity, Quantity),
-        /// Whom it holds.
+        /// Held changes.
         wishes: BTreeSet<WishId>,
     },
 }
 
-/// The judgement on a flush.
+/// The decision on a backlog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Brake {
-    /// It may go.
+    /// No brake tripped.
     Clear,
-    /// What the trips name is held; the rest may go.
+    /// Changes of the trips are held; all other changes are sent.
     Tripped(Vec<Trip>),
 }
 
 impl Trip {
-    /// The wishes it holds.
+    /// Returns the held changes.
     pub fn wishes(&self) -> &BTreeSet<WishId> {
         match self {
             Trip::Zeroing { wishes, .. } | Trip::Jump { wishes, .. } => wishes,
@@ -114,7 +116,9 @@ impl fmt::Display for Trip {
     }
 }
 
-/// Judges a flush against the last hour, by warehouse. Entries that change nothing never trip a brake.
+/// Judges the projected backlog against the last hour, by warehouse.
+///
+/// Entries that change nothing trip no brake.
 pub fn judge(flush: &[Entry], hours: &BTreeMap<WarehouseId, Hour>, settings: Settings) -> Brake {
     let judged: Vec<&Entry> = flush.iter().filter(|entry| !entry.released).collect();
     let zeroing: Vec<&Entry> = judged.iter().copied().filter(|entry| entry.zeroes()).collect();
@@ -134,8 +138,10 @@ impl Entry {
     }
 }
 
-/// A trip everywhere holds every zeroing already; so a wish is never in two trips for the same cause. What does not
-/// count is held with the rest: it comes from the same feed.
+/// Returns the zeroing trips, overall or by warehouse.
+///
+/// An overall trip holds every zeroing, so no change is in two zeroing trips. Zeroings that do not count are
+/// held too, because they come from the same source.
 fn floods(zeroing: &[&Entry], hours: &BTreeMap<WarehouseId, Hour>, settings: Settings) -> Vec<Trip> {
     if let Some(trip) = flood(Scope::Everywhere, zeroing, hours, settings) {
         return vec![trip];
@@ -179,13 +185,14 @@ fn wishes(entries: &[&Entry]) -> BTreeSet<WishId> {
     entries.iter().flat_map(|entry| entry.wishes.iter().copied()).collect()
 }
 
-/// True if an answer that returned so few, where so much was known, is a failure and no fact: in a shop of any size.
+/// Returns true if an empty answer, where `known` rows exist, is a failure and no fact.
 pub fn looks_emptied(known: u64, returned: u64) -> bool {
     returned == 0 && known > 0
 }
 
-/// True if an answer was silently cut: more than a tenth of the SKUs asked for is absent. It is halved and read
-/// again.
+/// Returns true if an answer was silently cut: more than a tenth of the requested SKUs is absent.
+///
+/// The caller halves the request and reads again.
 pub fn looks_cut(asked: u64, absent: u64) -> bool {
     absent.saturating_mul(10) > asked
 }

@@ -1,21 +1,23 @@
-//! What a decision about one cell looks at, and what it says.
+//! Input and output of a decision about one stock level.
 //!
-//! Nothing here knows rows or JSON: the store fills these in, the push carries the plan out.
+//! The types contain neither rows nor JSON: the store fills the input, the push executes the plan.
 
 use crate::model::{Cell, Quantity, Sku, Timestamp, WishId};
 use crate::outbox::Reason;
 
-/// A cell's fact and our share in it (rules.md 1). `quantity − ours` moves only when others move the cell.
+/// A fact and our own delta in it (docs/rules.md 1).
+///
+/// `quantity − ours` changes only if others change the stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// R: what the service last said.
+    /// R: quantity that the platform last showed.
     pub quantity: Quantity,
-    /// O: the sum, over our settled writes, of value written − fact used.
+    /// O: sum of (written value − used fact) over our completed writes.
     pub ours: i64,
 }
 
 impl Pair {
-    /// Units that others added since `base`; negative if they took (sold) some.
+    /// Returns the units that others added since `base`; negative if others took (sold) some.
     pub fn drift_since(self, base: Pair) -> i64 {
         self.others().saturating_sub(base.others())
     }
@@ -25,70 +27,74 @@ impl Pair {
     }
 }
 
-/// What is known of a cell, as far as a write depends on it.
+/// The knowledge of a stock level that a write depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellFact {
-    /// Not read, or too long ago: it is read before anything is decided (rules.md 4).
+    /// Unread, or read too long ago: a read comes before any decision (docs/rules.md 4).
     Unread,
     /// A fresh fact.
     Known(Pair),
-    /// A fresh fact that is not what the service accepted last: two looks agreed (rules.md 11).
+    /// A fresh fact that differs from the last accepted write; two reads agreed (docs/rules.md 11).
     Disputed(Pair),
-    /// The product is there, without a link to this warehouse (rules.md 11).
+    /// The product exists, without a link to this warehouse (docs/rules.md 11).
     Unlinked,
-    /// The service returns no such SKU.
+    /// The platform returns no such SKU.
     UnknownSku,
-    /// Several SKUs fold to the wish's, none is spelled like it (rules.md 12).
+    /// Several SKUs have the case key of the change's SKU, and none has its spelling (docs/rules.md 12).
     AmbiguousSku(Vec<Sku>),
-    /// The list of warehouses as it was last read lacks this one: nothing is decided before it is read again.
+    /// The last list of warehouses lacks this warehouse; the list is read again before any decision.
     Unlisted,
-    /// The service lists no such warehouse, and that is proved.
+    /// The platform lists no such warehouse, which is proved.
     UnknownWarehouse,
-    /// A kit: its quantity follows from its components. The service said so after the wishes were inserted.
+    /// A kit: its quantity follows from its components.
+    ///
+    /// The platform stated it after the changes were inserted.
     Kit,
-    /// It may be a kit; the service is asked before anything is decided.
+    /// Possibly a kit; the platform is asked before any decision.
     PerhapsKit,
 }
 
-/// Who wins when a cell moved since it was counted (`quantities.policy`).
+/// The preferred side if a stock level changed since its count (`quantities.policy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
-    /// Both: sales since the count still count.
+    /// Both: sales since the count are subtracted.
     Merge,
     /// The count.
     Local,
-    /// The service.
+    /// The platform.
     Remote,
-    /// A person says.
+    /// The operator decides.
     Ask,
 }
 
-/// The fact a count is measured against (rules.md 3).
+/// The fact that a count is measured against (docs/rules.md 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// Fixed, once and for all.
+    /// Fixed permanently.
     Known(Pair),
-    /// The next read decides.
+    /// The next read fixes it.
     Awaited,
     /// No fact is near enough to the count.
     Missed,
-    /// The host's calendar was set back after the count, or over it: nobody knows what came before it.
+    /// The host's calendar was set back after the count, so that the order of earlier facts is unknown.
     Unsure,
 }
 
-/// When a count was made, for telling what it already includes.
+/// The time of a count, which decides the adjusts that it includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountMark {
-    /// The count's wish; the order of ids is the order of insertion.
+    /// Id of the count's change; ids are in the order of insertion.
     pub id: WishId,
-    /// When it was inserted.
+    /// Time of the insertion.
     pub created_at: Timestamp,
-    /// When it was made, if the caller said so.
+    /// Time of the count, if the caller stated it.
     pub counted_at: Option<Timestamp>,
 }
 
 impl CountMark {
-    /// Whether this count was made before `other`. Insertion decides; clocks only where a caller named a time.
+    /// Returns true if this count was made before `other`.
+    ///
+    /// The order of insertion decides. Clock times decide only if a caller stated one.
     pub fn is_before(&self, other: &CountMark) -> bool {
         match (self.counted_at, other.counted_at) {
             (None, None) => self.id < other.id,
@@ -96,28 +102,29 @@ impl CountMark {
         }
     }
 
-    /// Whether goods moved by an adjust, inserted as `id` at `created_at`, moved after this count. An adjust is
-    /// inserted when the goods moved or later.
+    /// Returns true if an adjust's goods moved after this count.
+    ///
+    /// The adjust was inserted as `id` at `created_at`. An adjust is inserted when its goods move, or later.
     pub fn precedes_adjust(&self, id: WishId, created_at: Timestamp) -> bool {
         id > self.id || self.counted_at.is_some_and(|counted_at| created_at > counted_at)
     }
 
-    /// When it was made. A count made in the future is one made now.
+    /// Returns the time of the count. A time after the insertion is replaced by the insertion's.
     pub fn moment(&self) -> Timestamp {
         self.counted_at.unwrap_or(self.created_at).min(self.created_at)
     }
 }
 
-/// A person's word on one count, which stands above the policy.
+/// An operator's decision on a count; it overrides the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// `resolve --use mine`: the count as it is.
     Mine,
-    /// `resolve --use N`: this many, at the fact of that moment; sales since still count.
+    /// `resolve --use N`: N units at the fact of that moment; sales since then are subtracted.
     Exactly {
         /// N.
         quantity: Quantity,
-        /// The cell when the person spoke.
+        /// Fact at the time of the decision.
         base: Pair,
     },
 }
@@ -125,137 +132,137 @@ pub enum Word {
 /// A count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
-    /// Q: how many there are.
+    /// Q: counted units.
     pub quantity: Quantity,
-    /// When it was made, if the caller said so.
+    /// Time of the count, if the caller stated it.
     pub counted_at: Option<Timestamp>,
-    /// What it is measured against.
+    /// Base of the count.
     pub base: Base,
-    /// The sum of the cell's adjusts that were created after the count and are applied already.
+    /// Sum of the applied adjusts that were created after the count.
     pub applied_after: i64,
-    /// A person's word, once given.
+    /// The operator's decision, if any.
     pub word: Option<Word>,
 }
 
-/// What a wish does to its cell.
+/// The effect of a change on its stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// `quantity.set`
     Set(Count),
-    /// `quantity.adjust`, by so many units.
+    /// `quantity.adjust`, by this many units.
     Adjust(i64),
 }
 
-/// Whether a wish is to be decided, or only there to be superseded.
+/// The part of a change in a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// To be decided now.
     Pending,
-    /// Waiting for a person; a later count still cancels it (rules.md 9).
+    /// Waiting for the operator; a later count still cancels it (docs/rules.md 9).
     Held,
 }
 
-/// An open wish for the cell.
+/// An open change of the stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellWish {
-    /// Its row.
+    /// Row id.
     pub id: WishId,
-    /// When it was inserted.
+    /// Time of the insertion.
     pub created_at: Timestamp,
     /// Pending or held.
     pub standing: Standing,
-    /// What it wants.
+    /// Requested effect.
     pub change: Change,
 }
 
-/// All a decision about one cell depends on.
+/// The complete input of a decision about one stock level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellInput<'a> {
-    /// The cell, for the sentences.
+    /// Stock level, for the messages.
     pub cell: &'a Cell,
-    /// What is known of it.
+    /// Known fact.
     pub fact: CellFact,
-    /// The count last applied to it.
+    /// Last applied count.
     pub last_set: Option<CountMark>,
-    /// Its open wishes, in the order of their ids.
+    /// Open changes, in the order of their ids.
     pub wishes: &'a [CellWish],
-    /// The policy in force for its warehouse.
+    /// Policy of the warehouse.
     pub policy: Policy,
 }
 
-/// What happens to a cell.
+/// The next action on a stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// No wish is to be carried out.
+    /// No change is executed.
     Nothing,
-    /// It must be read first.
+    /// The stock level must be read first.
     Read,
-    /// The service holds the wanted quantity already: the wishes are applied without a call.
+    /// The platform shows the quantity already: the changes are applied without a call.
     Agreed(Quantity),
-    /// One entry of an update call.
+    /// An entry of an update call.
     Write {
-        /// The fact used, for O; none where the warehouse was not linked.
+        /// Used fact, for O; `None` if the warehouse was not linked.
         from: Option<Quantity>,
-        /// The absolute quantity sent.
+        /// Absolute quantity to send.
         to: Quantity,
     },
 }
 
-/// What happens to one wish.
+/// The decision on one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Settled by the step.
+    /// Completed by the step.
     Settles {
-        /// How its share of the quantity was decided.
+        /// Explanation of the quantity.
         how: String,
     },
-    /// A person must say.
+    /// The operator must decide.
     Held {
-        /// Why.
+        /// Reason of the hold.
         reason: Reason,
-        /// The numbers, and what to do.
+        /// Numbers and remedy.
         detail: String,
-        /// What the wish would make of the cell.
+        /// Quantity that the change would write.
         mine: Option<i64>,
-        /// What the service holds.
+        /// Quantity at the platform.
         theirs: Option<i64>,
     },
-    /// Refused for good.
+    /// Rejected permanently.
     Rejected {
-        /// Why.
+        /// Reason of the rejection.
         reason: Reason,
-        /// On what, and what to do.
+        /// Subject and remedy.
         detail: String,
     },
-    /// A later count includes it.
+    /// A later count includes the change.
     Cancelled {
-        /// Why.
+        /// Reason of the cancellation.
         reason: Reason,
-        /// By which wish.
+        /// The later count.
         detail: String,
     },
 }
 
-/// A wish and what happens to it.
+/// A change with its decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The wish.
+    /// Change id.
     pub id: WishId,
-    /// What happens to it.
+    /// Decision.
     pub outcome: Outcome,
 }
 
-/// One cell's plan. A wish that is not in it stays where it is.
+/// The plan of one stock level. A change without a decision keeps its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellPlan {
-    /// What happens to the cell.
+    /// Action on the stock level.
     pub step: Step,
-    /// What happens to its wishes, in the order of their ids.
+    /// Decisions on its changes, in the order of their ids.
     pub decisions: Vec<Decision>,
 }
 
 impl CellPlan {
-    /// What the cell becomes once the plan is carried out; `stock.pending_quantity`.
+    /// Returns the quantity after the plan is executed; `stock.pending_quantity`.
     pub fn becomes(&self) -> Option<Quantity> {
         match self.step {
             Step::Nothing | Step::Read => None,
@@ -264,7 +271,7 @@ impl CellPlan {
         }
     }
 
-    /// The wishes the step settles.
+    /// Returns the changes that the step completes.
     pub fn settles(&self) -> impl Iterator<Item = WishId> + '_ {
         let settles = |decision: &&Decision| matches!(decision.outcome, Outcome::Settles { .. });
         self.decisions.iter().filter(settles).map(|decision| decision.id)

@@ -1,48 +1,49 @@
-//! What one count is worth (rules.md 1, 3): the situation it stands in, the policy, and the ruling.
+//! Decides one count by its situation and the policy (docs/rules.md 1, 3).
 //!
-//! With fact R and our share O, a count Q made at (B, O_B) stands in a cell that others moved by
-//! D = (R − O) − (B − O_B). The match between situation and policy has no catch-all: one line of policy per arm.
+//! R is the fact and O our own delta. For a count Q with the base (B, O_B), others changed the stock level by
+//! D = (R − O) − (B − O_B). The match over situation and policy has no catch-all arm: each arm is one line of
+//! policy.
 
 use super::{Base, Count, Pair, Policy, Word};
 
-/// Where a count stands towards its cell.
+/// The relation of a count to the current fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Situation {
-    /// Nobody else moved the cell since the count.
+    /// No other client changed the stock level since the count.
     Unmoved,
-    /// Others added this many; negative if they took some.
+    /// Others added this many units; negative if others took some.
     Moved(i64),
-    /// The base is fixed by the next read.
+    /// The next read fixes the base.
     BaseAwaited,
-    /// No base can be had any more.
+    /// No base can be fixed any more.
     BaseMissed,
-    /// The order of the count and of what moved around it is unknown.
+    /// The order of the count and the facts around it is unknown.
     BaseUnsure,
-    /// There is nothing to measure against: the warehouse was not linked.
+    /// The warehouse was not linked, so that no fact exists.
     NoLink,
 }
 
-/// What becomes of a count.
+/// The decision on a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ruling {
-    /// It makes `start`, the adjusts applied since included, those pending not.
+    /// The count gives `start`, with the applied adjusts since the count and without the pending adjusts.
     Take {
-        /// The quantity.
+        /// Quantity.
         start: i64,
-        /// How it was decided.
+        /// Explanation of the quantity.
         how: String,
     },
-    /// Not before the cell is read.
+    /// The stock level must be read first.
     ReadFirst,
-    /// The policy lets the service win.
+    /// The policy prefers the platform's quantity.
     TheirsWins(String),
-    /// The policy asks a person.
+    /// The policy asks the operator.
     Conflict(String),
-    /// No fact tells what the service held at the count; the words say why.
+    /// No fact gives the platform's quantity at the count; the text states the reason.
     NoBase(&'static str),
 }
 
-/// Rules on `count` where the cell now is `now`; none: the warehouse is not linked.
+/// Decides `count` against the fact `now`; `None` if the warehouse is not linked.
 pub(super) fn rule(count: &Count, now: Option<Pair>, policy: Policy) -> Ruling {
     let claim = Claim::of(count, policy);
     let situation = situation(claim.base, now);
@@ -88,7 +89,7 @@ fn situation(base: Base, now: Option<Pair>) -> Situation {
     }
 }
 
-/// A count as it is to be taken, a person's word on it heard.
+/// A count after the operator's decision.
 struct Claim {
     quantity: i64,
     base: Base,
@@ -107,7 +108,7 @@ impl Claim {
                 quantity: quantity.0,
                 base: Base::Known(base),
                 policy: Policy::Merge,
-                // The person saw the cell with them in it.
+                // The operator decided on a fact that included the adjusts.
                 applied_after: 0,
             },
         }

@@ -1,7 +1,8 @@
-//! Creates that know no idempotency key: look before, look after (rules.md 22, 26).
+//! Creates without an idempotency key: a preflight before and checks after (docs/rules.md 22, 26).
 //!
-//! What is there already under the name is not made again, and what is there afterwards is ours only if its id
-//! was not seen before. Names are compared whole and folded: the service's template filter is a *contains*.
+//! A name that exists is not created again. A name that exists afterwards is ours only if the preflight did
+//! not see its id. Names are compared by case key and as a whole, because the platform's template filter is a
+//! *contains*.
 
 use super::Plan;
 use super::doubt::{QUIET_CREATE, Settlement, absent};
@@ -11,27 +12,29 @@ use crate::outbox::Reason;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Something the service has: a product by its SKU, a warehouse or template by its name.
+/// A record of the platform: a product with its SKU, a warehouse or template with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// Its id.
+    /// Id.
     pub id: i64,
-    /// Its SKU or name.
+    /// SKU or name.
     pub name: String,
-    /// Whether its fields equal those of the wish; not looked at before the create.
+    /// True if the fields equal those of the change; not compared in the preflight.
     pub equal: bool,
 }
 
-/// A look at the service after the send.
+/// A check after the send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// When the request was sent.
+    /// Time of the request.
     pub sent_at: Timestamp,
-    /// The records that it showed; none where it left out others that are there.
+    /// Records in the answer; `None` if the answer omitted others that exist.
     pub found: Option<Vec<Found>>,
 }
 
-/// Decides a create from a fresh look; none: look first. *Go* carries the ids seen, which the claim keeps.
+/// Decides a create from the preflight; `None` asks for the preflight.
+///
+/// `Go` carries the ids seen, which the claim stores.
 pub fn plan(name: &str, there: Option<&[Found]>) -> Plan<BTreeSet<i64>> {
     let Some(there) = there else { return Plan::Read };
     match there.iter().find(|found| fold(&found.name) == fold(name)) {
@@ -43,7 +46,7 @@ pub fn plan(name: &str, there: Option<&[Found]>) -> Plan<BTreeSet<i64>> {
     }
 }
 
-/// Judges a create whose answer is lost by the looks since, oldest first. *Landed* carries the id.
+/// Judges a create in doubt by the checks since, oldest first. `Landed` carries the id.
 pub fn settle(
     name: &str,
     seen_before: &BTreeSet<i64>,
@@ -60,7 +63,7 @@ pub fn settle(
     match looks.last().map(new).unwrap_or_default().as_slice() {
         [Found { id, equal: true, .. }] => Settlement::Landed(*id),
         [] => {
-            // A platform that left out others in between was sick: what was looked at before proves nothing.
+            // An answer with omissions was faulty, so that earlier checks prove nothing.
             let shows_none = |look: &&Look| look.found.is_some() && new(look).is_empty();
             let absent_looks = looks.iter().rev().take_while(shows_none);
             let mut absent_at: Vec<Timestamp> = absent_looks.map(|look| look.sent_at).collect();
@@ -76,13 +79,15 @@ pub fn settle(
     }
 }
 
-/// Names are the same that differ in case or outer blanks only.
+/// Returns the case key of a name.
 pub fn fold(name: &str) -> String {
     crate::model::fold(name)
 }
 
-/// Whose turn it is: the first wish of each `subject` (order, shipment, SKU, name), unless one of that subject is
-/// under way. Answers are indexes into `subjects`, which are in the order of the wishes.
+/// Returns the indexes of the first change of each `subject`.
+///
+/// A subject is an order, shipment, SKU or name. Subjects that are under way are skipped. `subjects` is in
+/// the order of the changes.
 pub fn in_turn<S: Ord>(subjects: &[S], under_way: &BTreeSet<S>) -> Vec<usize> {
     let mut taken = BTreeSet::new();
     let first = |(_, subject): &(usize, &S)| !under_way.contains(*subject);

@@ -1,7 +1,8 @@
-//! Settling: what became of a request whose answer is lost (rules.md 7, 8).
+//! Settlement: the outcome of a request without an answer (docs/rules.md 7, 8).
 //!
-//! *Landed* may be decided at once. *Not landed* is decided only after two looks, both after a quiet time from
-//! the send: a request that timed out may still be carried out, and a second one would then ship a second parcel.
+//! *Took effect* may be decided at once. *Had no effect* needs two checks, both after a quiet time from the
+//! send. The platform may still execute a request that timed out, and a second request would then create a
+//! second shipment.
 
 use super::fact::LOOKS_APART;
 use super::proof;
@@ -9,43 +10,43 @@ use crate::model::{Quantity, Timestamp};
 use crate::outbox::Reason;
 use std::time::Duration;
 
-/// Quiet time of creates: a second parcel costs more than ten minutes.
+/// Quiet time of creates: a second shipment costs more than a delay of ten minutes.
 pub const QUIET_CREATE: Duration = Duration::from_secs(600);
 
-/// Least quiet time of quantities.
+/// Minimum quiet time of quantity writes.
 const QUIET_QUANTITY_MIN: Duration = Duration::from_secs(5);
 
-/// How many other entries must have landed to speak for the whole call.
+/// Minimum other entries of the call that confirm the call.
 const WITNESSES_MIN: usize = 3;
 
-/// Quiet time of quantity writes sent with `timeout`.
+/// Returns the quiet time of quantity writes sent with `timeout`.
 pub fn quiet_quantity(timeout: Duration) -> Duration {
     timeout.saturating_mul(2).max(QUIET_QUANTITY_MIN)
 }
 
-/// What became of a wish in doubt.
+/// The outcome of a change in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement<T> {
-    /// It was done.
+    /// The change took effect.
     Landed(T),
-    /// It was not, and will not be.
+    /// The change had no effect and will have none.
     NotLanded,
-    /// Not yet known.
+    /// The outcome is not known yet.
     LookAgain {
-        /// When the next look may be sent.
+        /// Earliest time of the next check.
         not_before: Timestamp,
     },
-    /// Looking further tells nothing.
+    /// Further checks give no evidence.
     Undecided {
-        /// [`Reason::LandedOrAnother`]: it stays in doubt. Any other: it is held.
+        /// [`Reason::LandedOrAnother`]: the change stays in doubt. Any other: the change is held.
         reason: Reason,
-        /// The evidence.
+        /// Evidence.
         detail: String,
     },
 }
 
 impl<T> Settlement<T> {
-    /// The same judgement with another word on what landed.
+    /// Returns the same outcome with the value of `Landed` mapped.
     pub fn map<U>(self, landed: impl FnOnce(T) -> U) -> Settlement<U> {
         match self {
             Settlement::Landed(what) => Settlement::Landed(landed(what)),
@@ -56,9 +57,11 @@ impl<T> Settlement<T> {
     }
 }
 
-/// Judges a request sent at `sent_at` of which the latest looks, sent at `absent_at` (oldest first), all showed
-/// nothing. Two of them must lie `apart`: [`LOOKS_APART`] where the record came and shows nothing new, and
-/// [`proof::LOOKS_APART`](super::proof::LOOKS_APART) where no record came at all.
+/// Judges a request by checks that showed no effect.
+///
+/// The request was sent at `sent_at`. The latest checks, sent at `absent_at` (oldest first), all showed no
+/// effect. Two of them, both after the quiet time, must be `apart`: [`LOOKS_APART`] if the record came
+/// without the effect, and [`proof::LOOKS_APART`](super::proof::LOOKS_APART) if no record came.
 pub(super) fn absent<T>(
     absent_at: &[Timestamp],
     sent_at: Timestamp,
@@ -77,29 +80,29 @@ pub(super) fn absent<T>(
 /// A quantity write in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteInDoubt {
-    /// The fact used; none where the warehouse was not linked.
+    /// Used fact; `None` if the warehouse was not linked.
     pub before: Option<Quantity>,
-    /// What was written.
+    /// Written quantity.
     pub target: Quantity,
-    /// When the request was sent.
+    /// Time of the request.
     pub sent_at: Timestamp,
     /// See [`quiet_quantity`].
     pub quiet: Duration,
 }
 
-/// A look at its cell.
+/// A check of a stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// When the request was sent.
+    /// Time of the request.
     pub sent_at: Timestamp,
-    /// What it showed.
+    /// Result of the check.
     pub shown: Shown,
 }
 
-/// What a look showed of a cell.
+/// The stock level as a check shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// The product with the cell's quantity; none: still not linked.
+    /// The product with the quantity; `None` if the warehouse is still not linked.
     Cell(Option<Quantity>),
     /// No product of this SKU.
     NotReturned,
@@ -108,15 +111,17 @@ pub enum Shown {
 /// Another entry of the same call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// The fact used.
+    /// Used fact.
     pub before: Option<Quantity>,
-    /// What was written.
+    /// Written quantity.
     pub target: Quantity,
-    /// What its cell shows now, if it was looked at.
+    /// Current quantity at the platform, if it was checked.
     pub now: Option<Quantity>,
 }
 
-/// Judges a quantity write by the looks at its cell, oldest first. *Landed* carries what it adds to O.
+/// Judges a quantity write by the checks of its stock level, oldest first.
+///
+/// `Landed` carries the value to add to O.
 pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness]) -> Settlement<i64> {
     let landed = Settlement::Landed(write.target.0.saturating_sub(write.before.map_or(0, |before| before.0)));
     let Some(last) = looks.last() else { return Settlement::LookAgain { not_before: write.sent_at } };
@@ -134,7 +139,8 @@ pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness])
     }
     let undecided = |detail| Settlement::Undecided { reason: Reason::Undecided, detail };
     match last.shown {
-        // One answer may lack a product or a link that is there. Looking on would cost calls for ever.
+        // An answer may omit a product or a link that exists. Endless checks would cost calls, so two of them
+        // end it.
         Shown::NotReturned | Shown::Cell(None) => {
             match absent(&same_at, write.sent_at, write.quiet, proof::LOOKS_APART) {
                 Settlement::NotLanded => undecided(unseen(write)),
@@ -151,7 +157,9 @@ pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness])
     }
 }
 
-/// Whether the call as a whole was carried out: enough of its entries changed something, and all show it.
+/// Returns true if the platform executed the whole call.
+///
+/// At least [`WITNESSES_MIN`] entries changed a quantity, and all of these show their targets.
 fn testify(witnesses: &[Witness]) -> bool {
     let mut telling = witnesses.iter().filter(|witness| witness.before != Some(witness.target));
     let count = telling.clone().count();

@@ -1,66 +1,67 @@
-//! Whether a read of a cell is a fact (rules.md 5, 6), and which accepted writes are looked for.
+//! Decides if a read is a fact, and which accepted writes are checked (docs/rules.md 5, 6).
 //!
-//! A read that overlaps a write of ours may show either side of it, and a late replica may show the old value
-//! after it. Either, taken for a fact, would undo our write with the next adjust. Positions decide what was
-//! before what; clock times never do. The clock only measures how long apart two looks are.
+//! A read that overlaps a write may show the quantity before or after the write. A late replica may show the
+//! old quantity after the write. Such a quantity, taken for a fact, would undo the write with the next
+//! adjust. Positions decide the order, never clock times. The clock only measures the distance of two reads.
 //!
-//! What this cannot tell: somebody who puts the cell back to the very value it had, before the first read, looks like
-//! a service that dropped our write. So a contradiction is a conflict only where the write was looked for within
-//! seconds ([`is_looked_for`]); elsewhere it is taken for what others did.
+//! Limit: another client may restore the very quantity before the write, before the first read. This looks
+//! like a write that the platform dropped. Therefore a contradiction is a conflict only if the write was
+//! checked within seconds ([`is_looked_for`]). Otherwise the quantity is taken for a change by others.
 
 use crate::model::{ExchangeId, Position, Quantity, Timestamp};
 use std::time::Duration;
 
-/// How far apart two looks must be for the second to confirm the first, and the first from the write's answer.
+/// Minimum distance of two reads that confirm each other, and of the first from the write's answer.
 pub const LOOKS_APART: Duration = Duration::from_secs(5);
 
-/// Of the writes that nothing else singles out, one in so many is looked for: a shop that writes 1,000 cells a day has
-/// its service proved 20 times a day, for far less than a call each.
+/// Sample of the writes that no other criterion selects: one of 50 is checked.
+///
+/// An account with 1,000 writes a day is checked 20 times a day, with less than a call for each write.
 const SAMPLE_ONE_IN: i64 = 50;
 
-/// A read of a cell.
+/// A read of a stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// When its exchange began, in the journal's order.
+    /// Position at which its exchange began.
     pub began: Position,
-    /// When its request was sent.
+    /// Time of the request.
     pub sent_at: Timestamp,
-    /// What it showed; none: the product without this warehouse.
+    /// Shown quantity; `None` for the product without this warehouse.
     pub quantity: Option<Quantity>,
 }
 
-/// The last write of a cell.
+/// The last write of a stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastWrite {
-    /// When it was concluded; none while it is in flight or in doubt.
+    /// Position at which the write was completed; `None` while it is in flight or in doubt.
     pub concluded: Option<Position>,
-    /// The fact used; none where the warehouse was not linked.
+    /// Used fact; `None` if the warehouse was not linked.
     pub before: Option<Quantity>,
-    /// What was written.
+    /// Written quantity.
     pub target: Quantity,
-    /// Whether it was accepted, and no read since was taken for a fact.
+    /// True if the write was accepted and no later read was taken for a fact.
     pub is_unseen: bool,
-    /// When the first read after it was sent that did not show it.
+    /// Request time of the first later read that did not show the write.
     pub doubted_at: Option<Timestamp>,
 }
 
-/// What a read is worth.
+/// The use of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// The cell's fact.
+    /// A fact.
     Fact,
-    /// The cell's fact: two looks agree that the service does not show what it accepted.
+    /// A fact: two reads agree that the platform does not show the accepted quantity.
     Contradiction,
-    /// Not a fact: only evidence for settling the write it overlaps.
+    /// No fact, only evidence for the settlement of the overlapping write.
     Evidence,
-    /// Perhaps a late replica: nothing is decided on it before a second read agrees.
+    /// Possibly a late replica: no decision before a second read agrees.
     LookAgain {
-        /// When the second may be sent.
+        /// Earliest time of the second read.
         not_before: Timestamp,
     },
 }
 
-/// Judges a read of a cell by the cell's last write.
+/// Judges a read of a stock level by the last write.
 pub fn admit(read: &Read, write: &LastWrite) -> Admission {
     if write.concluded.is_none_or(|concluded| read.began <= concluded) {
         return Admission::Evidence;
@@ -70,38 +71,43 @@ pub fn admit(read: &Read, write: &LastWrite) -> Admission {
     }
     match write.doubted_at {
         Some(first) if read.sent_at.since(first) >= LOOKS_APART => Admission::Contradiction,
-        // A calendar that was set back, or that of another host, begins the five seconds anew.
+        // A calendar that was set back, or another host's calendar, restarts the five seconds.
         Some(first) => Admission::LookAgain { not_before: first.min(read.sent_at).plus(LOOKS_APART) },
         None => Admission::LookAgain { not_before: read.sent_at.plus(LOOKS_APART) },
     }
 }
 
 impl LastWrite {
-    /// Anything but the value before may be what others did since; nobody sells from a cell that is empty.
+    /// Returns true if `shown` contradicts the write.
+    ///
+    /// A contradiction is the quantity before the write, or a positive quantity after a write of zero. Any
+    /// other quantity may be a change by others. Nothing is sold from a stock level of zero.
     fn is_contradicted_by(&self, shown: Option<Quantity>) -> bool {
         let sells_nothing = self.target == Quantity(0) && shown > Some(Quantity(0));
         shown != Some(self.target) && (shown == self.before || sells_nothing)
     }
 }
 
-/// An accepted write of a cell, as far as looking for it goes.
+/// An accepted write, as the choice of checks needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedWrite {
-    /// The exchange that carried it.
+    /// Exchange of the write.
     pub exchange: ExchangeId,
-    /// The warehouse.
+    /// Warehouse id.
     pub warehouse_id: i64,
-    /// The fact used.
+    /// Used fact.
     pub before: Option<Quantity>,
-    /// What was written.
+    /// Written quantity.
     pub target: Quantity,
-    /// Whether a write of the cell showed at the service before.
+    /// True if an earlier write of the stock level was seen at the platform.
     pub is_proven: bool,
 }
 
-/// Whether an accepted write is looked for at the service: every zero, every cell of which none was ever seen to
-/// take effect (the first, and a kit nobody knows to be one), and a sample of the rest. The same after a replay: the
-/// sample is drawn from what the journal tells.
+/// Returns true if the accepted write is checked at the platform.
+///
+/// A write that does not change the quantity is not checked. All writes of zero are checked, and a sample of
+/// the others. All writes of a stock level are checked until one was seen to take effect, because its product
+/// may be an unknown kit. The sample depends only on the journal, so that a replay gives the same.
 pub fn is_looked_for(write: &AcceptedWrite) -> bool {
     if write.before == Some(write.target) {
         return false;
@@ -115,7 +121,7 @@ mod tests {
     use super::*;
     use Admission::{Contradiction, Evidence, Fact, LookAgain};
 
-    /// 50 → 47, concluded at position 10.
+    /// A write from 50 to 47, completed at position 10.
     const WRITE: LastWrite = LastWrite {
         concluded: Some(Position(10)),
         before: Some(Quantity(50)),
@@ -134,7 +140,7 @@ mod tests {
         let same = LastWrite { target: Quantity(50), ..WRITE };
         let zero = LastWrite { target: Quantity(0), ..WRITE };
         let zero_doubted = LastWrite { doubted_at: Some(Timestamp(100_000)), ..zero };
-        // (write, position and second of the read, what it shows; -1 for the product without this warehouse)
+        // Columns: name, write, position and second of the read, shown quantity (-1: no link), expected use.
         let cases = [
             ("the write is in flight or in doubt", in_flight, 11, 100, 47, Evidence),
             ("begun before the write was answered", WRITE, 9, 100, 47, Evidence),

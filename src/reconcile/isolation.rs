@@ -1,41 +1,48 @@
-//! Isolation: a call that fails is split until the entry that makes it fail stands alone, and everything else goes on.
+//! Isolation: failing calls are split until the failing entry is isolated.
 //!
-//! The service may fail for one SKU, order or shipment in any way: 500, 404, HTML, a cut body, a dropped connection. A
-//! caller that sends the same entries again together fails again, for ever, and holds all of them up.
+//! The platform may fail for one SKU, order or shipment in any way: 500, 404, HTML, a cut body, a dropped
+//! connection. Without isolation the same entries would be sent together again, would fail again, and would
+//! block the others.
 //!
 //! # Bounds
 //!
-//! - A read, and a write that was refused as a whole, is halved ([`Groups`]). One entry that always fails is alone after
-//!   at most 1 + 2·⌈log₂ n⌉ calls for n entries, and all others have succeeded then.
-//! - A write of unknown outcome is looked at first, after its quiet time, and only what had no effect is sent again, in
-//!   calls of [`share`] entries: alone where one call was in doubt. Halving would cost each innocent entry another quiet
-//!   time at each step, and a call costs less than that. Where many entries come back at a time it was the platform, so
-//!   they share calls, of half the usual size at most.
+//! - A read, and a write that was refused as a whole, is halved ([`Groups`]). Of n entries, an entry that
+//!   always fails is isolated after at most 1 + 2·⌈log₂ n⌉ calls. All others have succeeded then.
+//! - A write of unknown outcome is checked first, after its quiet time. Only entries without effect are sent
+//!   again, in calls of [`share`] entries: isolated if one call was in doubt. Halving would cost each entry
+//!   another quiet time at each step, and a call costs less. Many such entries at a time show that the
+//!   platform failed, so they share calls, of half the usual size at most.
 //!
 //! # The platform or an entry
 //!
-//! An entry is set aside only on proof ([`Failures::is_proved`]): [`PROOF`] calls in a row that held it failed, the last
-//! of them held nothing else, and since the first of them another call of the same operation succeeded. While nothing
-//! succeeds it is the platform that fails, and nobody is set aside: the callers pause with growing delays. In a pass of
-//! calls that hold one entry each, the answer before counts too where no second entry failed after it
-//! ([`Failures::stands_out`]).
+//! An entry is quarantined only on proof ([`Failures::is_proved`]), which has three conditions:
+//!
+//! - [`PROOF`] calls in a row with the entry failed.
+//! - The last of these calls contained no other entry.
+//! - Another call of the operation succeeded since the first of these calls.
+//!
+//! While no call succeeds, the platform fails: no entry is quarantined, and the callers pause with growing
+//! delays. In a pass of calls with one entry each, the answer before counts too if no second entry failed
+//! after it ([`Failures::stands_out`]).
 
 use crate::model::{Moment, Operation};
 use crate::outbox::Delays;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Number of failing calls in a row that prove an entry guilty, if others succeed meanwhile. A network that loses one
-/// answer in four accuses an innocent entry in one of 64 cases, and that one is tried again after a minute.
+/// Number of failed calls in a row that prove an entry guilty, if other calls succeed meanwhile.
+///
+/// A network that loses one answer in four accuses a good entry in one of 64 cases. That entry is retried
+/// after a minute.
 pub const PROOF: usize = 3;
-/// The calls that entries of unknown outcome may take when they are sent again: as many as one call holds entries.
+/// Maximum number of calls that resend entries of unknown outcome: as many as a call holds entries.
 const CALLS_AGAIN: usize = 25;
-/// A call of entries that failed together is at most half as large as the one that failed.
+/// Maximum size of a call with entries that failed together: half of a full call.
 const SHARE_MAX: usize = 12;
-/// The delay of an entry without proof grows so many times: then it is two minutes.
+/// Number of doublings of the delay for an entry without proof. Its longest delay is two minutes.
 const REST_GROWS: usize = 1;
 
-/// The parts of calls that failed, each to be tried by itself.
+/// The parts of failed calls, each to be tried separately.
 #[derive(Debug)]
 pub struct Groups<T>(Vec<Vec<T>>);
 
@@ -46,7 +53,9 @@ impl<T> Default for Groups<T> {
 }
 
 impl<T> Groups<T> {
-    /// Takes the entries of a call that failed, in two halves. One that was alone is given back: it cannot be split.
+    /// Adds the entries of a failed call in two halves.
+    ///
+    /// Returns an isolated entry, because it cannot be split.
     pub fn split(&mut self, mut entries: Vec<T>) -> Option<T> {
         if entries.len() < 2 {
             return entries.pop();
@@ -57,65 +66,68 @@ impl<T> Groups<T> {
         None
     }
 
-    /// Takes entries that are to be tried once more together.
+    /// Adds entries to be tried together again.
     pub fn again(&mut self, entries: Vec<T>) {
         if !entries.is_empty() {
             self.0.push(entries);
         }
     }
 
-    /// The next part to be tried: the largest, because its success soonest shows that the platform is well.
+    /// Returns the largest part.
+    ///
+    /// The success of the largest part is the earliest proof that the platform works.
     pub fn next_part(&mut self) -> Option<Vec<T>> {
         let largest = self.0.iter().enumerate().max_by_key(|(at, part)| (part.len(), usize::MAX - at))?.0;
         Some(self.0.remove(largest))
     }
 
-    /// True if nothing is left to be tried.
+    /// Returns true if no part is left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The entries of all parts.
+    /// Returns the entries of all parts.
     pub fn entries(&self) -> impl Iterator<Item = &T> {
         self.0.iter().flatten()
     }
 }
 
-/// The entries of one call, where `entries` of unknown outcome are to be sent again.
+/// Returns the size of a call that resends `entries` of unknown outcome.
 pub fn share(entries: usize) -> usize {
     entries.div_ceil(CALLS_AGAIN).clamp(1, SHARE_MAX)
 }
 
-/// The calls of each operation that failed since its entries last succeeded. Kept in memory: after a restart all begin
-/// innocent.
+/// The failed calls of each entry since its last success, by operation.
+///
+/// The counts are kept in memory: after a restart no entry is suspect.
 #[derive(Debug, Default)]
 pub struct Failures {
-    /// Counts the calls, so that their order is known without a clock.
+    /// Number of calls so far, which orders them without a clock.
     calls: u64,
-    /// The newest call of each operation that succeeded.
+    /// Newest successful call of each operation.
     worked: BTreeMap<Operation, u64>,
     entries: BTreeMap<(Operation, String), Failed>,
 }
 
-/// An entry whose last calls failed.
+/// An entry with failed last calls.
 #[derive(Clone, Copy, Debug)]
 struct Failed {
     first: u64,
     last: u64,
     last_at: Moment,
-    /// In a row.
+    /// Failed calls in a row.
     count: usize,
 }
 
 impl Failures {
-    /// A call succeeded, and these are its entries.
+    /// Records a successful call with its entries.
     pub fn worked<'a>(&mut self, operation: Operation, entries: impl IntoIterator<Item = &'a str>) {
         self.calls += 1;
         self.worked.insert(operation, self.calls);
         self.acquit(operation, entries);
     }
 
-    /// These entries did not fail.
+    /// Clears the failures of these entries.
     pub fn acquit<'a>(&mut self, operation: Operation, entries: impl IntoIterator<Item = &'a str>) {
         for entry in entries {
             if self.entries.is_empty() {
@@ -125,7 +137,7 @@ impl Failures {
         }
     }
 
-    /// A call failed, and these are its entries.
+    /// Records a failed call with its entries.
     pub fn failed<'a>(
         &mut self,
         operation: Operation,
@@ -141,28 +153,34 @@ impl Failures {
         }
     }
 
-    /// The entry failed alone, and the call before that was answered, so that no other failed since. That answer counts
-    /// like one after the failure: where no other is asked for, none can come.
+    /// Counts the answer before an isolated failure as if it came after the failure.
+    ///
+    /// The caller knows that no other entry failed since that answer. A later answer cannot come if no other
+    /// entry is read.
     pub fn stands_out(&mut self, operation: Operation, entry: &str) {
         if let Some(failed) = self.entries.get_mut(&(operation, entry.to_owned())) {
             failed.first = 0;
         }
     }
 
-    /// True if the last call that held the entry failed.
+    /// Returns true if the last call with the entry failed.
     pub fn is_suspect(&self, operation: Operation, entry: &str) -> bool {
         self.get(operation, entry).is_some()
     }
 
-    /// True if an entry that just failed alone is proved to be what fails: [`PROOF`] calls in a row that held it failed,
-    /// and since the first of them another call of the operation succeeded.
+    /// Returns true if an entry that just failed in isolation is proved guilty.
+    ///
+    /// [`PROOF`] calls in a row with the entry failed, and another call of the operation succeeded since the
+    /// first of them.
     pub fn is_proved(&self, operation: Operation, entry: &str) -> bool {
         let worked = self.worked.get(&operation).copied().unwrap_or_default();
         self.get(operation, entry).is_some_and(|failed| failed.count >= PROOF && worked > failed.first)
     }
 
-    /// The time until which an entry without proof rests, if it failed [`PROOF`] times or more: one minute, then two. It
-    /// ends at once when another call of the operation succeeds: then the platform works again, or the entry is guilty.
+    /// Returns the end of the pause of an entry without proof, after [`PROOF`] failures or more.
+    ///
+    /// The pause is one minute, then two. It ends when another call of the operation succeeds: the platform
+    /// works again, or the entry is guilty.
     pub fn rests_until(&self, operation: Operation, entry: &str) -> Option<Moment> {
         let failed = self.get(operation, entry).filter(|failed| failed.count >= PROOF)?;
         let worked = self.worked.get(&operation).copied().unwrap_or_default();
@@ -185,7 +203,9 @@ mod tests {
 
     const READ: Operation = Operation::GetProductBalances;
 
-    /// Tries all entries until each succeeded or failed alone; the calls made, and the culprits.
+    /// Tries all entries until each succeeded or failed in isolation.
+    ///
+    /// Returns the number of calls and the culprits.
     fn search(entries: usize, bad: &[usize]) -> (usize, BTreeSet<usize>) {
         let (mut groups, mut calls, mut alone) = (Groups::default(), 0, BTreeSet::new());
         groups.again((0..entries).collect());

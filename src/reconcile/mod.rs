@@ -1,10 +1,11 @@
-//! Decisions: pure functions from facts and wishes to a plan. No I/O, no clock, no randomness.
+//! Decisions: pure functions from facts and changes to a plan. No I/O, no clock, no randomness.
 //!
-//! Each file is one decision, with its rules in `rules.md`'s numbering; `docs/reconciliation.md` explains them
-//! with examples. A decision looks at one thing (a cell, an order, a shipment); whoever calls it has left out
-//! what is under way, because a wish in flight or in doubt makes the next one of its thing wait.
+//! Each file is one decision, with its rules by their numbers in docs/rules.md; docs/reconciliation.md
+//! explains them with examples. A decision covers one stock level, order or shipment. The caller passes no
+//! subject with a change in flight or in doubt, because such a change makes the next change of its subject
+//! wait.
 //!
-//! Nothing is remembered here: a retry is a new plan, from facts read anew.
+//! This module keeps no state: a retry is a new plan, from facts read again.
 
 pub mod base;
 mod bounds;

@@ -1,44 +1,45 @@
-//! Packs entries into update calls: 1–25 entries, each SKU once (service-interface.md, *Update quantity on hand*).
+//! Packs entries into update calls of 1–25 entries with distinct SKUs.
 //!
-//! The number of calls is always the lower bound K = max(⌈n/25⌉, most entries of one SKU). It is kept by taking
-//! in each call min(25, distinct SKUs) entries, first of the SKUs that have K entries left: those must be in every
-//! call that remains. Only then come the urgent ones, then the SKUs with most left. SKUs are told apart by their
-//! fold, so that twins never share a call (rules.md 12).
+//! The limits are those of docs/interface.md, *Update quantity on hand*. The number of calls is always the
+//! lower bound K = max(⌈n/25⌉, most entries of one SKU). Each call takes min(25, distinct SKUs) entries. SKUs
+//! with K entries left come first, because they must be in every remaining call. Urgent entries come next,
+//! then the SKUs with most entries left. SKUs are compared by case key, so that SKUs that differ in case only
+//! never share a call (docs/rules.md 12).
 //!
-//! Two heaps instead of sorting anew for each call: a first flush may bring a hundred thousand entries.
+//! Two heaps replace sorting for each call, because a first backlog may have 100,000 entries.
 
 use crate::model::Sku;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-/// Entries one call takes.
+/// Maximum number of entries in a call.
 pub const CALL_MAX_ENTRIES: usize = 25;
 
-/// One cell to be written.
+/// A stock level to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its SKU; the warehouse does not matter for packing.
+    /// SKU; packing ignores the warehouse.
     pub sku: &'a Sku,
-    /// Whether an operator waits for it.
+    /// True if an operator waits for the entry.
     pub urgent: bool,
 }
 
-/// The entries of the next call, as indexes into `entries`: the urgent ones as far as the bound allows.
+/// Returns the next call as indexes into `entries`, with as many urgent entries as the bound allows.
 pub fn next_call(entries: &[Entry<'_>]) -> Vec<usize> {
     Packer::new(entries).next().unwrap_or_default()
 }
 
-/// All calls, as indexes into `entries`: each entry once.
+/// Returns all calls as indexes into `entries`, each entry once.
 pub fn pack(entries: &[Entry<'_>]) -> Vec<Vec<usize>> {
     Packer::new(entries).collect()
 }
 
-/// The fewest calls `entries` fit into.
+/// Returns the lower bound of calls for `entries`.
 pub fn fewest_calls(entries: &[Entry<'_>]) -> usize {
     Packer::new(entries).calls_left()
 }
 
-/// A SKU's entries that are still to be packed, in their order.
+/// The unpacked entries of a SKU, in their order.
 #[derive(Default)]
 struct Twins {
     urgent: VecDeque<usize>,
@@ -50,13 +51,13 @@ impl Twins {
         self.urgent.len() + self.bulk.len()
     }
 
-    /// The first of those left: breaks ties in the order of the entries.
+    /// Returns the first entry left, which breaks ties in the order of the entries.
     fn first(&self) -> usize {
         self.urgent.iter().chain(&self.bulk).next().copied().unwrap_or(usize::MAX)
     }
 }
 
-/// A SKU's rank in a heap. One that no longer agrees with the SKU's entries is out of date and skipped.
+/// A SKU's rank in a heap. A rank that differs from the SKU's entries is outdated and skipped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     entries: usize,
@@ -90,7 +91,7 @@ impl Packer {
         packer
     }
 
-    /// Puts a SKU with what it has left into the heaps.
+    /// Pushes a SKU with its entries left into the heaps.
     fn rank(&mut self, sku: usize) {
         let twins = &self.skus[sku];
         let rank = Rank { entries: twins.left(), first: Reverse(twins.first()), sku, left: twins.left() };
@@ -102,13 +103,13 @@ impl Packer {
         }
     }
 
-    /// K: the lower bound, and the number of calls still to come.
+    /// Returns K: the lower bound, which is the number of calls left.
     fn calls_left(&mut self) -> usize {
         let most = top(&mut self.by_left, &self.skus).map_or(0, |rank| rank.left);
         most.max(self.left.div_ceil(CALL_MAX_ENTRIES))
     }
 
-    /// The SKU to take next into a call of which `calls` are left, this one included.
+    /// Returns the SKU to take next, with `calls` left including the current call.
     fn choose(&mut self, calls: usize) -> Option<usize> {
         let most = top(&mut self.by_left, &self.skus)?;
         if most.left == calls {
@@ -117,7 +118,7 @@ impl Packer {
         Some(top(&mut self.by_urgent, &self.skus).unwrap_or(most).sku)
     }
 
-    /// Takes an entry of the SKU, the urgent ones first.
+    /// Takes an entry of the SKU, urgent entries first.
     fn take(&mut self, sku: usize) -> Option<usize> {
         let twins = &mut self.skus[sku];
         let index = twins.urgent.pop_front().or_else(|| twins.bulk.pop_front())?;
@@ -126,8 +127,10 @@ impl Packer {
     }
 }
 
-/// The best rank that is up to date. A SKU taken in this call has one entry fewer than any of its ranks says, so
-/// it cannot be chosen again before it is ranked anew.
+/// Returns the best current rank.
+///
+/// A SKU taken in this call has one entry fewer than its ranks state, so it is not chosen again before it is
+/// ranked again.
 fn top(heap: &mut BinaryHeap<Rank>, skus: &[Twins]) -> Option<Rank> {
     while let Some(rank) = heap.peek() {
         if skus[rank.sku].left() == rank.left {

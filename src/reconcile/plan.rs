@@ -1,34 +1,38 @@
-//! What is decided on one wish that is no quantity. Quantities have plans of their own: many wishes, one entry.
+//! Decision on one change that is no quantity change.
+//!
+//! Quantity changes have plans of their own, because several changes share an entry.
 
 use crate::outbox::Reason;
 
-/// What happens to a wish.
+/// The decision on a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan<T> {
-    /// What it depends on must be read first.
+    /// A fact must be read first.
     Read,
-    /// It is claimed, with this kept, and sent.
+    /// The change is claimed, with this evidence, and sent.
     Go(T),
-    /// A person must say.
+    /// The operator must decide.
     Held {
-        /// Why.
+        /// Reason of the hold.
         reason: Reason,
-        /// On what, and what to do.
+        /// Subject and remedy.
         detail: String,
     },
-    /// The answer lacks what it names. Where a second one lacks it too, it is held, or refused for good if it is known to be
-    /// another's.
+    /// The answer lacks a part that the change names.
+    ///
+    /// If a second answer lacks the part too, the change is held. It is rejected if the part is known to
+    /// belong elsewhere.
     Lacking {
-        /// Why, once a second answer agrees.
+        /// Reason of the state after a second such answer.
         reason: Reason,
-        /// The missing record, and what to do.
+        /// Missing record and remedy.
         detail: String,
     },
-    /// Refused for good.
+    /// Rejected permanently.
     Rejected {
-        /// Why.
+        /// Reason of the rejection.
         reason: Reason,
-        /// On what, and what to do.
+        /// Subject and remedy.
         detail: String,
     },
 }

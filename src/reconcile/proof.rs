@@ -1,76 +1,86 @@
-//! Proof: what an answer of the platform proves, and what it does not.
+//! Proof: the conditions under which an answer of the platform decides a change.
 //!
-//! A wish is the only record that goods moved, so it is refused for good only on proof. What is not proved waits or is
-//! held, and goes on by itself when the platform is well again. The alternative, to believe each single answer, refused
-//! movements after eight seconds of empty answers.
+//! A change is the only record that goods moved, so a change is rejected permanently only on proof. A change
+//! without proof waits or is held, and continues by itself when the platform works again. Decisions on single
+//! answers rejected adjusts after eight seconds of empty answers.
 
 use crate::model::{Moment, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Two answers that lack the same record prove its absence only this far apart: a failing platform recovers in less.
+/// Minimum distance of two answers that lack a record, to prove its absence.
+///
+/// A failing platform recovers in less time.
 pub const LOOKS_APART: Duration = Duration::from_secs(120);
 
-/// An answer to a call for more SKUs than this may have been cut without a word, and proves no absence.
+/// Maximum number of SKUs in a call whose answer proves an absence.
+///
+/// A longer answer may have been cut silently.
 pub const TRUSTED_PAGE: usize = 25;
 
-/// The time of a look: by the calendar, and since boot. Both must say that two looks lie apart, because a calendar that
-/// is set makes minutes of seconds, and the time since boot begins anew with each boot and host.
+/// The time of a check: by the calendar, and since boot.
+///
+/// Both clocks must show that two checks are apart. A calendar that is set turns seconds into minutes, and
+/// the time since boot starts again with each boot and host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Time at which its request was sent.
+    /// Time of the request.
     pub at: Timestamp,
-    /// The same since boot.
+    /// Time of the request since boot.
     pub moment: Moment,
 }
 
 impl Look {
-    /// The look from which the time is measured: `earlier`, unless a clock went back behind it.
+    /// Returns the check from which the distance is measured: `earlier`, unless a clock went back since.
     pub fn first(self, earlier: Option<Look>) -> Look {
         earlier.filter(|earlier| earlier.at <= self.at && earlier.moment <= self.moment).unwrap_or(self)
     }
 
-    /// True if this look proves a record absent that `first` lacked too; see [`is_absent`].
+    /// Returns true if this check proves a record absent that `first` lacked too; see [`is_absent`].
     pub fn proves_absent(self, first: Option<Look>, others_came: bool) -> bool {
         let is_late = first.is_some_and(|first| self.moment.since(first.moment) >= LOOKS_APART);
         is_late && is_absent(first.map(|first| first.at), self.at, others_came)
     }
 }
 
-/// The state of the integration key, as far as answers tell.
+/// The state of the integration key, as answers prove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Key {
-    /// A well-formed 200 of an operation that needs it.
+    /// Works: a well-formed 200 of an operation that needs the key.
     Works,
-    /// A 401 or 403 where it can mean nothing else.
+    /// Refused: a 401 or 403 that has no other meaning.
     Refused,
-    /// Anything else: no answer, 5xx, 404, 429, a body of another form.
+    /// Unknown: no answer, 5xx, 404, 429, a body of another form.
     NotKnown,
 }
 
-/// True if a record is proved absent: an earlier answer lacked it too, at least [`LOOKS_APART`] before `look`, and this
-/// answer held other records that were asked for. An unreadable record is not absent, and the caller does not ask.
+/// Returns true if a record is proved absent.
+///
+/// An earlier answer lacked the record too, at least [`LOOKS_APART`] before `look`, and this answer held
+/// other requested records. An unreadable record is not absent; the caller does not pass such a record.
 pub fn is_absent(first: Option<Timestamp>, look: Timestamp, others_came: bool) -> bool {
     others_came && first.is_some_and(|first| look.since(first) >= LOOKS_APART)
 }
 
-/// The meaning of a refusal that may be the key's.
+/// The meaning of a refusal that may concern the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judged {
-    /// The key worked before the call was sent and after it was answered: the refusal means the content.
+    /// The content: the key worked before the call was sent and after the call was answered.
     Content,
-    /// The key works now. Nothing shows that it did when the call was sent, so only the same call again can tell.
+    /// Unproved: the key works now, and nothing shows that it worked at the send. The call must be repeated.
     Again,
-    /// The key is refused.
+    /// The key: it is refused.
     Refused,
-    /// Not to be told now, and why.
+    /// Unknown, with the reason.
     NotKnown(String),
 }
 
-/// Judges the refusal of a call that was sent at `sent`: the key last worked at `worked_at`, and a probe after the refusal
-/// shows its state and why. *A key that comes back between the refusal and the probe would otherwise make the last call of
-/// the outage look wrong.*
+/// Judges the refusal of a call that was sent at `sent`.
+///
+/// The key last worked at `worked_at`. A probe after the refusal shows its state and the reason. Without
+/// `worked_at`, a key that returns between the refusal and the probe would make the last call of the outage
+/// appear wrong.
 pub fn judge(worked_at: Option<Moment>, sent: Moment, (key, why): (Key, String)) -> Judged {
     let worked_before = worked_at.is_some_and(|at| at <= sent && sent.since(at) <= LOOKS_APART);
     match key {

@@ -1,8 +1,9 @@
-//! What one cell becomes (rules.md 1, 9, 11, 12).
+//! Decides one stock level (docs/rules.md 1, 9, 11, 12).
 //!
-//! The latest count makes a quantity (`count.rs`), and every adjust created after it is added; without a count,
-//! adjusts are added to the fact. All wishes of a cell settle with one entry, so only the final result is tested:
-//! a wish that drives it out of range is held alone, and the rest is decided again without it.
+//! The latest count gives a quantity (`count.rs`), and every adjust created after that count is added.
+//! Without a count, adjusts are added to the fact. One entry completes all changes of a stock level, so only
+//! the final result is tested. A change that drives the result out of range is held alone, and the other
+//! changes are decided again without it.
 
 use super::bounds::{Culprit, culprit};
 use super::count::{Ruling, rule};
@@ -14,7 +15,9 @@ use crate::model::{Quantity, WishId};
 use crate::outbox::Reason;
 use std::collections::BTreeMap;
 
-/// Decides one cell. Wishes under way are not among the input's: while there is one, the cell waits.
+/// Decides one stock level.
+///
+/// The input contains no change in flight or in doubt: the stock level waits while such a change exists.
 pub fn decide(input: &CellInput<'_>) -> CellPlan {
     if !input.wishes.iter().any(is_pending) {
         return Draft::new(input, None).nothing_pending();
@@ -63,14 +66,14 @@ fn each_pending(input: &CellInput<'_>, outcome: &Outcome) -> CellPlan {
     CellPlan { step: Step::Nothing, decisions }
 }
 
-/// The count that goes into the cell, and what it makes.
+/// The effective count with its start value.
 struct Taken {
     mark: CountMark,
     start: i64,
     how: String,
 }
 
-/// A plan in the making: a wish with an outcome is done with.
+/// A plan under construction. Changes with an outcome are decided.
 struct Draft<'a> {
     input: &'a CellInput<'a>,
     now: Option<Pair>,
@@ -82,8 +85,9 @@ impl<'a> Draft<'a> {
         Self { input, now, outcomes: BTreeMap::new() }
     }
 
-    /// Plan with nothing pending: what the last applied count includes is superseded by it, also where all that is left
-    /// is held.
+    /// Returns the plan without pending changes.
+    ///
+    /// The last applied count supersedes the changes it includes, also if all open changes are held.
     fn nothing_pending(mut self) -> CellPlan {
         if let Some(last) = self.input.last_set {
             self.supersede_adjusts(&last);
@@ -131,7 +135,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The latest open count; the older ones, and those older than the last applied one, are superseded.
+    /// Returns the latest open count.
+    ///
+    /// Supersedes older counts, and counts older than the last applied count.
     fn latest_count(&mut self) -> Option<(&'a CellWish, Count)> {
         let mut latest: Option<(&'a CellWish, Count)> = None;
         for (wish, count) in self.input.wishes.iter().filter_map(counted) {
@@ -148,7 +154,7 @@ impl<'a> Draft<'a> {
         latest
     }
 
-    /// Adds the adjusts to `taken`, or to the fact, until the result is in range; then says what happens to all.
+    /// Adds the adjusts to `taken`, or to the fact, until the result is in range. Then decides all changes.
     fn settle(mut self, mut taken: Option<Taken>) -> CellPlan {
         loop {
             let adjusts = self.adjusts(taken.as_ref());
@@ -169,13 +175,13 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The fact, where a movement may be added to it.
+    /// Returns the fact, if an adjust may be added to the fact.
     fn trusted(&self) -> Option<i64> {
         let is_disputed = matches!(self.input.fact, CellFact::Disputed(_));
         self.now.filter(|_| !is_disputed).map(|now| now.quantity.0)
     }
 
-    /// The adjusts still to be decided that come on top of `taken`, or of the fact.
+    /// Returns the undecided adjusts to add to `taken`, or to the fact.
     fn adjusts(&self, taken: Option<&Taken>) -> Vec<(WishId, i64)> {
         let counts = |wish: &CellWish| {
             taken.is_none_or(|taken| taken.mark.precedes_adjust(wish.id, wish.created_at))
@@ -205,7 +211,7 @@ impl<'a> Draft<'a> {
         self.finish(if from == Some(to) { Step::Agreed(to) } else { Step::Write { from, to } })
     }
 
-    /// A movement needs something to be added to; a count does not.
+    /// Holds adjusts without a fact to add to. A count needs no fact.
     fn hold_groundless(mut self, adjusts: &[(WishId, i64)]) -> CellPlan {
         let cell = self.input.cell;
         for (id, delta) in adjusts {

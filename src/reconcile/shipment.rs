@@ -1,8 +1,8 @@
-//! What a shipment wish sends, and whether one in doubt landed (rules.md 22, 23).
+//! Decides shipment changes, and shipment changes in doubt (docs/rules.md 22, 23).
 //!
-//! The service ships *what is left* where a line or a quantity is not named, and knows no idempotency key. So
-//! both are always named, from a read just before the send, and a drop in what is left never proves that it was
-//! our request that caused it: a person may have shipped the same two.
+//! The platform ships *what is left* if a line or a quantity is not named, and has no idempotency key.
+//! Therefore the request always names both, from a read just before the send. A drop of the quantity left
+//! never proves that our request caused it, because a person may have shipped the same units at the platform.
 
 use super::Plan;
 use super::doubt::{QUIET_CREATE, Settlement, absent};
@@ -12,31 +12,33 @@ use crate::outbox::{Reason, ShipmentCreate, ShipmentLine};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is known of an order.
+/// The knowledge of an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OrderFact<'a> {
-    /// Not read just now: it is read before anything is decided.
+    /// Not read just now: a read comes before any decision.
     Unread,
-    /// The service knows no such order, or lists no lines of it.
+    /// The platform knows no such order, or lists no lines of it.
     Unknown,
-    /// More lines than one answer holds, and the operation takes no page.
+    /// The order has more lines than one answer holds, and the operation has no paging.
     Incomplete,
-    /// Its lines.
+    /// Lines of the order.
     Known(&'a [OrderLine]),
 }
 
-/// One line of what is sent, kept with the claim.
+/// A line of the request, stored with the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimedLine {
-    /// The order's line.
+    /// Order line.
     pub line_item_id: LineItemId,
-    /// How many.
+    /// Units to ship.
     pub quantity: i64,
-    /// What was left of it just before the send, if the service said so.
+    /// Units left just before the send, if the platform stated them.
     pub left_before: Option<i64>,
 }
 
-/// Decides a shipment from its order as just read. *Go* carries every line and quantity.
+/// Decides a shipment by its order as just read.
+///
+/// `Go` carries every line and quantity.
 pub fn plan(wish: &ShipmentCreate, order: OrderFact<'_>) -> Plan<Vec<ClaimedLine>> {
     let id = wish.order_id;
     let lines = match order {
@@ -67,7 +69,7 @@ fn claim(named: &ShipmentLine, wish: &ShipmentCreate, lines: &[OrderLine]) -> Re
         reason: Reason::ForeignLine,
         detail: format!("line {id} does not belong to order {order}; correct it"),
     })?;
-    // Where the service does not say what is left, what was sold is the most there can be; it checks the rest.
+    // Without a quantity left, the quantity sold is the upper bound; the platform checks the rest.
     let available = line.quantity_left.unwrap_or(line.quantity_sold);
     let quantity = named.quantity.or(line.quantity_left).ok_or_else(|| left_unknown(line))?;
     if quantity > available || quantity < 1 {
@@ -104,17 +106,18 @@ fn left_unknown(line: &OrderLine) -> Stop {
     Plan::Held { reason: Reason::LeftUnknown, detail }
 }
 
-/// A look at the order after the send.
+/// A check of the order after the send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// When the request was sent.
+    /// Time of the request.
     pub sent_at: Timestamp,
-    /// What was left of each line, where the service said so.
+    /// Units left of each line, if the platform stated them.
     pub left: BTreeMap<LineItemId, i64>,
 }
 
-/// Judges a shipment whose answer is lost by the looks since, oldest first. It never says *landed*: only a
-/// shipment id proves that (see [`adopt`]).
+/// Judges a shipment without an answer by the checks since, oldest first.
+///
+/// The result is never `Landed`, because only a shipment id proves the effect (see [`adopt`]).
 pub fn settle(claimed: &[ClaimedLine], sent_at: Timestamp, looks: &[Look]) -> Settlement<()> {
     let Some(last) = looks.last() else { return Settlement::LookAgain { not_before: sent_at } };
     if claimed.iter().any(|line| line.left_before.is_none() || !last.left.contains_key(&line.line_item_id)) {
@@ -147,11 +150,13 @@ fn evidence(line: &ClaimedLine, look: &Look) -> String {
     )
 }
 
-/// Whether a shipment is the one a wish in doubt made: the same lines and quantities, and no other wish's.
-/// `items` are the order lines and quantities of its items, `owner` the wish it belongs to already.
+/// Checks that a shipment is the effect of a change in doubt.
+///
+/// Its lines and quantities must be equal, and no other change may own it. `items` are the order lines and
+/// quantities of its items. `owner` is the change that the shipment belongs to already.
 ///
 /// # Errors
-/// A sentence that says what does not match.
+/// A message with the difference.
 pub fn adopt(
     claimed: &[ClaimedLine],
     items: &[(LineItemId, i64)],

@@ -1,8 +1,8 @@
-//! What a tracking wish sends, and whether one in doubt landed (rules.md 24, 25).
+//! Decides tracking changes, and tracking changes in doubt (docs/rules.md 24, 25).
 //!
-//! Each item is judged by itself, after a fresh read: the same number is done, none is sent, another number is a
-//! conflict and then nothing of the wish is sent. Items are always named: a submit without lines would ship
-//! everything left.
+//! Each item is judged by itself, after a fresh read. An item with the same number is done, and an item
+//! without a number is sent. Another number is a conflict: then nothing of the change is sent. The request
+//! always names the items, because a submit without lines would ship everything left.
 
 use super::Plan;
 use super::doubt::{Settlement, absent};
@@ -12,30 +12,32 @@ use crate::outbox::{LineRef, Reason, TrackingInfo, TrackingLine, TrackingSubmit}
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// An item of the shipment, as just read.
+/// A shipment item, as just read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Its id.
+    /// Item id.
     pub item_id: ShipmentItemId,
-    /// The order's line it ships, if the service says so.
+    /// Order line of the item, if the platform states it.
     pub line_item_id: Option<LineItemId>,
-    /// Whether it has left.
+    /// True if the item has shipped.
     pub is_shipped: bool,
-    /// The number it carries.
+    /// Tracking number of the item.
     pub tracking_number: Option<String>,
 }
 
-/// One line of what is sent.
+/// A line of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The shipment's item.
+    /// Shipment item.
     pub item_id: ShipmentItemId,
-    /// What is said of it: the line's own words, else the wish's.
+    /// Values of the line, with the change's values as default.
     pub info: TrackingInfo,
 }
 
-/// Decides a tracking wish from its shipment's items as just read; none: read first. *Go* carries every item to
-/// be named; where it is empty, all of them carry their number already and the wish is applied without a call.
+/// Decides a tracking change by its shipment's items as just read; `None` asks for the read.
+///
+/// `Go` carries every item to name. An empty list means that all items have their number, and the change is
+/// applied without a call.
 pub fn plan(wish: &TrackingSubmit, items: Option<&[Item]>) -> Plan<Vec<Entry>> {
     let Some(items) = items else { return Plan::Read };
     if items.is_empty() {
@@ -49,7 +51,7 @@ pub fn plan(wish: &TrackingSubmit, items: Option<&[Item]>) -> Plan<Vec<Entry>> {
     wanted.map_or_else(|stop| stop, judge)
 }
 
-/// The items the wish names, with what it says of each.
+/// Returns the items that the change names, with their values.
 fn named<'a>(
     lines: &[TrackingLine],
     base: &TrackingInfo,
@@ -77,7 +79,9 @@ fn foreign(line: LineRef) -> String {
     }
 }
 
-/// What has not left yet; where everything has, all of it, to see whether it left under this number.
+/// Returns the items that have not shipped.
+///
+/// If all items have shipped, returns all, to compare their numbers.
 fn remaining(items: &[Item]) -> Vec<&Item> {
     let left: Vec<&Item> = items.iter().filter(|item| !item.is_shipped).collect();
     if left.is_empty() { items.iter().collect() } else { left }
@@ -101,17 +105,19 @@ fn judge(wanted: Vec<(&Item, TrackingInfo)>) -> Plan<Vec<Entry>> {
     Plan::Go(entries)
 }
 
-/// A look at the shipment after the send: the number of each item, where it carries one.
+/// A check of the shipment after the send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// When the request was sent.
+    /// Time of the request.
     pub sent_at: Timestamp,
-    /// By item.
+    /// Tracking number of each item, if it has one.
     pub numbers: BTreeMap<ShipmentItemId, Option<String>>,
 }
 
-/// Judges a tracking whose answer is lost, by the looks since, oldest first. `claimed` are the items and the number
-/// each was to carry. *Not landed* may mean a part of it: what is missing is found by the next plan.
+/// Judges a tracking without an answer by the checks since, oldest first.
+///
+/// `claimed` are the items with their numbers. `NotLanded` may concern a part of the items; the next plan
+/// finds them.
 pub fn settle(
     claimed: &[(ShipmentItemId, String)],
     sent_at: Timestamp,
@@ -140,7 +146,7 @@ pub fn settle(
     absent(&absent_at, sent_at, quiet, LOOKS_APART)
 }
 
-/// A line's own words, each of them falling back to the wish's (service-interface.md, *Submit tracking info*).
+/// Returns a line's values, with the change's values as default (docs/interface.md, *Submit tracking info*).
 fn falling_back(line: &TrackingInfo, base: &TrackingInfo) -> TrackingInfo {
     let either = |line: &Option<String>, base: &Option<String>| line.clone().or_else(|| base.clone());
     TrackingInfo {
@@ -151,7 +157,7 @@ fn falling_back(line: &TrackingInfo, base: &TrackingInfo) -> TrackingInfo {
     }
 }
 
-/// Numbers are the same that differ in case or outer blanks only.
+/// Returns the number in its form for comparison: case and outer blanks do not count.
 fn fold(number: &str) -> String {
     number.trim().to_uppercase()
 }

@@ -1,31 +1,33 @@
-//! Answers that do not show what was asked for: how they lack it, what that means to an operator, and when to look again.
+//! Answers that do not show a requested product.
+//!
+//! Contains the kinds of lack, their messages, and the time of the next check.
 
 use crate::model::{Sku, Timestamp, WarehouseId};
 use std::time::Duration;
 
-/// The shortest time from one look to the next.
+/// Minimum time between two checks.
 const SOONEST: Duration = Duration::from_secs(5);
-/// The longest one.
+/// Maximum time between two checks.
 const LATEST: Duration = Duration::from_secs(30 * 60);
 
 /// The way in which the last answer lacked a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// It holds others that were asked for, and not this one.
+    /// The answer holds other requested products, and not this product.
     Absent,
-    /// It holds nothing that was asked for, so it proves nothing.
+    /// The answer holds no requested product, so that it proves nothing.
     Silent,
-    /// The record is there and makes no sense, or may be one that makes no sense.
+    /// The record is unreadable, or an unreadable record may be this product's.
     Unreadable,
-    /// A part of the record makes no sense.
+    /// A part of the record is unreadable.
     Partial,
 }
 
 impl Lack {
-    /// All of them.
+    /// All kinds of lack.
     pub const ALL: [Lack; 4] = [Lack::Absent, Lack::Silent, Lack::Unreadable, Lack::Partial];
 
-    /// The word in the database.
+    /// Returns the code in the database.
     pub fn as_str(self) -> &'static str {
         match self {
             Lack::Absent => "absent",
@@ -35,17 +37,21 @@ impl Lack {
         }
     }
 
-    /// The lack of a word in the database.
+    /// Returns the lack of a code in the database.
     pub fn of(word: &str) -> Option<Self> {
         Lack::ALL.into_iter().find(|lack| lack.as_str() == word)
     }
 
-    /// True if the answer may have held nothing at all: other SKUs asked for beside it tell.
+    /// Returns true if the answer may have been empty.
+    ///
+    /// Other SKUs in the next request then distinguish a failing platform from an absent product.
     pub fn wants_witnesses(self) -> bool {
         matches!(self, Lack::Absent | Lack::Silent)
     }
 
-    /// The sentence of a change that is held for it: of one cell, or of the whole product.
+    /// Returns the detail of a change that is held for the lack.
+    ///
+    /// With `warehouse` the detail concerns a stock level, else the whole product.
     pub fn sentence(self, sku: &Sku, warehouse: Option<WarehouseId>) -> String {
         let shows = match self {
             Lack::Absent => format!(
@@ -66,8 +72,10 @@ impl Lack {
     }
 }
 
-/// Time of the next look for a change that was held at `held`, the service having been asked last at `asked`. The delay
-/// is as long as the change has waited, so that it doubles with each look: some ten looks in the first hour.
+/// Returns the time of the next check for a change held at `held` and last checked at `asked`.
+///
+/// The delay equals the time since the hold, so that it doubles with each check: about ten checks in the
+/// first hour.
 pub fn next_look(held: Timestamp, asked: Option<Timestamp>, now: Timestamp) -> Timestamp {
     match asked.unwrap_or(held) {
         // The calendar was set back.

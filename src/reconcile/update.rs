@@ -1,7 +1,7 @@
-//! A full update of a product whose answer is lost: what a look shows of it, and what that proves.
+//! Full product updates in doubt: the fields that a check shows, and their proof.
 //!
-//! No operation shows all of a product. What a look shows is compared with what was there before the send and with what
-//! was sent. An update is never sent a second time over a change that somebody else made meanwhile.
+//! No operation shows all of a product. A check is compared with the fields before the send and with the
+//! fields sent. An update is never sent a second time over another client's change.
 
 use super::doubt::{Settlement, absent};
 use super::fact::LOOKS_APART;
@@ -12,20 +12,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::time::Duration;
 
-/// The fields of a product that a look shows, by name. Empty ones are left out, so that null, blank and absent agree.
+/// Fields of a product that a check shows, by name.
+///
+/// Empty fields are omitted, so that null, blank and absent agree.
 pub type Shown = BTreeMap<String, String>;
 
-/// The name of the SKU among the fields.
+/// Name of the SKU among the fields.
 pub const SKU: &str = "SKU";
-/// The name of the UPC among the fields.
+/// Name of the UPC among the fields.
 pub const UPC: &str = "UPC";
 
-/// The name of a link's own SKU among the fields.
+/// Returns the name of a link's own SKU among the fields.
 pub fn sku_in(warehouse: impl Display) -> String {
     format!("SKU in warehouse {warehouse}")
 }
 
-/// The name of a link's activity among the fields.
+/// Returns the name of a link's activity among the fields.
 pub fn is_active_in(warehouse: impl Display) -> String {
     format!("IsActive in warehouse {warehouse}")
 }
@@ -33,29 +35,29 @@ pub fn is_active_in(warehouse: impl Display) -> String {
 /// An update in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateInDoubt {
-    /// The product's SKU as the update has it, for the sentences.
+    /// SKU of the update, for the messages.
     pub sku: String,
-    /// The fields a look showed just before the send.
+    /// Fields that a check showed just before the send.
     pub before: Shown,
-    /// The same fields as the update has them; one that it does not name is not among them.
+    /// The same fields in the update, without the fields that the update does not name.
     pub ours: BTreeMap<String, Option<String>>,
-    /// Time at which the request was sent.
+    /// Time of the request.
     pub sent_at: Timestamp,
-    /// Time after that for which it may still be carried out.
+    /// Time after the send for which the platform may still execute the update.
     pub quiet: Duration,
 }
 
-/// A look after the send.
+/// A check after the send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Time at which its request was sent.
+    /// Time of the request.
     pub sent_at: Timestamp,
-    /// The fields it showed; none where it did not show the product.
+    /// Fields of the check; `None` if it did not show the product.
     pub shown: Option<Shown>,
 }
 
 impl UpdateInDoubt {
-    /// True if a look can tell: the update changes a field that looks show.
+    /// Returns true if a check can prove the update: the update changes a field that checks show.
     pub fn shows(&self) -> bool {
         self.changes().next().is_some()
     }
@@ -69,8 +71,9 @@ impl UpdateInDoubt {
     }
 }
 
-/// Judges an update by the looks since, oldest first. *Not landed* only where the last looks show the product exactly as
-/// it was before the send.
+/// Judges an update by the checks since, oldest first.
+///
+/// `NotLanded` needs last checks that show the product exactly as before the send.
 pub fn settle(update: &UpdateInDoubt, looks: &[Look], now: Timestamp) -> Settlement<()> {
     let quiet_until = update.sent_at.plus(update.quiet);
     let undecided = |detail| Settlement::Undecided {
@@ -102,7 +105,7 @@ pub fn settle(update: &UpdateInDoubt, looks: &[Look], now: Timestamp) -> Settlem
     }
 }
 
-/// The fields that are neither as they were nor as the update has them, with all three values.
+/// Returns the fields that changed since the send, with the values before, in the update and now.
 fn difference(update: &UpdateInDoubt, shown: &Shown) -> String {
     let told =
         |value: Option<&String>| value.map_or_else(|| "nothing".to_owned(), |value| format!("`{value}`"));
@@ -123,8 +126,10 @@ fn difference(update: &UpdateInDoubt, shown: &Shown) -> String {
     )
 }
 
-/// The fields of an update's body that a look shows, where `before` is what one showed just before. A link's field that
-/// it did not show is left out: a later look would not show it either, whatever became of the update.
+/// Returns the fields of an update's body that a check shows.
+///
+/// `before` are the fields of the check before the send. A link's field that `before` lacks is omitted,
+/// because a later check would not show it either.
 pub fn named(body: &Map<String, Value>, before: &Shown) -> BTreeMap<String, Option<String>> {
     let mut named = BTreeMap::new();
     let mut take = |name: String, value: Option<&Value>| {
@@ -144,7 +149,7 @@ pub fn named(body: &Map<String, Value>, before: &Shown) -> BTreeMap<String, Opti
     named
 }
 
-/// A value as it is compared; none for an empty one.
+/// Returns the value in its form for comparison; `None` for an empty value.
 fn text(value: &Value) -> Option<String> {
     let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());
     (!text.is_empty()).then_some(text)

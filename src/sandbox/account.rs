@@ -1,10 +1,9 @@
-//! Who is calling: the companies by their keys, and the four rules of "Authentication" in
-//! service-interface.md.
+//! Company accounts by their keys, and the four rules of docs/interface.md, *Authentication*.
 //!
-//! The companies are held in memory beside their table: every call asks for one, and only the control plane
-//! makes new ones. The rules are split in two, because a call is counted between them: [`Accounts::identify`]
-//! finds the company whose quota the call spends, [`Account::admit`] says whether that company may call at
-//! all.
+//! The accounts are kept in memory beside their table, because every call needs an account and only the
+//! control plane creates accounts. The rules have two parts, because a call is counted between them.
+//! [`Accounts::identify`] finds the company whose quota the call uses. [`Account::admit`] decides if that
+//! company may call.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -28,7 +27,7 @@ pub(crate) struct Account {
     application_id: Option<String>,
 }
 
-/// All accounts by integration key, and the one gateway key.
+/// All accounts by integration key, and the gateway key.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     gateway_key: String,
@@ -36,14 +35,14 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Reads the accounts from the database.
+    /// Loads the accounts from the database.
     pub(crate) async fn load(db: &mut SqliteConnection, gateway_key: String) -> Result<Self, sqlx::Error> {
         let accounts = Self { gateway_key, by_key: RwLock::default() };
         accounts.reload(db).await?;
         Ok(accounts)
     }
 
-    /// Reads them again, after a company was made.
+    /// Reloads the accounts after a company was created.
     pub(crate) async fn reload(&self, db: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         let rows = sqlx::query(
             "SELECT integration_key, id, multi_warehousing, is_subscribed, application_id FROM company",
@@ -64,13 +63,14 @@ impl Accounts {
         Ok(())
     }
 
-    /// The account of an integration key.
+    /// Returns the account of an integration key.
     pub(crate) fn of_key(&self, key: &str) -> Option<Account> {
         self.by_key.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// Rule 1: the gateway key must be right and the integration key known. A quantity update with an unknown
-    /// key is answered 400 (rule 4), without any key 403 like everything else.
+    /// Applies rule 1: the gateway key must be correct and the integration key known.
+    ///
+    /// A quantity update with an unknown key is answered 400 (rule 4), without a key 403 like all operations.
     pub(crate) fn identify(&self, operation: &Operation, headers: &HeaderMap) -> Result<Account, Refusal> {
         if text(headers, GATEWAY_KEY) != Some(&self.gateway_key) {
             return Err(Refusal::forbidden(
@@ -83,7 +83,7 @@ impl Accounts {
 }
 
 impl Account {
-    /// Rules 2 to 4: the company has a current subscription, and a marketplace application names itself.
+    /// Applies rules 2 to 4: a current subscription, and the application id of a marketplace application.
     pub(crate) fn admit(&self, operation: &Operation, headers: &HeaderMap) -> Result<(), Refusal> {
         if !self.is_subscribed {
             return Err(if operation.judges_keys_itself { inactive() } else { not_valid() });

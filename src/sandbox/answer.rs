@@ -1,43 +1,42 @@
-//! What the sandbox says: refusals with their `Message`, the list envelope, and what became of an answer on
-//! its way.
+//! Answers: refusals with their `Message`, the list envelope, and cut or dropped responses.
 //!
-//! Implements "Response envelopes" and "Errors" of service-interface.md. Records come as JSON text from the
-//! database (wire.sql) and are put between the envelope's words as they are: parsing them again would only
-//! cost time.
+//! Implements docs/interface.md, *Response envelopes* and *Errors*. Records come from the database as JSON
+//! text (wire.sql) and are inserted into the envelope without parsing, because parsing would only cost time.
 
 use axum::body::Bytes;
 use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use serde::Serialize;
 use serde_json::json;
 
-/// Answers 500 with this text; the cause is in the sandbox's log and nobody else's business.
+/// Message of a 500; the cause is in the sandbox's log only.
 const WENT_WRONG: &str = "Something went wrong while processing the request. Please try again later.";
 
-/// What a request came to.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Answer {
-    /// Sent as it stands.
+    /// Sent unchanged.
     Full(Response<Bytes>),
-    /// Head and the first `keep` bytes of the body are sent, then the connection is closed, although
-    /// `Content-Length` promises the whole (fault `Truncate`).
+    /// Cut: the head and the first `keep` bytes of the body are sent, then the connection is closed.
+    ///
+    /// `Content-Length` states the complete body (fault `Truncate`).
     Cut {
-        /// The whole answer.
+        /// Complete response.
         response: Response<Bytes>,
-        /// Bytes of the body that are sent.
+        /// Bytes of the body to send.
         keep: usize,
     },
-    /// The connection is closed without a byte (fault `Drop`).
+    /// Dropped: the connection is closed without a byte (fault `Drop`).
     Dropped,
 }
 
-/// Why an operation was not carried out: the status and the text of `{Message}`.
+/// The refusal of an operation: the status and the text of `{Message}`.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
     /// Value of the `Retry-After` header.
     pub(crate) retry_after: Option<String>,
-    /// Value of the `Allow` header: the methods the path does take.
+    /// Value of the `Allow` header: the methods of the path.
     allow: Option<String>,
 }
 
@@ -46,12 +45,12 @@ impl Refusal {
         Self { status, message: message.into(), retry_after: None, allow: None }
     }
 
-    /// 400: the request cannot be attempted.
+    /// Returns a 400: the request cannot be attempted.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// 403: a key, or an id in the path, that is not the company's.
+    /// Returns a 403: a key, or an id in the path, is not the company's.
     pub(crate) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, message)
     }
@@ -64,14 +63,14 @@ impl Refusal {
         Self::new(StatusCode::CONFLICT, message)
     }
 
-    /// 405: the path is known, the method is not one of `methods`.
+    /// Returns a 405: the path is known, and the method is not one of `methods`.
     pub(crate) fn method_not_allowed(method: &Method, methods: &[&str]) -> Self {
         let allow = methods.join(", ");
         let message = format!("This path does not take {method}; it takes {allow}.");
         Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, message) }
     }
 
-    /// 500: the sandbox failed; whoever makes one has logged why.
+    /// Returns a 500: the sandbox failed. The caller has logged the cause.
     pub(crate) fn went_wrong() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, WENT_WRONG)
     }
@@ -82,13 +81,14 @@ impl Refusal {
         self
     }
 
-    /// The error body `{Message}`.
+    /// Returns the error body `{Message}`.
     pub(crate) fn response(&self) -> Response<Bytes> {
         self.with_body(json!({ "Message": self.message }).to_string())
     }
 
-    /// The error body of the quantity update's 400: `Message`, `ExceptionMessage`, `ExceptionType`,
-    /// `StackTrace`.
+    /// Returns the error body of the quantity update's 400.
+    ///
+    /// Its fields are `Message`, `ExceptionMessage`, `ExceptionType` and `StackTrace`.
     pub(crate) fn response_with_exception(&self) -> Response<Bytes> {
         let body = json!({
             "Message": "An error has occurred.",
@@ -117,8 +117,9 @@ impl From<sqlx::Error> for Refusal {
     }
 }
 
-/// Why one entry of a call was not carried out: its own message inside the 200, or a refusal of the whole
-/// call.
+/// The failure of an entry.
+///
+/// `Entry` is a message of its own inside the 200, `Call` a refusal of the whole call.
 #[derive(Debug)]
 pub(crate) enum EntryError {
     Entry(String),
@@ -143,7 +144,7 @@ impl From<sqlx::Error> for EntryError {
     }
 }
 
-/// Takes an entry's own failure apart from that of the call.
+/// Separates the failure of an entry from the refusal of the call.
 pub(crate) fn of_entry<T>(outcome: Result<T, EntryError>) -> Result<Result<T, String>, Refusal> {
     match outcome {
         Ok(done) => Ok(Ok(done)),
@@ -152,7 +153,7 @@ pub(crate) fn of_entry<T>(outcome: Result<T, EntryError>) -> Result<Result<T, St
     }
 }
 
-/// A JSON response; `body` must be JSON text.
+/// Returns a JSON response; `body` must be JSON text.
 pub(crate) fn json_response(status: StatusCode, body: String) -> Response<Bytes> {
     const JSON: (HeaderName, HeaderValue) =
         (header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
@@ -172,18 +173,18 @@ pub(crate) struct Pagination {
 }
 
 impl Pagination {
-    /// Everything on one page: operations that page but take no page parameters.
+    /// Returns a single page, for operations with pagination and without page parameters.
     pub(crate) fn single(entries: i64) -> Self {
         Self { current_page: 1, total_number_of_entries: entries, total_number_of_pages: entries.min(1) }
     }
 }
 
-/// The list envelope with plain success.
+/// Returns the list envelope with status `Success`.
 pub(crate) fn envelope(data: &str, pagination: Option<&Pagination>) -> String {
     envelope_with("Success", &[], data, pagination)
 }
 
-/// The list envelope; `data` must be JSON text.
+/// Returns the list envelope; `data` must be JSON text.
 pub(crate) fn envelope_with(
     status: &str,
     messages: &[String],

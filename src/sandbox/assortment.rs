@@ -1,9 +1,7 @@
-//! The generated shop's assortment: warehouses, suppliers, storefronts, templates, products with stock, and
-//! kits.
+//! Generated master data: warehouses, suppliers, storefronts, templates, products with stock, and kits.
 //!
-//! It looks like a shop, not like test data: names to read in a demonstration, UPCs with a valid check digit,
-//! a SKU with the characters real shops use. Rows are written thousands at a time, so that a shop of 100 000
-//! SKUs starts in seconds.
+//! The data looks real: readable names, UPCs with a valid check digit, a SKU with unusual characters. Rows
+//! are written in batches of [`BATCH`], so that 100,000 SKUs take seconds.
 
 use serde_json::json;
 use sqlx::SqliteConnection;
@@ -16,11 +14,11 @@ use super::request::Whole;
 use super::sales::Line;
 use super::{Error, Options, products};
 
-/// Fewer products do not make a shop with kits.
+/// Minimum number of products of a company with kits.
 pub const SKUS_MIN: u32 = 10;
-/// Products of one statement.
+/// Products per statement.
 const BATCH: usize = 1_000;
-/// One product in so many is a kit, but there are always two.
+/// Products per kit; at least two kits are created.
 const PRODUCTS_PER_KIT: u32 = 20;
 
 const COLOURS: [&str; 8] = ["Slate", "Amber", "Moss", "Coral", "Ivory", "Navy", "Plum", "Copper"];
@@ -58,7 +56,8 @@ pub(crate) async fn fill(
     storefronts(db, company_id).await?;
     let skus = options.skus.max(SKUS_MIN);
     let kits = (skus / PRODUCTS_PER_KIT).max(2);
-    // Every order of the history takes up to six pieces: enough for all of them, however few the products.
+    // Every order of the history takes up to six units. This stock is enough for all orders, with any number
+    // of products.
     let spare = 6 * options.orders / (skus - kits) + 1;
     let numbers: Vec<u32> = (0..skus - kits).collect();
     let mut made = Vec::new();
@@ -195,7 +194,7 @@ fn sheet(number: u32, supplier_ids: &[i64], random: &mut Random) -> Sheet {
     sheet
 }
 
-/// A UPC-A: eleven digits and the check digit that makes the weighted sum a multiple of ten.
+/// Returns a UPC-A: eleven digits and the check digit that makes the weighted sum a multiple of ten.
 fn upc(eleven: u64) -> String {
     let digits = format!("{eleven:011}");
     let weighted =
@@ -204,7 +203,9 @@ fn upc(eleven: u64) -> String {
     format!("{digits}{check}")
 }
 
-/// Links every product to every warehouse. One cell in ten is empty; the default warehouse holds the spare.
+/// Links every product to every warehouse.
+///
+/// A tenth of the stock levels is empty. The default warehouse gets the spare units.
 async fn stock(
     db: &mut SqliteConnection,
     product_ids: &[i64],
@@ -240,7 +241,7 @@ async fn stock(
     Ok(())
 }
 
-/// Images, and the numbers that only kit components show.
+/// Adds images, and the values that only kit components show.
 async fn extras(db: &mut SqliteConnection, company_id: i64) -> Result<(), Error> {
     for statement in [
         "INSERT INTO product_image (product_id, mime_type, url)
@@ -255,7 +256,7 @@ async fn extras(db: &mut SqliteConnection, company_id: i64) -> Result<(), Error>
     Ok(())
 }
 
-/// Kits of two or three products each.
+/// Creates kits of two or three products each.
 async fn make_kits(
     db: &mut SqliteConnection,
     company_id: i64,

@@ -1,8 +1,8 @@
-//! Callers that are let in: programs on this machine, and no web page.
+//! Accepted callers: programs, and no web pages.
 //!
-//! A browser sends requests of any page to any address, this machine's too. It says whose page it is (`Origin`,
-//! `Sec-Fetch-Site`), and a page whose name is pointed at this machine is told by its name (`Host`). Programs send no
-//! `Origin`, and reach the sandbox by an address, by `localhost` or by the one-word name of a container.
+//! A browser sends requests of any page to any address, including this host. It names the page's origin
+//! (`Origin`, `Sec-Fetch-Site`). A page whose name resolves to this host is detected by its name (`Host`).
+//! Programs send no `Origin`. They use an address, `localhost` or the name of a container, which has no dot.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 
 use super::answer::Refusal;
 
-/// Refuses a request that a page of another origin sent.
+/// Refuses a request of a page from another origin.
 pub(crate) fn check(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<(), Refusal> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(header::HOST.as_str()).or(uri.authority().map(|authority| authority.as_str()));
@@ -39,7 +39,7 @@ fn refused(message: String) -> Refusal {
     Refusal::new(StatusCode::FORBIDDEN, message)
 }
 
-/// The name without its port, and without the brackets of an IPv6 address.
+/// Returns the name without its port and without the brackets of an IPv6 address.
 fn name_of(host: &str) -> &str {
     if let Some((address, _)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return address;
@@ -47,7 +47,10 @@ fn name_of(host: &str) -> &str {
     host.rsplit_once(':').map_or(host, |(name, _)| name)
 }
 
-/// Addresses cannot be pointed elsewhere; `localhost` and one-word names belong to no stranger; others must be named.
+/// Returns true for a trusted host name.
+///
+/// DNS cannot redirect addresses, and no other party owns `localhost` or names without a dot. Other names
+/// must be configured.
 fn is_known(name: &str, hosts: &[String]) -> bool {
     let name = name.to_ascii_lowercase();
     name.parse::<IpAddr>().is_ok()

@@ -1,29 +1,28 @@
-//! The book of calls: every call of an operation in the order of arrival, for tests that judge what a client
-//! did.
+//! The call log: every call of an operation in the order of arrival, for tests of clients.
 //!
-//! Calls that name no operation (404, 405) and the control plane's own are not in it. It keeps the last
-//! [`CALLS_MAX`] calls; a demonstration that runs for weeks must not grow.
+//! Requests without an operation (404, 405) and the control plane's requests are not logged. The log keeps
+//! the last [`CALLS_MAX`] calls, so that a demonstration of weeks does not grow.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Calls that are kept; a day and a half at the default rate.
+/// Maximum number of logged calls: a day and a half at the default rate.
 const CALLS_MAX: usize = 262_144;
 
-/// One call of an operation.
+/// A call of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// As the document writes it: `GET /api/Shipments/{shipmentid}/LineItems`.
+    /// Operation, as docs/interface.md writes it: `GET /api/Shipments/{shipmentid}/LineItems`.
     pub operation: &'static str,
-    /// The answer's status; `None` while there is none, and for good where the connection was dropped.
+    /// Status of the answer; `None` before the answer, and permanently for a dropped connection.
     pub status: Option<u16>,
-    /// The sandbox's time of arrival, ms since 1970.
+    /// Sandbox time of arrival, ms since 1970.
     pub started_at_ms: i64,
-    /// From arrival to the answer, ms; `None` while it is being handled.
+    /// Time from arrival to the answer, ms; `None` while the call runs.
     pub duration_ms: Option<i64>,
 }
 
-/// Number of a call within its book.
+/// Number of a call within the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallNumber(usize);
 
@@ -33,12 +32,12 @@ struct Book {
     forgotten: usize,
 }
 
-/// The book itself.
+/// The call log.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(Mutex<Book>);
 
 impl Calls {
-    /// Enters a call that has just arrived.
+    /// Logs a call that has arrived.
     pub(crate) fn arrived(&self, operation: &'static str, now_ms: i64) -> CallNumber {
         let mut book = self.lock();
         if book.calls.len() == CALLS_MAX {
@@ -49,7 +48,7 @@ impl Calls {
         CallNumber(book.forgotten + book.calls.len() - 1)
     }
 
-    /// Enters what became of it.
+    /// Logs the outcome of a call.
     pub(crate) fn answered(&self, number: CallNumber, status: Option<u16>, now_ms: i64) {
         let mut book = self.lock();
         let Some(index) = number.0.checked_sub(book.forgotten) else { return };
@@ -59,7 +58,7 @@ impl Calls {
         }
     }
 
-    /// All calls that are kept, in the order of arrival.
+    /// Returns the logged calls, in the order of arrival.
     pub(crate) fn list(&self) -> Vec<Call> {
         self.lock().calls.iter().cloned().collect()
     }

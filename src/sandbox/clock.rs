@@ -1,9 +1,9 @@
-//! The sandbox's clock: where its time comes from, and how far the control plane has moved it.
+//! The sandbox's clock: the source of its time, and the offset that the control plane added.
 //!
-//! All time in the sandbox is read here, in milliseconds since 1970 (UTC): the minute of the rate limit, the
-//! day of the bad-request ledger, the dates of orders and reports. The source is the host's clock, or a
-//! function that a simulation hands in. The host's clock is read once and carried on by the monotonic one, so
-//! that a correction of the host's time neither empties nor fills a window. It only moves forward.
+//! All time in the sandbox is read here, in milliseconds since 1970 (UTC). Limits, orders and reports use it.
+//! The source is the host's clock, or a function of a simulation. The host's clock is read once and continued
+//! by the monotonic clock, so that a correction of the host's time neither empties nor fills a window. The
+//! clock only moves forward.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveDateTime, SecondsFormat, Utc};
 
-/// One millisecond-resolution source of time plus an offset that only grows.
+/// A source of time in milliseconds, with an offset that only grows.
 pub struct Clock {
     source: Box<dyn Fn() -> i64 + Send + Sync>,
     advanced_ms: AtomicI64,
@@ -24,7 +24,7 @@ impl fmt::Debug for Clock {
 }
 
 impl Clock {
-    /// The host's time at this moment, carried on by its monotonic clock.
+    /// Returns a clock that starts at the host's time and follows its monotonic clock.
     #[must_use]
     #[allow(
         clippy::disallowed_methods,
@@ -36,36 +36,35 @@ impl Clock {
         Self::from_source(move || i64::try_from((epoch + started.elapsed()).as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// A clock that asks `now_ms` (milliseconds since 1970, never falling) instead of the host: for
-    /// simulations.
+    /// Returns a clock on `now_ms` (milliseconds since 1970, never falling), for simulations.
     pub fn from_source(now_ms: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         Self { source: Box::new(now_ms), advanced_ms: AtomicI64::new(0) }
     }
 
-    /// Milliseconds since 1970, UTC, moved forward by what [`Clock::advance`] added.
+    /// Returns milliseconds since 1970, UTC, including the offset of [`Clock::advance`].
     #[must_use]
     pub fn now_ms(&self) -> i64 {
         (self.source)() + self.advanced_ms.load(Ordering::Relaxed)
     }
 
-    /// Moves the clock forward; it cannot be moved back.
+    /// Moves the clock forward; it cannot move back.
     pub fn advance(&self, by: Duration) {
         self.advanced_ms.fetch_add(i64::try_from(by.as_millis()).unwrap_or(0), Ordering::Relaxed);
     }
 }
 
-/// UTC, RFC 3339 with milliseconds, as the control plane shows instants.
+/// Returns UTC in RFC 3339 with milliseconds, as the control plane shows instants.
 pub(crate) fn rfc3339(at_ms: i64) -> String {
     instant(at_ms).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// The year and month (1-12) of an instant.
+/// Returns the year and month (1-12) of an instant.
 pub(crate) fn month_of(at_ms: i64) -> (i32, u32) {
     let at = instant(at_ms);
     (at.year(), at.month())
 }
 
-/// The year and month that lie `back` months before the month of `at_ms`.
+/// Returns the year and month `back` months before the month of `at_ms`.
 pub(crate) fn months_before(at_ms: i64, back: u32) -> (i32, u32) {
     let (year, month) = month_of(at_ms);
     let first = NaiveDate::from_ymd_opt(year, month, 1).unwrap_or_default();
@@ -73,8 +72,9 @@ pub(crate) fn months_before(at_ms: i64, back: u32) -> (i32, u32) {
     (earlier.year(), earlier.month())
 }
 
-/// Reads a date or date-time as the document's callers write it: `2026-11-21`, with a time, with or without a
-/// zone (without one it is UTC). `None` when it is neither.
+/// Parses a date or date-time: `2026-11-21`, with a time, with or without a zone.
+///
+/// Without a zone it is UTC. `None` if it is neither.
 pub(crate) fn parse_date(text: &str) -> Option<i64> {
     if let Ok(with_zone) = DateTime::parse_from_rfc3339(text) {
         return Some(with_zone.timestamp_millis());

@@ -1,6 +1,6 @@
-//! Contacts with their address, as callers send them ("Warehouse", Contact (input), of service-interface.md).
+//! Contacts with their address, as callers send them (docs/interface.md, *Warehouse*).
 //!
-//! In answers a contact has ids and `BusinessPhone` and `MobilePhone` for the one `Phone` that is sent
+//! In answers a contact has ids, and `BusinessPhone` and `MobilePhone` instead of the sent `Phone`
 //! (wire.sql).
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use sqlx::SqliteConnection;
 
 use super::request::object;
 
-/// A contact as it is sent; what is missing is empty.
+/// A contact as it is sent; absent fields are empty.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Contact {
@@ -39,7 +39,7 @@ pub(crate) struct Address {
 }
 
 impl Contact {
-    /// Stores the contact and its address; gives the contact's id.
+    /// Stores the contact with its address and returns the contact's id.
     pub(crate) async fn insert(&self, db: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
         let contact = serde_json::json!(self).to_string();
         let address_id: i64 = sqlx::query_scalar(

@@ -1,8 +1,8 @@
-//! The control plane: what tests and demonstrations do to the sandbox from outside (design, section 8;
-//! docs/sandbox.md).
+//! The control plane: requests that change the sandbox from outside (docs/sandbox.md, *The control plane*).
 //!
-//! Its requests are told from the service's here. They need no key, are never counted, delayed or failed on order,
-//! and are no part of the service. Errors are 4xx with a `{Message}`, like the service's.
+//! They are separated from the platform's requests here. They need no key, are never counted, delayed or
+//! failed by faults, and are no part of the interface. Errors are 4xx with a `{Message}`, like the
+//! platform's.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ use super::request::{Object, Whole, parse};
 use super::sales::Line;
 use super::shop;
 
-/// Where the control plane lives; no operation of the service begins so.
+/// Path prefix of the control plane; no operation has it.
 const PREFIX: &str = "/_sandbox/";
 
-/// How far the clock may be moved at once: ten years keep every date sensible.
+/// Maximum advance of the clock in a request: ten years keep every date valid.
 const ADVANCE_SECONDS_MAX: i64 = 10 * 366 * 24 * 3_600;
 
 #[derive(Deserialize)]
@@ -69,7 +69,7 @@ struct Advance {
 }
 
 impl Core {
-    /// Answers one request: a call of the service or of the control plane.
+    /// Answers a request: a call of an operation or of the control plane.
     pub async fn handle(&self, request: Request<Bytes>) -> Answer {
         if let Err(refused) = caller::check(request.uri(), request.headers(), &self.hosts) {
             return Answer::Full(refused.response());
@@ -108,7 +108,7 @@ async fn answer(core: &Core, request: Request<Bytes>) -> Result<Response<Bytes>,
     Ok(json_response(StatusCode::OK, told.to_string()))
 }
 
-/// The body, an object, as `T`.
+/// Parses the body as `T`; the body must be an object.
 fn object<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refusal> {
     parse(body).map(|Object(body)| body)
 }
@@ -146,7 +146,7 @@ async fn kit(core: &Core, new: NewKit) -> Result<Value, Refusal> {
     Ok(json!({ "ProductId": core.kit_created(company_id, &new.kit).await? }))
 }
 
-/// One fault or an array of them.
+/// Adds a fault or an array of faults.
 fn faults(core: &Core, body: &Bytes) -> Result<Value, Refusal> {
     let posted: Value = parse(body)?;
     let posted = if posted.is_array() { posted } else { json!([posted]) };
@@ -182,7 +182,7 @@ fn calls(core: &Core) -> Value {
     calls.collect()
 }
 
-/// The company of a key; without one the default company.
+/// Returns the company of a key; `None` means the default company.
 fn company_of(core: &Core, integration_key: Option<&str>) -> Result<i64, Refusal> {
     let key = integration_key.unwrap_or(core.integration_key());
     let account = core.accounts.of_key(key);

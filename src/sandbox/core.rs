@@ -1,13 +1,18 @@
-//! The sandbox without sockets: a request goes in, an answer comes out.
+//! The sandbox without sockets: a request gives an answer.
 //!
-//! The server (server.rs) is a thin shell around [`Core::handle`], which tells the control plane's requests from the
-//! service's (control.rs); a simulation calls it directly with a clock of its own. All time comes from that clock, all
-//! chance from the seed, and what changes the shop is done one after the other and beside nothing else, so one seed and
-//! one order of requests give one sequence of answers.
+//! The server (server.rs) is a thin shell around [`Core::handle`], which routes requests to the control plane
+//! (control.rs) or to an operation. A simulation calls it directly with its own clock. All time comes from
+//! the clock, all randomness from the seed, and writes are serialised without concurrent reads. Therefore a
+//! seed and an order of requests give a fixed sequence of answers.
 //!
-//! A call goes through the same gates in the same order: known path (404, 405; nobody's call), known key
-//! (403; nobody's call), limits (429, 403), right to call (403, or 400 for the quantity update), injected
-//! latency and faults, the deed.
+//! A call passes its gates in a fixed order:
+//!
+//! 1. known path: 404 or 405, uncounted
+//! 2. known key: 403, uncounted
+//! 3. limits: 429 or 403
+//! 4. permission to call: 403, or 400 for the quantity update
+//! 5. injected latency and faults
+//! 6. the handler
 
 use std::time::Duration;
 
@@ -27,14 +32,14 @@ use super::store::Store;
 use super::throttle::{Limits, Throttle};
 use super::{Error, Options, shop};
 
-/// One sandbox: its shop, its limits, its faults, its clock.
+/// A sandbox: its data, limits, faults and clock.
 #[derive(Debug)]
 pub struct Core {
     store: Store,
     integration_key: String,
     gateway_key: String,
     latency: Duration,
-    /// Names it is reached by beside addresses and local ones.
+    /// Accepted host names beside addresses and local names.
     pub(crate) hosts: Vec<String>,
     pub(crate) clock: Clock,
     pub(crate) accounts: Accounts,
@@ -44,10 +49,10 @@ pub struct Core {
 }
 
 impl Core {
-    /// Opens the database, and makes the shop of the seed if there is none yet.
+    /// Opens the database, and generates the company of the seed if the database is empty.
     ///
     /// # Errors
-    /// When the database cannot be opened, brought up to date or filled.
+    /// If the database cannot be opened, migrated or filled.
     pub async fn open(options: &Options, clock: Clock) -> Result<Self, Error> {
         let store = Store::open(options.data.as_deref()).await?;
         let mut database = store.write().await;
@@ -73,27 +78,27 @@ impl Core {
         })
     }
 
-    /// The default company's integration key.
+    /// Returns the integration key of the default company.
     pub fn integration_key(&self) -> &str {
         &self.integration_key
     }
 
-    /// The gateway key, the same for all companies.
+    /// Returns the gateway key of all companies.
     pub fn gateway_key(&self) -> &str {
         &self.gateway_key
     }
 
-    /// The sandbox's clock.
+    /// Returns the sandbox's clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// All calls of operations so far, in the order of arrival.
+    /// Returns the logged calls of operations, in the order of arrival.
     pub fn calls(&self) -> Vec<CallEntry> {
         self.calls.list()
     }
 
-    /// Answers a call of the service.
+    /// Answers a call of an operation.
     pub(super) async fn answer(&self, request: Request<Bytes>) -> Answer {
         match operations::find(request.method(), request.uri().path()) {
             Ok((operation, ids)) => self.call(operation, ids, request).await,
@@ -101,7 +106,7 @@ impl Core {
         }
     }
 
-    /// One call of an operation, entered in the book of calls whatever becomes of it.
+    /// Handles a call of an operation and logs it with any outcome.
     async fn call(
         &self,
         operation: &'static Operation,
@@ -122,7 +127,7 @@ impl Core {
         answer
     }
 
-    /// A call that counts against an account.
+    /// Handles a call that counts against an account.
     async fn call_of(
         &self,
         account: &Account,
@@ -159,7 +164,7 @@ impl Core {
         answer
     }
 
-    /// The deed with what goes wrong around it.
+    /// Runs the handler with the injected faults.
     async fn under_faults(&self, operation: &Operation, call: &Call) -> Answer {
         let fault = self.faults.draw(operation.name);
         let injected = fault.as_ref().and_then(|fault| fault.latency_ms).unwrap_or(0);
@@ -201,13 +206,13 @@ impl Core {
         Ok(body)
     }
 
-    /// The connection that writes; whoever asks waits for its turn.
+    /// Returns the writing connection, after earlier writers and readers.
     pub(crate) async fn database(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
         self.store.write().await
     }
 }
 
-/// The response of an operation; the quantity update's 400 has a body of its own.
+/// Returns the response of an operation. The quantity update's 400 has a body of its own.
 fn answered(operation: &Operation, outcome: Result<String, Refusal>) -> Response<Bytes> {
     match outcome {
         Ok(body) => json_response(StatusCode::OK, body),

@@ -1,8 +1,8 @@
-//! Faults on order: what the control plane lets go wrong, how often, and for which operation.
+//! Injected faults, by operation, with their number and probability.
 //!
-//! A fault changes how an answer travels, never what the shop's rules are: it is drawn after the call was let
-//! in and counted, so a fault costs quota as a real failure would. The first fault in order that fires is the
-//! only one.
+//! A fault changes the delivery of an answer, never the platform's rules. It is drawn after the call was
+//! admitted and counted, so a fault costs quota like a real failure. Only the first fault that fires takes
+//! effect.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,30 +14,31 @@ use super::answer::Refusal;
 use super::operations::OPERATIONS;
 use super::random::Random;
 
-/// One fault as it is posted, and as `GET /_sandbox/faults` shows what is left of it.
+/// A fault as it is posted, and as `GET /_sandbox/faults` shows its remainder.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 pub(crate) struct Fault {
-    /// As the document writes it: `POST /api/product/getProductBalances`.
+    /// Operation, as docs/interface.md writes it: `POST /api/product/getProductBalances`.
     operation: String,
-    /// Answer with this status and a `{Message}`.
+    /// Answers with this status and a `{Message}`.
     pub(crate) status: Option<u16>,
-    /// Close the connection without an answer, before or after the deed; with a status: answer it before or
-    /// after.
+    /// Closes the connection without an answer, before or after the handler.
+    ///
+    /// With a status: answers it before or after the handler.
     pub(crate) drop: Option<Moment>,
-    /// Send only so many bytes of the body (`true`: half), then close.
+    /// Sends only this many bytes of the body (`true`: half), then closes.
     pub(crate) truncate: Option<Truncate>,
-    /// Wait so long, inside the operation's slot.
+    /// Delays the answer inside the operation's slot.
     pub(crate) latency_ms: Option<u64>,
     /// `Retry-After` of the injected status: seconds, or any text.
     retry_after: Option<Value>,
-    /// How often it fires; without it until faults are cleared.
+    /// Number of times that it fires; `None` means until the faults are cleared.
     times: Option<u32>,
-    /// How likely it fires, 0 to 1; without it always.
+    /// Probability that it fires, 0 to 1; `None` means always.
     probability: Option<f64>,
 }
 
-/// Before or after the operation was carried out.
+/// Before or after the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Moment {
@@ -45,7 +46,7 @@ pub(crate) enum Moment {
     After,
 }
 
-/// Where a body is cut.
+/// The cut position in a body.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Truncate {
@@ -54,7 +55,7 @@ pub(crate) enum Truncate {
 }
 
 impl Truncate {
-    /// Bytes that are sent of a body; always less than all of them.
+    /// Returns the bytes to send of a body; always fewer than all.
     pub(crate) fn keep(self, length: usize) -> Option<usize> {
         match self {
             Self::Half(false) => None,
@@ -65,11 +66,11 @@ impl Truncate {
 }
 
 impl Fault {
-    /// The injected answer, if it has a status.
+    /// Returns the injected answer, if it has a status.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         let status = StatusCode::from_u16(self.status?).ok()?;
         let mut refusal = match status {
-            // A failure on order reads like the real one: the document gives its text.
+            // An injected failure has the text of the real failure (docs/interface.md, *Errors*).
             StatusCode::INTERNAL_SERVER_ERROR => Refusal::went_wrong(),
             _ => Refusal::new(status, format!("Injected by the sandbox: {status}.")),
         };
@@ -118,7 +119,7 @@ impl Fault {
     }
 }
 
-/// All faults in force, and the dice for those with a probability.
+/// The active faults with their random generator.
 #[derive(Debug)]
 pub(crate) struct Faults {
     state: Mutex<(Vec<Fault>, Random)>,
@@ -129,24 +130,24 @@ impl Faults {
         Self { state: Mutex::new((Vec::new(), Random::new(seed, "faults"))) }
     }
 
-    /// Adds faults behind those in force; one that makes no sense refuses them all.
+    /// Appends faults; an invalid fault refuses all.
     pub(crate) fn add(&self, faults: Vec<Fault>) -> Result<(), Refusal> {
         faults.iter().try_for_each(Fault::check)?;
         self.lock().0.extend(faults);
         Ok(())
     }
 
-    /// Ends all faults.
+    /// Removes all faults.
     pub(crate) fn clear(&self) {
         self.lock().0.clear();
     }
 
-    /// The faults that can still fire.
+    /// Returns the faults that can still fire.
     pub(crate) fn list(&self) -> Vec<Fault> {
         self.lock().0.clone()
     }
 
-    /// The fault that befalls a call of this operation, if any.
+    /// Returns the fault of a call of this operation, if any.
     pub(crate) fn draw(&self, operation: &str) -> Option<Fault> {
         let mut state = self.lock();
         let (faults, random) = &mut *state;

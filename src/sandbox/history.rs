@@ -1,5 +1,4 @@
-//! The generated shop's past: orders in several states with shipments in all of theirs, the sales of the last
-//! months, and twenty-four months of business health.
+//! Generated history: orders and shipments in all states, months of sales, and 24 months of business health.
 
 use serde_json::json;
 use sqlx::SqliteConnection;
@@ -12,19 +11,19 @@ use super::request::Whole;
 use super::sales::{self, Line, Order};
 
 const DAY_MS: i64 = 24 * 3_600_000;
-/// Orders lie at most so many days back.
+/// Maximum age of an order in days.
 const ORDER_DAYS: u32 = 60;
-/// Months of business health, the last whole one first.
+/// Months of business health, from the last complete month backwards.
 const HEALTH_MONTHS: u32 = 24;
-/// Months of sales before the current one.
+/// Months of sales before the current month.
 const SALES_MONTHS: u32 = 3;
-/// Products that sold in a month and storefront: more than the ten that are shown.
+/// Sold products per month and storefront: more than the ten that are shown.
 const SOLD_PRODUCTS: u32 = 30;
 
 const FIRST_NAMES: [&str; 8] = ["Ada", "Bruno", "Carla", "Deniz", "Emil", "Fumiko", "Gita", "Henrik"];
 const LAST_NAMES: [&str; 8] = ["Abara", "Brandt", "Costa", "Dahl", "Eriksen", "Fischer", "Grant", "Hughes"];
 
-/// Gives a filled company its past.
+/// Adds the history of a filled company.
 pub(crate) async fn fill(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -45,7 +44,7 @@ pub(crate) async fn fill(
     business_health(db, company_id, now_ms, random).await
 }
 
-/// One order of one to three lines, and what became of it.
+/// Places an order of one to three lines, with its shipments.
 async fn place(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -71,7 +70,7 @@ async fn place(
     let order = Order { company_id, lines: &lines, customer: &customer, state, placed_at_ms };
     let order_id = match sales::place_order(db, &order).await.map_err(Error::from) {
         Ok(order_id) => order_id,
-        // A kit whose component has run out: the customer went elsewhere.
+        // A component of a kit is out of stock: no order is placed.
         Err(Error::Refused { status: 409, .. }) => return Ok(()),
         Err(cause) => return Err(cause),
     };
@@ -104,7 +103,7 @@ fn customer(random: &mut Random) -> Contact {
     }
 }
 
-/// A shipment of the whole order: 0 shipped, 1 its first item shipped, 2 unshipped, 3 cancelled.
+/// Creates a shipment of the whole order: 0 shipped, 1 first item shipped, 2 unshipped, 3 cancelled.
 async fn ship(db: &mut SqliteConnection, order_id: i64, outcome: u32, at_ms: i64) -> Result<(), Error> {
     let shipment_id: i64 = sqlx::query_scalar(
         "INSERT INTO shipment (order_id, warehouse_id, is_cancelled, created_at_ms, shipped_at_ms)
@@ -131,7 +130,7 @@ async fn ship(db: &mut SqliteConnection, order_id: i64, outcome: u32, at_ms: i64
     Ok(())
 }
 
-/// A cancelled order's goods go back to where they were taken.
+/// Returns the units of a cancelled order to their warehouses.
 async fn give_back(db: &mut SqliteConnection, order_id: i64) -> Result<(), Error> {
     sqlx::query(
         "UPDATE link SET quantity = link.quantity + taken.quantity
@@ -146,7 +145,7 @@ async fn give_back(db: &mut SqliteConnection, order_id: i64) -> Result<(), Error
     Ok(())
 }
 
-/// What sold through each active storefront in the last months.
+/// Adds the sales of the last months for each active storefront.
 async fn sales_of_months(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -185,7 +184,9 @@ async fn sales_of_months(
     Ok(())
 }
 
-/// Months that belong together: profit is what is left, a month begins with what the one before ended with.
+/// Adds months of business health that are consistent.
+///
+/// The profit is the remainder of each month. A month starts with the inventory of the month before.
 async fn business_health(
     db: &mut SqliteConnection,
     company_id: i64,

@@ -1,8 +1,8 @@
-//! Kits: "Get kit components" of service-interface.md, and how a kit is made (the interface has no operation
-//! for it).
+//! Kits: their components, and their creation.
 //!
-//! A kit holds no stock of its own; what is shown for it follows from its components (view `cell` in
-//! wire.sql). Kits of kits are refused: the document knows components only.
+//! Implements docs/interface.md, *Get kit components*. The interface has no operation that creates a kit. A
+//! kit has no stock of its own; its quantity follows from its components (view `cell` in wire.sql). Kits of
+//! kits are refused, because the interface has components only.
 
 use serde::Deserialize;
 use sqlx::SqliteConnection;
@@ -13,7 +13,7 @@ use super::request::{Call, Whole};
 use super::sales::Line;
 use super::{links, products};
 
-/// A kit to be made.
+/// A kit to create.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Kit {
@@ -22,7 +22,7 @@ pub(crate) struct Kit {
     pub(crate) components: Vec<Line>,
 }
 
-/// "Get kit components". An id that is no kit of the company is answered 403, as the document says.
+/// Answers *Get kit components*. An id that is no kit of the company is answered 403.
 pub(crate) async fn components(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let found: Option<String> = sqlx::query_scalar(
         "SELECT (SELECT '[' || coalesce(group_concat(k.body, ',' ORDER BY k.id), '') || ']'
@@ -38,7 +38,7 @@ pub(crate) async fn components(call: &Call, db: &mut SqliteConnection) -> Result
     Ok(envelope(&components, None))
 }
 
-/// Makes a kit; gives its product id.
+/// Creates a kit and returns its product id.
 pub(crate) async fn create(db: &mut SqliteConnection, company_id: i64, kit: &Kit) -> Result<i64, Refusal> {
     if kit.sku.trim().is_empty() || kit.name.trim().is_empty() || kit.components.is_empty() {
         return Err(Refusal::bad_request("A kit needs a Sku, a Name and at least one component."));
@@ -89,7 +89,7 @@ async fn add_component(
     Ok(())
 }
 
-/// A kit costs what its components cost.
+/// Sets the kit's price to the sum of its components.
 async fn price_from_components(db: &mut SqliteConnection, kit_id: i64) -> Result<(), sqlx::Error> {
     sqlx::query(
         "UPDATE product SET price = (SELECT round(sum(k.quantity * c.price), 2)

@@ -1,9 +1,8 @@
-//! The wire of one connection, with a switch that cuts it: how the faults `Drop` and `Truncate` reach the
-//! caller.
+//! A connection with a switch that cuts it, for the faults `Drop` and `Truncate`.
 //!
-//! An HTTP server always answers, so a connection that closes without an answer, or in the middle of a body
-//! whose length was promised, has to be made below it. The switch limits what is still let through and fails
-//! the write after it; the server then gives the connection up as it would any broken one.
+//! An HTTP server always answers. A connection that closes without an answer, or within a body of declared
+//! length, must be made below the server. The switch limits the bytes that pass and fails the next write; the
+//! server then drops the connection like any broken connection.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -17,31 +16,31 @@ use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Pause after a failed accept (out of file descriptors, mostly), so that the loop does not spin.
+/// Pause after a failed accept (mostly out of file descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a connection still lets through.
+/// The bytes that a connection still passes.
 #[derive(Debug, Clone, Copy, Default)]
 enum Passing {
     #[default]
     Everything,
-    /// The head of the next answer and so many bytes of its body.
+    /// The head of the next answer and this many bytes of its body.
     HeadAndBody(usize),
-    /// So many bytes.
+    /// This many bytes.
     Bytes(usize),
 }
 
-/// The switch of one connection.
+/// The switch of a connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Switch(Arc<Mutex<Passing>>);
 
 impl Switch {
-    /// Lets nothing more through.
+    /// Passes no more bytes.
     pub(crate) fn cut(&self) {
         self.set(Passing::Bytes(0));
     }
 
-    /// Lets the next answer's head and `keep` bytes of its body through.
+    /// Passes the next answer's head and `keep` bytes of its body.
     pub(crate) fn cut_in_body(&self, keep: usize) {
         self.set(Passing::HeadAndBody(keep));
     }
@@ -50,7 +49,7 @@ impl Switch {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = passing;
     }
 
-    /// How many bytes of what is about to be written may pass; `None` for all.
+    /// Returns the number of bytes that may pass; `None` means all.
     fn allowance(&self, about_to_write: &[u8]) -> Option<usize> {
         let mut passing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Passing::HeadAndBody(keep) = *passing {
@@ -92,7 +91,7 @@ impl Listener for Lines {
         loop {
             match self.0.accept().await {
                 Ok((stream, caller)) => {
-                    // Without it a small answer waits for the caller's delayed acknowledgement, 40 ms.
+                    // Without it a small answer waits 40 ms for the caller's delayed acknowledgement.
                     if let Err(cause) = stream.set_nodelay(true) {
                         tracing::debug!(%cause, "a connection keeps its delay of small writes");
                     }
@@ -111,7 +110,7 @@ impl Listener for Lines {
     }
 }
 
-/// One connection.
+/// A connection.
 #[derive(Debug)]
 pub(crate) struct Line {
     stream: TcpStream,
@@ -142,8 +141,10 @@ impl AsyncWrite for Line {
         written
     }
 
-    /// Head and body as they lie; otherwise the server copies a body of half a megabyte behind its head first. A line that
-    /// is about to be cut is written piece by piece, the head before the body.
+    /// Writes head and body without a copy.
+    ///
+    /// Otherwise the server would first copy a body of half a megabyte behind its head. A connection that is
+    /// about to be cut is written piece by piece, the head before the body.
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

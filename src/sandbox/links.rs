@@ -1,17 +1,16 @@
-//! What hangs on a product: its links to warehouses with their quantities, and its images ("Product-warehouse
-//! item", "Image item", and rules 1 and 4 of "Create product" in service-interface.md).
+//! Links of a product to warehouses with their quantities, and its images.
 //!
-//! With multi-warehousing every warehouse of the company is linked and the product's quantity is the links'
-//! sum, so a `QuantityOnHand` that is sent beside them counts for nothing. Without it the stock of a product
-//! is one number, which stands in the default warehouse's link; other links can exist and stay empty. So the
-//! sum is the quantity everywhere.
+//! Implements docs/interface.md, *Create product*, rules 1 and 4. With multi-warehousing every warehouse of
+//! the company is linked, and the product's quantity is the sum of its links. A `QuantityOnHand` beside the
+//! links is ignored. Without multi-warehousing the stock of a product is a single number in the default
+//! warehouse's link; other links can exist and stay empty. The sum is the quantity in both cases.
 
 use sqlx::SqliteConnection;
 
 use super::product_body::{Image, ProductBody, WarehouseEntry};
 use super::request::{Call, Object, Whole};
 
-/// Links a new product: to all warehouses with multi-warehousing, to the default one without.
+/// Links a new product to all warehouses, or without multi-warehousing to the default warehouse.
 pub(crate) async fn connect(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -30,7 +29,7 @@ pub(crate) async fn connect(
     Ok(())
 }
 
-/// Writes what the entries say of their links, except quantities; a link that is missing is made.
+/// Writes the entries' links without quantities, and creates missing links.
 pub(crate) async fn write(
     db: &mut SqliteConnection,
     product_id: i64,
@@ -57,7 +56,7 @@ pub(crate) async fn write(
     Ok(())
 }
 
-/// Writes the quantities a body sets; those it does not speak of stay.
+/// Writes the quantities of a body; others stay.
 pub(crate) async fn write_quantities(
     db: &mut SqliteConnection,
     call: &Call,
@@ -98,7 +97,7 @@ async fn set_default(db: &mut SqliteConnection, product_id: i64, quantity: i64) 
     Ok(())
 }
 
-/// Replaces the images; one that is sent with its id keeps it.
+/// Replaces the images. An image that is sent with its id keeps the id.
 pub(crate) async fn write_images(
     db: &mut SqliteConnection,
     product_id: i64,

@@ -1,7 +1,6 @@
-//! The plain lists of service-interface.md: "List warehouses", "List suppliers" and "List storefronts".
+//! Lists of docs/interface.md: *List warehouses*, *List suppliers* and *List storefronts*.
 //!
-//! All are paged in the order of their ids, so that a list read page by page is complete while records are
-//! added.
+//! All are paged in the order of their ids, so that a list read by pages is complete while records are added.
 
 use sqlx::SqliteConnection;
 
@@ -11,20 +10,20 @@ use super::request::Call;
 
 const WAREHOUSES: &str = page_of!("wire_warehouse" where "company_id = ?1" order by "id");
 const SUPPLIERS: &str = page_of!("wire_supplier" where "company_id = ?1" order by "id");
-/// Active ones only, as the document says.
+/// Active storefronts only, as docs/interface.md states.
 const STOREFRONTS: &str = page_of!("wire_storefront" where "company_id = ?1 AND is_active = 1" order by "id");
 
-/// "List warehouses".
+/// Answers *List warehouses*.
 pub(crate) async fn warehouses(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     list(call, db, WAREHOUSES).await
 }
 
-/// "List suppliers".
+/// Answers *List suppliers*.
 pub(crate) async fn suppliers(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     list(call, db, SUPPLIERS).await
 }
 
-/// "List storefronts".
+/// Answers *List storefronts*.
 pub(crate) async fn storefronts(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     list(call, db, STOREFRONTS).await
 }

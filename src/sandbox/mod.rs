@@ -1,16 +1,23 @@
-//! The sandbox: a complete, stateful implementation of the service in service-interface.md, for tests,
-//! demonstrations and fresh machines without an account.
+//! The sandbox: a complete, stateful implementation of the platform.
 //!
-//! It is an island. It imports nothing of the rest of this crate and has its own reading of the document:
-//! wire structs, tables, quota arithmetic. A field that is misread must be misread twice, independently, to
-//! stay unseen. What the document leaves open is decided here once and written down in docs/sandbox.md.
+//! Tests, demonstrations and hosts without an account use it instead of the platform. It implements
+//! docs/interface.md. It imports nothing of the rest of this crate and has its own wire structs, tables and
+//! quota arithmetic. A misread field would have to be misread twice, independently, to stay undetected.
+//! Points that docs/interface.md leaves open are decided here and listed in docs/sandbox.md.
 //!
-//! The way of a request: `server` (sockets) → `caller` (no web pages) → `control` (whether it is the control plane's) → `core` (the gates) →
-//! `account`, `throttle`, `fault` → `operations` (the table) → one file per concept → `store` and wire.sql. What the
-//! control plane does is there for callers in the process too (`world`).
+//! Path of a request:
 //!
-//! Limits: it is one process, made for one machine's tests; it does not speak TLS, and it listens on the loopback
-//! interface unless it is told otherwise.
+//! 1. `server`: sockets
+//! 2. `caller`: no web pages
+//! 3. `control`: routing to the control plane
+//! 4. `core`: the gates, with `account`, `throttle` and `fault`
+//! 5. `operations`: the table of operations
+//! 6. the operation's file, with `store` and wire.sql
+//!
+//! `world` offers the control plane's actions to callers in the process.
+//!
+//! Limits: the sandbox is a single process for tests on one host. It does not speak TLS, and it listens on
+//! the loopback interface by default.
 
 mod account;
 mod answer;
@@ -65,40 +72,41 @@ pub use calls::Call;
 pub use clock::Clock;
 pub use world::StockRow;
 
-/// How long [`Sandbox::stop`] waits for calls in flight. Half a request head on an open connection would hold
-/// it for ever.
+/// Longest time that [`Sandbox::stop`] waits for calls in flight.
+///
+/// Without the limit, half a request head on an open connection would block the stop forever.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How a sandbox is set up. The defaults are those of `tallyd sandbox`.
+/// The configuration of a sandbox. The defaults are those of `tallyd sandbox`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on; port 0 takes a free port.
     pub listen: SocketAddr,
-    /// Whether `listen` may be reachable from other hosts.
+    /// True if `listen` may be reachable from other hosts.
     pub allow_remote: bool,
-    /// Names it may be called by, beside addresses, `localhost` and names of one word.
+    /// Accepted host names beside addresses, `localhost` and names without a dot.
     pub hosts: Vec<String>,
-    /// The file the shop is kept in; without one it is in memory and gone at the end.
+    /// Database file; `None` keeps the data in memory until the end.
     pub data: Option<PathBuf>,
-    /// What the generated shop, the keys and the chance of faults follow from.
+    /// Seed of the generated company, the keys and the random faults.
     pub seed: u64,
-    /// Products of the generated shop, kits among them (at least 10).
+    /// Products of the generated company, including kits (at least 10).
     pub skus: u32,
-    /// Orders of the generated shop.
+    /// Orders of the generated company.
     pub orders: u32,
-    /// Warehouses of the generated shop (at least 1).
+    /// Warehouses of the generated company (at least 1).
     pub warehouses: u32,
-    /// The default company's integration key; without one it follows from the seed.
+    /// Integration key of the default company; `None` derives it from the seed.
     pub integration_key: Option<String>,
-    /// The gateway key of all companies; without one it follows from the seed.
+    /// Gateway key of all companies; `None` derives it from the seed.
     pub gateway_key: Option<String>,
-    /// Calls of one company in any 60 s; 0 for no limit.
+    /// Calls of a company in any 60 s; 0 means no limit.
     pub calls_per_minute: u32,
-    /// Simultaneous calls of one operation by one company; 0 for no limit.
+    /// Simultaneous calls of an operation by a company; 0 means no limit.
     pub concurrency: u32,
-    /// Answers of 400 to one company within 24 h before it is refused; 0 for no limit.
+    /// Answers of 400 to a company within 24 h before it is refused; 0 means no limit.
     pub bad_requests_per_day: u32,
-    /// What every call takes at least, ms.
+    /// Minimum duration of each call, ms.
     pub latency_ms: u64,
 }
 
@@ -123,40 +131,40 @@ impl Default for Options {
     }
 }
 
-/// Why a sandbox could not be started, or refused what it was asked in the process.
+/// The error of a start, or of a refused action in the process.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address is reachable from elsewhere and nobody said that it may be.
+    /// The address is reachable from other hosts, without permission.
     #[error(
         "the sandbox does not listen on {0}: anyone on the network could use it; add --allow-remote to do so"
     )]
     Remote(SocketAddr),
-    /// The address cannot be had.
+    /// The address cannot be bound.
     #[error("the sandbox cannot listen on {at}: {cause}; choose another address with --listen")]
     Listen {
-        /// The address that was asked for.
+        /// Requested address.
         at: SocketAddr,
-        /// What the host said.
+        /// The host's error.
         cause: std::io::Error,
     },
     /// The database cannot be opened.
     #[error("the sandbox cannot open its database ({at}): {cause}; is another sandbox using it?")]
     Open {
-        /// The file, or "in memory".
+        /// File, or "in memory".
         at: String,
-        /// What the database said.
+        /// The database's error.
         cause: sqlx::Error,
     },
     /// The database failed later.
     #[error("the sandbox's database failed: {0}")]
     Database(#[from] sqlx::Error),
-    /// An order or a sale that the shop refuses.
+    /// The sandbox refused an order or a sale.
     #[error("the sandbox refused ({status}): {message}")]
     Refused {
-        /// The status the control plane would answer.
+        /// Status that the control plane would answer.
         status: u16,
-        /// The control plane's `Message`.
+        /// `Message` that the control plane would answer.
         message: String,
     },
 }
@@ -167,7 +175,7 @@ impl From<answer::Refusal> for Error {
     }
 }
 
-/// A sandbox that is serving. Dropping it ends it at once, [`Sandbox::stop`] in good order.
+/// A running sandbox. Dropping it aborts it, [`Sandbox::stop`] ends it in order.
 #[derive(Debug)]
 pub struct Sandbox {
     core: Arc<Core>,
@@ -179,7 +187,7 @@ pub struct Sandbox {
 /// Starts a sandbox on `options.listen`.
 ///
 /// # Errors
-/// When the address is not allowed or cannot be had, or the database cannot be opened.
+/// If the address is not allowed or cannot be bound, or the database cannot be opened.
 pub async fn start(options: Options) -> Result<Sandbox, Error> {
     if !options.listen.ip().is_loopback() && !options.allow_remote {
         return Err(Error::Remote(options.listen));
@@ -189,10 +197,10 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     start_on(listener, &options).await
 }
 
-/// Starts a sandbox on a listener that is bound already; `options.listen` is not looked at.
+/// Starts a sandbox on a bound listener and ignores `options.listen`.
 ///
 /// # Errors
-/// When the database cannot be opened, or the listener has no address.
+/// If the database cannot be opened, or the listener has no address.
 pub async fn start_on(listener: TcpListener, options: &Options) -> Result<Sandbox, Error> {
     let addr = listener.local_addr().map_err(|cause| Error::Listen { at: options.listen, cause })?;
     let core = Arc::new(Core::open(options, Clock::host()).await?);
@@ -202,72 +210,72 @@ pub async fn start_on(listener: TcpListener, options: &Options) -> Result<Sandbo
 }
 
 impl Sandbox {
-    /// Where it listens, with the port it was given.
+    /// Returns the address with the bound port.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The sandbox without its sockets.
+    /// Returns the sandbox without its sockets.
     pub fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
-    /// The default company's integration key.
+    /// Returns the integration key of the default company.
     pub fn integration_key(&self) -> &str {
         self.core.integration_key()
     }
 
-    /// The gateway key, the same for all companies.
+    /// Returns the gateway key of all companies.
     pub fn gateway_key(&self) -> &str {
         self.core.gateway_key()
     }
 
-    /// All cells of the default company; kits are left out.
+    /// Returns all stock levels of the default company, without kits.
     ///
     /// # Errors
-    /// When the database fails.
+    /// If the database fails.
     pub async fn stock(&self) -> Result<Vec<StockRow>, Error> {
         self.core.stock().await
     }
 
-    /// All SKUs of the default company, kits too.
+    /// Returns all SKUs of the default company, including kits.
     ///
     /// # Errors
-    /// When the database fails.
+    /// If the database fails.
     pub async fn skus(&self) -> Result<Vec<String>, Error> {
         self.core.skus().await
     }
 
-    /// All orders of the default company.
+    /// Returns all orders of the default company.
     ///
     /// # Errors
-    /// When the database fails.
+    /// If the database fails.
     pub async fn orders(&self) -> Result<Vec<i64>, Error> {
         self.core.orders().await
     }
 
-    /// All calls of operations so far, in the order of arrival.
+    /// Returns the logged calls of operations, in the order of arrival.
     pub fn calls(&self) -> Vec<Call> {
         self.core.calls()
     }
 
-    /// Places an order of the default company: SKUs with quantities. Gives the order's id.
+    /// Places an order of the default company and returns its id. The lines are SKUs with quantities.
     ///
     /// # Errors
-    /// [`Error::Refused`] when a SKU is unknown or too little is there.
+    /// [`Error::Refused`] if a SKU is unknown or its quantity is too small.
     pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, Error> {
         self.core.place_order(lines).await
     }
 
-    /// Sells from one cell of the default company; gives what is left there.
+    /// Sells from a stock level of the default company and returns the quantity left.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the cell is unknown or holds too little.
+    /// [`Error::Refused`] if the stock level is unknown or too small.
     pub async fn sale(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, Error> {
         self.core.sale(sku, warehouse_id, quantity).await
     }
 
-    /// Takes no new calls, answers those in flight, and ends.
+    /// Stops accepting calls, answers those in flight, and ends.
     pub async fn stop(self) {
         self.stop.cancel();
         if tokio::time::timeout(STOP_PATIENCE, self.serving).await.is_err() {

@@ -1,9 +1,8 @@
-//! The service's twenty operations: one table with method, path as the document writes it, and who handles
-//! it.
+//! Table of the twenty operations: method, path and handler.
 //!
-//! A path's segments match only in the listed spelling ("Conventions that hold for every operation"): another
-//! case, a trailing slash or an encoded letter is another path, and answered 404. An id stands where the
-//! braces are.
+//! A path's segments match only in the listed spelling (docs/interface.md, *Conventions that hold for
+//! every operation*). Another case, a trailing slash or an encoded letter is another path, and answered 404.
+//! Braces mark an id.
 
 use std::fmt;
 use std::future::Future;
@@ -18,16 +17,18 @@ use super::{
     kits, lists, orders, products, quantity, reports, shipments, stock, templates, tracking, warehouses,
 };
 
-/// What handling an operation comes to: the body of its 200, or a refusal.
+/// The result of a handler: the body of the 200, or a refusal.
 pub(crate) type Handled<'a> = Pin<Box<dyn Future<Output = Result<String, Refusal>> + Send + 'a>>;
 
-/// One operation of the service.
+/// An operation of the platform.
 pub(crate) struct Operation {
-    /// Method and path, as the document writes them.
+    /// Method and path, as docs/interface.md writes them.
     pub(crate) name: &'static str,
-    /// Whether it changes the shop, and so runs in a transaction.
+    /// True if it changes data, and so runs in a transaction.
     pub(crate) writes: bool,
-    /// Whether it answers 400 where others answer 403 to a dead key (rule 4 of "Authentication").
+    /// True if an inactive key is answered 400 instead of 403.
+    ///
+    /// See docs/interface.md, *Authentication*, rule 4.
     pub(crate) judges_keys_itself: bool,
     pub(crate) handler: for<'a> fn(&'a Call, &'a mut SqliteConnection) -> Handled<'a>,
 }
@@ -52,7 +53,7 @@ const fn writes(
     Operation { name, writes: true, judges_keys_itself: false, handler }
 }
 
-/// All operations, in the document's order.
+/// All operations, in the order of docs/interface.md.
 #[rustfmt::skip]
 pub(crate) static OPERATIONS: [Operation; 20] = [
     writes("POST /api/Inventory", |call, db| Box::pin(products::create(call, db))),
@@ -81,7 +82,7 @@ pub(crate) static OPERATIONS: [Operation; 20] = [
     reads("GET /api/Company/WorkQueue", |call, db| Box::pin(reports::work_queue(call, db))),
 ];
 
-/// The operation a request names, with the ids of its path.
+/// Returns the operation of a request with the ids of its path.
 pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Operation, Vec<Option<i64>>), Refusal> {
     let mut other_methods = Vec::new();
     for operation in &OPERATIONS {
@@ -98,7 +99,7 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Operation, V
     Err(Refusal::method_not_allowed(method, &other_methods))
 }
 
-/// The ids where the pattern has braces, if the path is of that pattern.
+/// Returns the ids at the pattern's braces if the path matches the pattern.
 fn ids_of(pattern: &str, path: &str) -> Option<Vec<Option<i64>>> {
     let mut ids = Vec::new();
     let mut segments = path.split('/');

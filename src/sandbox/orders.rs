@@ -1,7 +1,8 @@
-//! Sales orders as the interface shows them: "Get line items of a sales order" and "Get warehouse allocation
-//! of an order line item" of service-interface.md. How orders come about is in sales.rs.
+//! Sales orders in the interface.
 //!
-//! Both page without taking page parameters, so everything is on the first and only page.
+//! Implements docs/interface.md, *Get line items of a sales order* and *Get warehouse allocation of an order
+//! line item*. Orders are created in sales.rs. Both operations have pagination without page parameters, so
+//! everything is on a single page.
 
 use serde::Deserialize;
 use sqlx::SqliteConnection;
@@ -15,7 +16,7 @@ struct LineItemsRequest {
     order_id: Whole,
 }
 
-/// "Get line items of a sales order". An order the company does not have has no lines; a message says so.
+/// Answers *Get line items of a sales order*. An unknown order has no lines, and a message states it.
 pub(crate) async fn line_items(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let LineItemsRequest { order_id: Whole(order_id) } = call.object()?;
     let (known, count, lines): (bool, i64, String) = sqlx::query_as(
@@ -31,8 +32,7 @@ pub(crate) async fn line_items(call: &Call, db: &mut SqliteConnection) -> Result
     Ok(envelope_with("Success", &messages, &lines, Some(&Pagination::single(count))))
 }
 
-/// "Get warehouse allocation of an order line item": 404 when the company has no such order, or the order no
-/// such line.
+/// Answers *Get warehouse allocation of an order line item*; 404 for an unknown order or line.
 pub(crate) async fn allocations(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let (order_id, line_id) = (call.id(0), call.id(1));
     let found: Option<(i64, String)> = sqlx::query_as(

@@ -1,15 +1,17 @@
-//! Pages of lists: which one a caller wants, and the `pagination` object that goes with it.
+//! Pages of lists: the requested page, and its `pagination` object.
 //!
-//! Implements the paging parts of "Limits" and "Response envelopes" of service-interface.md.
+//! Implements the paging in docs/interface.md, *Limits* and *Response envelopes*.
 
 use std::collections::HashMap;
 
 use super::answer::{Pagination, Refusal, envelope_with};
 
-/// The statement of one page: the number of all records and the page's as a JSON array. Its parameters are
-/// the company or storefront the view is filtered by (?1), the page's size (?2) and offset (?3), and what the
-/// filter adds. `+ 0`: SQLite plans with the value of a parameter that stands alone behind LIMIT, and for that prepares
-/// the statement anew at every call, which was half of the time of a list.
+/// Builds the statement of a page.
+///
+/// The statement returns the number of all records, and the page's records as a JSON array. Parameters:
+/// company or storefront of the filter (?1), size (?2) and offset (?3) of the page, then those of the filter.
+/// `+ 0` is necessary, because SQLite plans with the value of a bare parameter behind LIMIT. It would prepare
+/// the statement again at every call, which took half of the time of a list.
 macro_rules! page_of {
     ($view:literal where $filter:literal order by $order:literal) => {
         concat!(
@@ -30,7 +32,7 @@ macro_rules! page_of {
 }
 pub(crate) use page_of;
 
-/// Which page a caller wants: query `pageNumber` and `resultsPerPage`.
+/// The requested page: query `pageNumber` and `resultsPerPage`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     number: i64,
@@ -38,30 +40,33 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Entries of a page when the caller does not say. Stated for two operations, used for all.
+    /// Default entries of a page. The interface states it for two operations; the sandbox uses it for all.
     const DEFAULT_SIZE: i64 = 25;
-    /// The documented most; more is cut down to it.
+    /// Maximum entries of a page; larger requests are reduced to it.
     const MAX_SIZE: i64 = 200;
 
-    /// Reads the query. Anything but a whole number from 1 is refused with 400: to guess a page would hand a
-    /// caller data it did not ask for.
+    /// Parses the query.
+    ///
+    /// # Errors
+    /// A 400 for anything but an integer from 1, because a guessed page would be data that the caller did not
+    /// request.
     pub(crate) fn from_query(query: &HashMap<String, String>) -> Result<Self, Refusal> {
         let number = positive(query, "pageNumber")?.unwrap_or(1);
         let size = positive(query, "resultsPerPage")?.unwrap_or(Self::DEFAULT_SIZE).min(Self::MAX_SIZE);
         Ok(Self { number, size })
     }
 
-    /// Entries to skip.
+    /// Returns the number of entries to skip.
     pub(crate) fn offset(&self) -> i64 {
         (self.number - 1).saturating_mul(self.size)
     }
 
-    /// The envelope of this page out of `total` entries.
+    /// Returns the envelope of this page out of `total` entries.
     pub(crate) fn envelope(&self, total: i64, data: &str) -> String {
         self.envelope_with(&[], total, data)
     }
 
-    /// The same with messages.
+    /// Returns the envelope of this page with messages.
     pub(crate) fn envelope_with(&self, messages: &[String], total: i64, data: &str) -> String {
         let pages = total / self.size + i64::from(total % self.size != 0);
         let pagination = Pagination {
@@ -73,8 +78,7 @@ impl Page {
     }
 }
 
-/// A query parameter that must be a whole number from 1; one too large for the document's int32 counts as the
-/// largest.
+/// Returns a query parameter: an integer from 1. Values above int32 count as the largest int32.
 pub(crate) fn positive(query: &HashMap<String, String>, name: &str) -> Result<Option<i64>, Refusal> {
     let Some(text) = query.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,8 +1,8 @@
-//! The product as callers send it, and what can be wrong with it ("Product", "Create product", "Update
-//! product" of service-interface.md).
+//! Products as callers send them, with their validation.
 //!
-//! The wire's nested object is flattened into a [`Sheet`], the row of table `product`; what was not sent has
-//! the documented default there.
+//! Implements docs/interface.md, *Product*, *Create product* and *Update product*. The nested object of the
+//! request is flattened into a [`Sheet`], the row of table `product`. Absent fields have the documented
+//! default.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use sqlx::SqliteConnection;
 
 use super::request::{Object, Whole, price, quantity};
 
-/// Images that are attached to a product ("Limits").
+/// Maximum images of a product (docs/interface.md, *Limits*).
 const IMAGES_MAX: usize = 12;
 
-/// Issues that are named; a body of thousands of wrong entries is not answered in kind.
+/// Maximum issues in an answer, so that a body with thousands of faults has a short answer.
 const ISSUES_MAX: usize = 20;
 
 /// A product as it is sent.
@@ -115,7 +115,7 @@ struct Supply {
     is_ordered_by_case: Option<bool>,
 }
 
-/// The row of a product: what is written, column by column. The generated shop fills it too.
+/// The row of a product, column by column. The generated data uses it too.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Sheet {
     pub(crate) sku: String,
@@ -144,7 +144,7 @@ pub(crate) struct Sheet {
 }
 
 impl Sheet {
-    /// A product of which nothing but its names and kind is known.
+    /// Returns a product with its names and kind only.
     pub(crate) fn new(sku: &str, name: &str, kind: Kind) -> Self {
         let mut body = ProductBody { kind: Some(kind), ..ProductBody::default() };
         body.sku = Some(sku.to_owned());
@@ -162,19 +162,19 @@ impl ProductBody {
         self.kind.unwrap_or(Kind::Product)
     }
 
-    /// The links that were sent; `None` when none were spoken of.
+    /// Returns the sent links; `None` if the field is absent.
     pub(crate) fn warehouses(&self) -> Option<&[Object<WarehouseEntry>]> {
         self.warehouses.as_deref()
     }
 
-    /// The images that are attached: the first twelve whose `Url` is one; `None` when none were spoken of.
+    /// Returns the first twelve images with a valid `Url`; `None` if the field is absent.
     pub(crate) fn images(&self) -> Option<Vec<&Image>> {
         let usable =
             self.images.as_deref()?.iter().filter(|image| is_url(image.url.as_deref().unwrap_or_default()));
         Some(usable.take(IMAGES_MAX).map(|Object(image)| image).collect())
     }
 
-    /// The row this body stands for.
+    /// Returns the row of this body.
     pub(crate) fn sheet(&self) -> Sheet {
         let none = (Identifiers::default(), Listing::default(), Supply::default());
         let identifiers = self.identifiers.as_deref().unwrap_or(&none.0);
@@ -207,7 +207,7 @@ impl ProductBody {
         }
     }
 
-    /// What is wrong with the body in itself; empty when nothing is.
+    /// Returns the issues of the body alone; empty for a valid body.
     pub(crate) fn own_issues(&self) -> Vec<String> {
         let mut issues = Vec::new();
         let blank = |value: &Option<String>| value.as_deref().unwrap_or_default().trim().is_empty();
@@ -233,8 +233,9 @@ impl ProductBody {
         issues
     }
 
-    /// What is wrong with the body among the company's records; `own_id` is the product itself when it is
-    /// updated.
+    /// Returns the issues of the body against the company's records.
+    ///
+    /// `own_id` is the product itself in an update.
     pub(crate) async fn issues(
         &self,
         db: &mut SqliteConnection,
@@ -278,8 +279,9 @@ fn text(value: &Option<String>) -> String {
     value.clone().unwrap_or_default()
 }
 
-/// Whether an image's `Url` can be parsed as a URI (RFC 3986: a scheme, a colon and a rest, none of the characters it
-/// excludes); one over http needs a host.
+/// Returns true for a URI (RFC 3986): a scheme, a colon and a rest, without excluded characters.
+///
+/// A URI over http needs a host.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -1,9 +1,9 @@
-//! "Create product" and "Update product" of service-interface.md.
+//! Implements docs/interface.md, *Create product* and *Update product*.
 //!
-//! A create that cannot be done is a 400; an update that cannot is a 200 with `WasSuccessful` false, as the
-//! document says. An update is the full object: a field that is not sent falls back to its default, while
-//! images, links and quantities that are not spoken of stay as they are. Both write the row through one JSON
-//! [`Sheet`], which is also how the generated shop writes thousands in one statement.
+//! An invalid create is answered 400, an invalid update 200 with `WasSuccessful` false. An update is the
+//! complete object: an absent field gets its default, while absent images, links and quantities stay. Both
+//! operations write the row through a JSON [`Sheet`], as the generated data does for thousands of rows in a
+//! statement.
 
 use serde_json::json;
 use sqlx::SqliteConnection;
@@ -21,7 +21,7 @@ macro_rules! columns {
     };
 }
 
-/// The same columns, taken out of a [`Sheet`] as JSON.
+/// The columns as expressions over a [`Sheet`] in JSON.
 macro_rules! values {
     () => {
         "value->>'sku', value->>'name', value->>'type', value->>'upc', value->>'ean', value->>'isbn', value->>'gtin', \
@@ -32,7 +32,7 @@ macro_rules! values {
     };
 }
 
-/// Materialized: json_each() would write a sheet out as text once more for each of its columns.
+/// Materialized, because json_each() would otherwise write a sheet as text again for each of its columns.
 const INSERT: &str = concat!(
     "WITH sheet AS MATERIALIZED (SELECT key, value FROM json_each(?2)) INSERT INTO product (company_id, ",
     columns!(),
@@ -48,7 +48,7 @@ const UPDATE: &str = concat!(
     " FROM json_each(?2)) WHERE id = ?1"
 );
 
-/// "Create product".
+/// Answers *Create product*.
 pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let body: ProductBody = call.object()?;
     let issues = body.issues(db, call.company_id, None).await?;
@@ -62,7 +62,7 @@ pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<Str
     succeeded(db, product_id).await
 }
 
-/// "Update product".
+/// Answers *Update product*.
 pub(crate) async fn update(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let body: ProductBody = call.object()?;
     let Some(Whole(product_id)) = body.id else { return Err(Refusal::bad_request("Id is required.")) };
@@ -92,7 +92,7 @@ pub(crate) async fn update(call: &Call, db: &mut SqliteConnection) -> Result<Str
     succeeded(db, product_id).await
 }
 
-/// Stores rows of products, without links; gives their ids in the order of the sheets.
+/// Inserts rows of products, without links, and returns their ids in the order of the sheets.
 pub(crate) async fn insert(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -100,12 +100,12 @@ pub(crate) async fn insert(
 ) -> Result<Vec<i64>, sqlx::Error> {
     let mut ids: Vec<i64> =
         sqlx::query_scalar(INSERT).bind(company_id).bind(json!(sheets).to_string()).fetch_all(db).await?;
-    // SQLite does not promise the order of RETURNING; ids grow in the order of insertion.
+    // SQLite does not guarantee the order of RETURNING; ids grow in the order of insertion.
     ids.sort_unstable();
     Ok(ids)
 }
 
-/// Links, quantities and images.
+/// Writes links, quantities and images.
 async fn write_rest(
     call: &Call,
     db: &mut SqliteConnection,
@@ -122,7 +122,7 @@ async fn write_rest(
     Ok(())
 }
 
-/// Ids inside the body that belong to something else.
+/// Returns issues for ids in the body that belong to another product or company.
 fn foreign_ids(body: &ProductBody, company_id: i64, product_id: i64) -> Vec<String> {
     let identified = body.identifiers.as_ref().and_then(|identifiers| identifiers.product_id);
     [("CompanyId", body.company_id, company_id), ("Identifiers.ProductId", identified, product_id)]

@@ -1,10 +1,8 @@
-//! "Update quantity on hand" of service-interface.md: absolute quantities for up to 25 SKUs, each entry
-//! alone.
+//! Implements docs/interface.md, *Update quantity on hand*: absolute quantities for up to 25 SKUs.
 //!
-//! The whole call is refused with 400 where the document says so (more than 25 entries, a SKU twice, a dead
-//! key) and where the body is no array of entries. Everything else that is wrong concerns one entry, fails
-//! alone and is named by its index. The SKUs of a call are compared without regard to case: whichever way the
-//! lookup would decide between two spellings, one call cannot set one product twice.
+//! Causes for a 400 of the whole call: more than 25 entries, a SKU twice, an inactive key, a body that is no
+//! array of entries. Any other fault fails its entry alone, with a message that names the entry's index. The
+//! SKUs of a call are compared without case, so that a call cannot set a product twice under two spellings.
 
 use std::collections::HashSet;
 
@@ -15,7 +13,7 @@ use sqlx::SqliteConnection;
 use super::answer::{EntryError, Refusal, envelope_with, of_entry};
 use super::request::{Call, INT32_MAX, Object, Whole, parse};
 
-/// Most entries of one call ("Limits").
+/// Maximum entries of a call (docs/interface.md, *Limits*).
 const ENTRIES_MAX: usize = 25;
 
 #[derive(Deserialize)]
@@ -26,7 +24,7 @@ struct Entry {
     warehouse_id: Option<Whole>,
 }
 
-/// An entry that is complete in itself.
+/// A complete entry.
 struct Target<'a> {
     sku: &'a str,
     quantity: i64,
@@ -68,7 +66,7 @@ fn check_whole_call(entries: &[Object<Entry>]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Sets one cell.
+/// Sets a stock level.
 async fn update_entry(db: &mut SqliteConnection, company_id: i64, entry: &Entry) -> Result<(), EntryError> {
     let target = target(entry)?;
     let found: Option<(String, Option<i64>)> = sqlx::query_as(

@@ -1,8 +1,8 @@
-//! The company's reports of service-interface.md: "Get top-selling products by month", "Business health",
-//! "Work queue".
+//! Reports of the company.
 //!
-//! Top sellers and the work queue are counted from the shop's own records at the moment of asking; the months
-//! of business health are made with the shop and stay.
+//! Implements docs/interface.md, *Get top-selling products by month*, *Business health* and *Work queue*. Top
+//! sellers and the work queue are counted from the company's records at each call. The months of business
+//! health are generated with the company and do not change.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::clock::months_before;
 use super::page::{Page, page_of, positive};
 use super::request::Call;
 
-/// Ranked over all storefronts (channel 0) or one, best first, ten of them.
+/// Ranks over all storefronts (channel 0) or one storefront, best first, at most ten.
 const TOP_SELLING: &str = "\
     SELECT '[' || coalesce(group_concat(body, ',' ORDER BY rank), '') || ']'
       FROM (SELECT best.rank, json_object(
@@ -33,8 +33,9 @@ const BUSINESS_HEALTH: &str = page_of!(
     order by "year DESC, month DESC"
 );
 
-/// The sandbox keeps no purchase orders, work orders or listing queue: their counts are 0. The last count is
-/// answered under both spellings the document shows.
+/// The sandbox has no purchase orders, work orders or listing queue: their counts are 0.
+///
+/// The last count is answered under both spellings of docs/interface.md.
 const WORK_QUEUE: &str = "\
     WITH open_order AS (
         SELECT o.id, o.state,
@@ -62,7 +63,7 @@ const WORK_QUEUE: &str = "\
         'UnshippedDropShipOrders', (SELECT count(*) FROM open_order WHERE is_dropshipped),
         'QueuedListings', 0, 'queuedListings', 0)";
 
-/// "Get top-selling products by month".
+/// Answers *Get top-selling products by month*.
 pub(crate) async fn top_selling(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let query = call.query()?;
     let (last_year, last_month) = months_before(call.now_ms, 1);
@@ -76,7 +77,7 @@ pub(crate) async fn top_selling(call: &Call, db: &mut SqliteConnection) -> Resul
     Ok(envelope(&best, None))
 }
 
-/// "Business health".
+/// Answers *Business health*.
 pub(crate) async fn business_health(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let query = call.query()?;
     let page = Page::from_query(&query)?;
@@ -91,7 +92,7 @@ pub(crate) async fn business_health(call: &Call, db: &mut SqliteConnection) -> R
     Ok(page.envelope(total, &months))
 }
 
-/// "Work queue": a bare object.
+/// Answers *Work queue*: a bare object.
 pub(crate) async fn work_queue(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     Ok(sqlx::query_scalar(WORK_QUEUE).bind(call.company_id).fetch_one(db).await?)
 }

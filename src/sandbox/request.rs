@@ -1,7 +1,7 @@
-//! What a caller sent, read strictly: one operation's call, its ids, its query and its JSON body.
+//! Requests, parsed strictly: the call of an operation, its ids, its query and its JSON body.
 //!
-//! A body that is no JSON, of the wrong shape, nested too deep (serde_json stops at 128) or not UTF-8 is a
-//! 400 with a message that names the place; nothing a caller sends may become a 500.
+//! An invalid body gives a 400 with the position of the error. Causes: no JSON, another shape, nesting deeper
+//! than 128 (the limit of serde_json), not UTF-8. No request may cause a 500.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,27 +17,28 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::Refusal;
 
-/// The largest body that is read. No documented body comes near it; 50 MB would only fill memory.
+/// Maximum size of a body. All documented bodies are far smaller; 50 MB would only fill memory.
 pub(crate) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Most entries of one call that creates shipments or submits tracking: the document names none, but each
-/// entry is echoed, so an answer must have a bound.
+/// Maximum entries of a call that creates shipments or submits tracking.
+///
+/// docs/interface.md has no maximum, but the answer echoes each entry and must have a bound.
 pub(crate) const ENTRIES_MAX: usize = 1_000;
 
-/// Largest int32: the document's numbers are int32 where it says so.
+/// Largest int32, the maximum of numbers that docs/interface.md declares as int32.
 pub(crate) const INT32_MAX: i64 = i32::MAX as i64;
 
-/// The dearest price. Far larger ones would become infinite in the database, and an answer that says so is no JSON.
+/// Maximum price. Far larger prices would become infinite in the database and invalid JSON in the answer.
 const PRICE_MAX: f64 = 1e12;
 
-/// One call of an operation, for the company its key belongs to.
+/// A call of an operation, for the company of its key.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) company_id: i64,
     pub(crate) multi_warehousing: bool,
-    /// The sandbox's time at arrival, ms.
+    /// Sandbox time at arrival, ms.
     pub(crate) now_ms: i64,
-    /// The path's ids, in order of their braces; `None` where what stood there is no id.
+    /// Ids of the path in the order of their braces; `None` for a segment that is no id.
     pub(crate) ids: Vec<Option<i64>>,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
@@ -45,24 +46,26 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The id in the `index`th braces of the path; 0, which no record has, where none can be read.
+    /// Returns the id in the `index`th braces of the path.
+    ///
+    /// An unreadable id gives 0, which no record has.
     pub(crate) fn id(&self, index: usize) -> i64 {
         self.ids.get(index).copied().flatten().unwrap_or(0)
     }
 
-    /// The query's parameters; of one that is given twice the last counts.
+    /// Returns the query's parameters; the last of equal names counts.
     pub(crate) fn query(&self) -> Result<HashMap<String, String>, Refusal> {
         Query::try_from_uri(&self.uri)
             .map(|Query(parameters)| parameters)
             .map_err(|cause| Refusal::bad_request(format!("The query cannot be read: {cause}.")))
     }
 
-    /// The JSON body, an object, as `T`.
+    /// Returns the JSON body as `T`; the body must be an object.
     pub(crate) fn object<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         self.json().map(|Object(body)| body)
     }
 
-    /// The JSON body as `T`. An operation without a body never asks, so one that is sent to it counts for nothing.
+    /// Returns the JSON body as `T`. Operations without a body do not call it, so their bodies are ignored.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         if self.body.len() > BODY_BYTES_MAX {
             let message = format!("The request body is larger than {BODY_BYTES_MAX} bytes.");
@@ -72,7 +75,7 @@ impl Call {
         parse(&self.body)
     }
 
-    /// A JSON body that is an array, entry by entry, at most [`ENTRIES_MAX`] of them.
+    /// Returns the entries of a JSON array, at most [`ENTRIES_MAX`].
     pub(crate) fn entries(&self) -> Result<Vec<serde_json::Value>, Refusal> {
         let entries: Vec<serde_json::Value> = self.json()?;
         if entries.len() > ENTRIES_MAX {
@@ -85,13 +88,16 @@ impl Call {
     }
 }
 
-/// A body as `T`, or the 400 that says where it is wrong.
+/// Parses a body as `T`.
+///
+/// # Errors
+/// A 400 with the position of the error.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body)
         .map_err(|cause| Refusal::bad_request(format!("The request body is not valid: {cause}.")))
 }
 
-/// A body is JSON; a caller that says nothing is believed, one that says otherwise is not.
+/// Checks for a JSON media type. A request without a media type is accepted.
 fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let named = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -108,7 +114,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
     ))
 }
 
-/// A whole number, written `28` or `28.0`: the service's own ids come in both forms.
+/// An integer, written `28` or `28.0`: the platform's own ids have both forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Whole(pub(crate) i64);
 
@@ -145,8 +151,9 @@ impl Visitor<'_> for WholeVisitor {
     }
 }
 
-/// A JSON object as `T`. Without it serde also takes an array, field by field in the order of the struct, and
-/// a caller that sends nonsense would be believed.
+/// A JSON object as `T`.
+///
+/// serde alone would also accept an array, field by field in the order of the struct.
 #[derive(Debug)]
 pub(crate) struct Object<T>(pub(crate) T);
 
@@ -178,7 +185,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// A whole number within `0..=INT32_MAX`, for quantities.
+/// Deserialises a quantity: an integer within `0..=INT32_MAX`.
 pub(crate) fn quantity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     match Option::<Whole>::deserialize(deserializer)? {
         None => Ok(None),
@@ -187,7 +194,7 @@ pub(crate) fn quantity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
     }
 }
 
-/// A price, at most [`PRICE_MAX`] either way.
+/// Deserialises a price, at most [`PRICE_MAX`] in either direction.
 pub(crate) fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     match Option::<f64>::deserialize(deserializer)? {
         Some(value) if value.abs() > PRICE_MAX => {
@@ -197,7 +204,7 @@ pub(crate) fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     }
 }
 
-/// An object that may be missing; see [`Object`].
+/// Deserialises an optional object; see [`Object`].
 pub(crate) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {

@@ -1,8 +1,8 @@
-//! What the world does to the shop: orders are placed, goods are sold elsewhere. Used by the control plane,
-//! the library and the generated shop; the interface itself has no operation for it.
+//! Events outside the interface: new orders, and sales elsewhere.
 //!
-//! An order takes its goods at once: the default warehouse first, then the others in the order of their ids;
-//! a kit takes its components. When something is short the order is refused and nothing has moved.
+//! The control plane, the library and the generated data use them; the interface has no operation for them.
+//! An order takes its units at once: from the default warehouse first, then from the others in the order of
+//! their ids. A kit takes its components. If stock is short, the order is refused and nothing changes.
 
 use serde::Deserialize;
 use sqlx::SqliteConnection;
@@ -12,7 +12,7 @@ use super::clock::month_of;
 use super::contact::Contact;
 use super::request::Whole;
 
-/// A line of an order to be placed.
+/// A line of an order to place.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Line {
@@ -20,19 +20,19 @@ pub(crate) struct Line {
     pub(crate) quantity: Whole,
 }
 
-/// An order to be placed.
+/// An order to place.
 #[derive(Debug)]
 pub(crate) struct Order<'a> {
     pub(crate) company_id: i64,
     pub(crate) lines: &'a [Line],
     pub(crate) customer: &'a Contact,
-    /// One of the states of table `sales_order`.
+    /// State, as in table `sales_order`.
     pub(crate) state: &'a str,
     /// Milliseconds since 1970.
     pub(crate) placed_at_ms: i64,
 }
 
-/// A product that is sold.
+/// A sold product.
 #[derive(sqlx::FromRow)]
 struct Product {
     id: i64,
@@ -40,7 +40,7 @@ struct Product {
     price: f64,
 }
 
-/// So much of a product in a warehouse.
+/// Units of a product in a warehouse.
 #[derive(Debug, PartialEq, Eq)]
 struct Taken {
     product_id: i64,
@@ -48,7 +48,7 @@ struct Taken {
     quantity: i64,
 }
 
-/// Places an order; gives its id. The caller's transaction undoes it all on a refusal.
+/// Places an order and returns its id. On a refusal the caller's transaction must be rolled back.
 pub(crate) async fn place_order(db: &mut SqliteConnection, order: &Order<'_>) -> Result<i64, Refusal> {
     if order.lines.is_empty() {
         return Err(Refusal::bad_request("An order needs at least one line."));
@@ -76,7 +76,7 @@ pub(crate) async fn place_order(db: &mut SqliteConnection, order: &Order<'_>) ->
     Ok(order_id)
 }
 
-/// Lowers one cell as a sale elsewhere would, without an order; gives what is left there.
+/// Lowers a stock level as a sale elsewhere, without an order, and returns the quantity left.
 pub(crate) async fn sell(
     db: &mut SqliteConnection,
     company_id: i64,
@@ -164,7 +164,10 @@ async fn take(db: &mut SqliteConnection, product: &Product, quantity: i64) -> Re
     Ok(taken)
 }
 
-/// Takes `wanted` from the shelves in their order, or says how much is there when that is too little.
+/// Takes `wanted` units from the warehouses in their order.
+///
+/// # Errors
+/// The available units, if they are fewer.
 fn spread(product_id: i64, wanted: i64, shelves: &[(i64, i64)]) -> Result<Vec<Taken>, i64> {
     let mut missing = wanted;
     let mut taken = Vec::new();
@@ -220,7 +223,7 @@ async fn insert_line(
     Ok(())
 }
 
-/// Counts towards the top sellers of the month; a company without a storefront has none.
+/// Adds to the month's sales of the storefront; without a storefront nothing is counted.
 async fn count_sale(
     db: &mut SqliteConnection,
     storefront_id: Option<i64>,

@@ -1,9 +1,8 @@
 //! The sandbox's HTTP server: a thin shell of axum around [`Core::handle`].
 //!
-//! It reads bodies up to the limit and throws the rest away unread by anyone: a caller that sends 50 MB is
-//! still sending when the answer is known, and would see a broken connection instead of the 413. A call is
-//! carried out to its end in a task of its own, as at the real service: a caller that hangs up has not undone
-//! anything.
+//! Bodies are read up to the limit and the rest is discarded. A caller that sends 50 MB would otherwise see a
+//! broken connection instead of the 413. A call runs to its end in its own task, as at the platform: a
+//! disconnect of the caller undoes nothing.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -59,7 +58,7 @@ async fn answer(
     }
 }
 
-/// The body, at most one byte more than is allowed of it: enough to know that it was too large.
+/// Reads at most a byte more than the limit, to detect a body that is too large.
 async fn read(mut body: Body) -> Result<Bytes, Refusal> {
     let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {

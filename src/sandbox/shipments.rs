@@ -1,9 +1,8 @@
-//! Shipments: "Create shipments" and "Get shipment line items" of service-interface.md.
+//! Shipments: *Create shipments* and *Get shipment line items* in docs/interface.md.
 //!
-//! Creating one ties quantities of order lines to it; the stock fell when the order was placed and does not
-//! move again. Each request of a call stands alone, and a later one sees what an earlier one of the same call
-//! did. Nothing makes two equal calls one: the service has no idempotency key, so a call that is sent twice
-//! ships twice, if enough is left.
+//! A shipment ties quantities of order lines; the stock fell when the order was placed and does not change
+//! again. The requests of a call are independent, and a later request sees the effect of an earlier request.
+//! The platform has no idempotency key, so a call that is sent twice ships twice if enough is left.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -30,7 +29,7 @@ struct RequestedLine {
     quantity: Option<Whole>,
 }
 
-/// An order line as far as shipping is concerned.
+/// An order line, as shipping needs it.
 #[derive(sqlx::FromRow)]
 struct Line {
     id: i64,
@@ -40,7 +39,7 @@ struct Line {
     untied: i64,
 }
 
-/// "Create shipments".
+/// Answers *Create shipments*.
 pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let mut results = Vec::new();
     for request in call.entries()? {
@@ -90,7 +89,9 @@ async fn create_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> 
         .await?)
 }
 
-/// Whether the order has any shipment, also a cancelled one: the document makes no difference.
+/// Returns true if the order has any shipment.
+///
+/// Cancelled shipments count too, because the interface does not distinguish them.
 async fn has_shipments(db: &mut SqliteConnection, order_id: i64) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM shipment WHERE order_id = ?1)")
         .bind(order_id)
@@ -98,7 +99,10 @@ async fn has_shipments(db: &mut SqliteConnection, order_id: i64) -> Result<bool,
         .await
 }
 
-/// All of an order without shipments; otherwise the caller has to say what it wants.
+/// Returns all lines of an order without shipments.
+///
+/// # Errors
+/// A message if the order has shipments, because the caller must then name the lines.
 fn everything(lines: &[Line], has_shipments: bool) -> Result<Vec<(&Line, i64)>, String> {
     if has_shipments {
         return Err(
@@ -108,7 +112,7 @@ fn everything(lines: &[Line], has_shipments: bool) -> Result<Vec<(&Line, i64)>, 
     Ok(lines.iter().map(|line| (line, line.quantity)).collect())
 }
 
-/// The requested lines with their quantities, each line once and never more than is left of it.
+/// Returns the requested lines with their quantities, each line once and at most the quantity left.
 fn chosen<'a>(
     lines: &'a [Line],
     requested: &[Object<RequestedLine>],
@@ -134,7 +138,7 @@ fn chosen<'a>(
     Ok(items)
 }
 
-/// Stores a shipment of at least one item; gives its id.
+/// Stores a shipment of at least one item and returns its id.
 async fn insert(
     db: &mut SqliteConnection,
     order_id: i64,
@@ -161,7 +165,7 @@ async fn insert(
     Ok(shipment_id)
 }
 
-/// "Get shipment line items". A shipment the company does not have has no items; a message says so.
+/// Answers *Get shipment line items*. An unknown shipment has no items, and a message states it.
 pub(crate) async fn line_items(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let page = Page::from_query(&call.query()?)?;
     let (total, items): (i64, String) = sqlx::query_as(LINE_ITEMS)

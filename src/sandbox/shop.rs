@@ -1,22 +1,22 @@
-//! The shop behind the interface: the companies, their keys, and what a new one begins with.
+//! Companies: their keys, and the initial data of a new company.
 //!
-//! The default company is made once, from the seed (assortment.rs, history.rs); a file that holds a shop
-//! already keeps it, whatever the seed. Keys follow from the seed too, so that a demonstration can be
-//! repeated; who wants real secrecy hands keys in.
+//! The default company is generated once, from the seed (assortment.rs, history.rs). A file with a company
+//! keeps its data with any seed. Keys follow from the seed too, so that a demonstration can be repeated; for
+//! secret keys, configure them.
 
 use sqlx::{Connection, SqliteConnection};
 
 use super::random::Random;
 use super::{Error, Options, assortment, history};
 
-/// The keys that open the default company.
+/// The keys of the default company.
 #[derive(Debug)]
 pub(crate) struct Keys {
     pub(crate) integration: String,
     pub(crate) gateway: String,
 }
 
-/// A company to be made.
+/// A company to create.
 #[derive(Debug)]
 pub(crate) struct Company<'a> {
     pub(crate) name: &'a str,
@@ -25,7 +25,7 @@ pub(crate) struct Company<'a> {
     pub(crate) multi_warehousing: bool,
 }
 
-/// The shop's default company: opened when there is one, made when there is none.
+/// Opens the default company, or creates it in an empty database.
 pub(crate) async fn open(db: &mut SqliteConnection, options: &Options, now_ms: i64) -> Result<Keys, Error> {
     let mut transaction = db.begin().await?;
     let db = &mut *transaction;
@@ -54,7 +54,7 @@ pub(crate) async fn open(db: &mut SqliteConnection, options: &Options, now_ms: i
     Ok(Keys { integration, gateway })
 }
 
-/// A setting of the shop: the given value, else the kept one, else the first one, which is then kept.
+/// Returns a setting: the given value, else the stored value, else the first value, which is then stored.
 async fn setting(
     db: &mut SqliteConnection,
     name: &str,
@@ -91,8 +91,10 @@ async fn make_default(
     Ok(())
 }
 
-/// Makes a small company: a default warehouse (and a second one with multi-warehousing), a supplier, a
-/// storefront, no products. Gives its id and its integration key.
+/// Creates a small company and returns its id and its integration key.
+///
+/// It has a default warehouse (and a second warehouse with multi-warehousing), a supplier, a storefront and
+/// no products.
 pub(crate) async fn add_company(
     db: &mut SqliteConnection,
     company: &Company<'_>,

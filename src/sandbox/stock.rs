@@ -1,12 +1,12 @@
-//! Stock balances by SKU or UPC: "Get product balances" and "Get products by SKU or UPC" of
-//! service-interface.md.
+//! Stock balances by SKU or UPC.
 //!
-//! Both are one statement that takes the wanted values as a JSON array and returns the records as one JSON
-//! text. The values are bound, so `%`, `_` and quotes are just characters. What is not known is not returned,
-//! what is asked for twice is returned once, in the order of asking.
+//! Implements docs/interface.md, *Get product balances* and *Get products by SKU or UPC*. Both are a single
+//! statement that takes the requested values as a JSON array and returns the records as a JSON text. The
+//! values are bound, so `%`, `_` and quotes are ordinary characters. Unknown values are omitted, and
+//! duplicates are returned once, in the order of the request.
 //!
-//! A SKU is found in its exact spelling; when there is none, in another case (ASCII). Hosts of shops differ
-//! in this, and a client must survive both: two SKUs that differ in case alone are two products here.
+//! A SKU is found in its exact spelling, else in another case (ASCII). Two SKUs that differ in case only are
+//! two products here. Platforms differ in this, and a client must handle both.
 
 use serde::Deserialize;
 use sqlx::SqliteConnection;
@@ -45,13 +45,13 @@ struct ProductsRequest {
     id_list: Vec<String>,
 }
 
-/// "Get product balances": a bare array.
+/// Answers *Get product balances*: a bare array.
 pub(crate) async fn balances(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let request: BalancesRequest = call.object()?;
     find(db, BY_SKU, call.company_id, &request.skus).await
 }
 
-/// "Get products by SKU or UPC": the same records in the list envelope.
+/// Answers *Get products by SKU or UPC*: the same records in the list envelope.
 pub(crate) async fn products(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let request: ProductsRequest = call.object()?;
     let statement = match request.id_type.as_str() {

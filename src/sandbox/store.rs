@@ -1,15 +1,13 @@
-//! The sandbox's database: one connection that writes and a few that read, in memory or over a file, with its tables
-//! and the views of its answers.
+//! The sandbox's database: a writing connection and several readers, in memory or over a file.
 //!
-//! Every statement goes to its connection's thread and back, and with one connection the others wait for both ways; so
-//! an answer that changes nothing is read over one of several. While one writes nobody reads, and writes come one after
-//! the other: that keeps a seed's run the same each time, and nobody is ever told that the database is busy.
-//! Not a pool of the library's: it sends each connection that is given back through its thread once more to see whether
-//! it lives, which costs as much as the answer.
+//! Every statement goes to its connection's thread and back. With a single connection, all others would wait
+//! for both ways. Therefore reads use several connections. A write excludes all reads, and writes are
+//! serialised: a seed's run is always the same, and no caller gets a busy error. The library's pool is not
+//! used: it checks each returned connection through its thread, which costs as much as the answer.
 //!
-//! A database in memory is one of SQLite's shared ones (its VFS `memdb`), there as long as a connection to it. A file is
-//! held by a lock on a file of its own beside it, so that two sandboxes cannot share it: locking the database itself
-//! would lock out our own readers.
+//! A database in memory is a shared database of SQLite (VFS `memdb`), which exists while a connection to it
+//! exists. A file is protected by a lock on a file beside it, so that two sandboxes cannot share it. A lock
+//! on the database itself would exclude the sandbox's own readers.
 
 use std::fs::{File, TryLockError};
 use std::ops::{Deref, DerefMut};
@@ -26,12 +24,14 @@ use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::Error;
 
 static TABLES: Migrator = sqlx::migrate!("migrations/sandbox");
-/// All statements of the sandbox stay prepared.
+/// Prepared statements per connection: enough for all statements of the sandbox.
 const STATEMENTS: usize = 200;
-/// Connections that read: enough that one is on its way while another works. Each more costs some 6 MiB under lookups of
-/// 1000 SKUs (its pages, and the answers its thread puts together).
+/// Number of reading connections, so that a statement can travel while another runs.
+///
+/// Each further connection costs about 6 MiB with lookups of 1000 SKUs (its pages, and the answers of its
+/// thread).
 const READERS: u32 = 2;
-/// A sandbox that has just ended may still be closing the file.
+/// Longest wait for the lock: a sandbox that has just ended may still be closing the file.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_LOOK: Duration = Duration::from_millis(20);
 const VIEWS: &str = include_str!("wire.sql");
@@ -39,15 +39,15 @@ const VIEWS: &str = include_str!("wire.sql");
 /// The open database.
 #[derive(Debug)]
 pub(crate) struct Store {
-    /// Its readers are those who hold one of `idle`.
+    /// Writing connection. Its read guards are the permits for connections of `idle`.
     writer: RwLock<SqliteConnection>,
     idle: Mutex<Vec<SqliteConnection>>,
-    /// Falls after the connections are closed.
+    /// Dropped after the connections are closed.
     _lock: Option<File>,
 }
 
 impl Store {
-    /// Opens the database, brings its tables up to date and makes the views.
+    /// Opens the database, migrates its tables and creates the views.
     pub(crate) async fn open(data: Option<&Path>) -> Result<Self, Error> {
         let at = data.map_or_else(|| "in memory".to_owned(), |path| path.display().to_string());
         Self::connect(data).await.map_err(|cause| Error::Open { at, cause })
@@ -71,28 +71,28 @@ impl Store {
         Ok(Self { writer: RwLock::with_max_readers(writer, READERS), idle: Mutex::new(idle), _lock: lock })
     }
 
-    /// A connection to read over; whoever asks for more than there are waits.
+    /// Returns a reading connection, and waits for a free connection if necessary.
     pub(crate) async fn read(&self) -> Reader<'_> {
         let turn = self.writer.read().await;
         let connection = self.lock().pop();
         Reader { store: self, connection, _turn: turn }
     }
 
-    /// The connection that writes, once nobody reads.
+    /// Returns the writing connection, after all readers.
     pub(crate) async fn write(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
         self.writer.write().await
     }
 
-    /// A poisoned lock is taken as it is: nothing under it can fail half way.
+    /// Locks the idle connections. A poisoned lock is used, because no operation under it can fail half way.
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<SqliteConnection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A connection to read over, given back when dropped.
+/// A reading connection, returned on drop.
 pub(crate) struct Reader<'a> {
     store: &'a Store,
-    /// There until it is dropped.
+    /// Present until the drop.
     connection: Option<SqliteConnection>,
     _turn: RwLockReadGuard<'a, SqliteConnection>,
 }
@@ -119,7 +119,7 @@ impl Drop for Reader<'_> {
     }
 }
 
-/// How every connection works.
+/// Returns the options of every connection.
 fn options(data: Option<&Path>) -> SqliteConnectOptions {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let options = SqliteConnectOptions::new()
@@ -127,7 +127,7 @@ fn options(data: Option<&Path>) -> SqliteConnectOptions {
         .busy_timeout(LOCK_PATIENCE)
         .disable_statement_logging();
     match data {
-        // The leading slash is what makes it one database for all connections that name it.
+        // The leading slash makes it a shared database for all connections with the name.
         None => options.filename(format!("/sandbox-{}", NUMBER.fetch_add(1, Ordering::Relaxed))).vfs("memdb"),
         Some(path) => {
             options.filename(path).journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Normal)
@@ -135,7 +135,7 @@ fn options(data: Option<&Path>) -> SqliteConnectOptions {
     }
 }
 
-/// Holds the file `PATH.lock`.
+/// Locks the file `PATH.lock`.
 async fn lock(path: &Path) -> Result<File, sqlx::Error> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");

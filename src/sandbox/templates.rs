@@ -1,5 +1,4 @@
-//! Listing templates of a storefront: "Create listing template" and "List listing templates" of
-//! service-interface.md.
+//! Listing templates: *Create listing template* and *List listing templates* in docs/interface.md.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -19,7 +18,9 @@ struct Template {
     body: Option<String>,
 }
 
-/// "Create listing template". What is missing is a message inside a 200; two templates may have one name.
+/// Answers *Create listing template*.
+///
+/// Absent fields give a message inside a 200. Two templates may have one name.
 pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let storefront_id = storefront(call, db).await?;
     let template: Template = call.object()?;
@@ -50,7 +51,7 @@ pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<Str
     Ok(format!(r#"{{"ListingTemplate":{created},"WasSuccessful":true,"Messages":[]}}"#))
 }
 
-/// "List listing templates", filtered by `name` (contains, without regard to case).
+/// Answers *List listing templates*, filtered by `name` (contains, without case).
 pub(crate) async fn list(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let storefront_id = storefront(call, db).await?;
     let query = call.query()?;
@@ -66,8 +67,10 @@ pub(crate) async fn list(call: &Call, db: &mut SqliteConnection) -> Result<Strin
     Ok(page.envelope(total, &templates))
 }
 
-/// The storefront of the path, active or not, or the 403 the document names for one that is not the
-/// company's.
+/// Returns the storefront of the path, active or not.
+///
+/// # Errors
+/// A 403 for a storefront that is not the company's, as docs/interface.md states.
 async fn storefront(call: &Call, db: &mut SqliteConnection) -> Result<i64, Refusal> {
     let found: Option<i64> =
         sqlx::query_scalar("SELECT id FROM storefront WHERE company_id = ?1 AND id = ?2")

@@ -1,14 +1,13 @@
-//! The service's three limits, as it keeps them per company account ("Limits" of service-interface.md).
+//! The platform's three limits per company account (docs/interface.md, *Limits*).
 //!
-//! - rate: a sliding window of 60 s over the calls that arrived; one that is refused for the rate takes no
-//!   place, so that somebody who waits as told gets in, one that is refused for concurrency does;
-//! - concurrency: calls of one operation that are being handled; a [`Slot`] is held until the answer is
-//!   ready;
-//! - bad requests: answers of 400 in a sliding window of 24 h, after which everything is refused until enough
-//!   have aged.
+//! - rate: a sliding window of 60 s over the arrived calls. A call refused for the rate does not count, so
+//!   that a caller that waits as told is accepted. A call refused for concurrency counts.
+//! - concurrency: running calls of an operation. A [`Slot`] is held until the answer is ready.
+//! - bad requests: answers of 400 in a sliding window of 24 h. Above the limit all calls are refused until
+//!   enough answers have left the window.
 //!
-//! The three are kept in memory: a sandbox that starts again has forgotten them. A limit of 0 is switched
-//! off, and nothing is counted for it.
+//! The counts are kept in memory: a restart clears them. A limit of 0 is disabled, and nothing is counted for
+//! it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +19,7 @@ use super::answer::Refusal;
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 
-/// What an account may do; 0 switches a limit off.
+/// Limits of an account; 0 disables a limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) calls_per_minute: usize,
@@ -28,7 +27,7 @@ pub(crate) struct Limits {
     pub(crate) bad_requests_per_day: usize,
 }
 
-/// The limits and what every account has spent of them.
+/// The limits with the usage of every account.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     limits: Limits,
@@ -41,11 +40,11 @@ struct Spent {
     calls: VecDeque<i64>,
     /// Time of each answer of 400 of the last day, oldest first.
     bad_requests: VecDeque<i64>,
-    /// Calls being handled, by operation.
+    /// Running calls by operation.
     running: HashMap<&'static str, usize>,
 }
 
-/// A call's place among those of its operation; given back when dropped.
+/// A concurrency slot of an operation, released on drop.
 #[derive(Debug)]
 pub(crate) struct Slot<'a> {
     throttle: &'a Throttle,
@@ -58,8 +57,9 @@ impl Throttle {
         Self { limits, accounts: Mutex::default() }
     }
 
-    /// Lets a call in, or says which limit it breaks. The longest wait is named first: a day's block before a
-    /// minute's, a minute's before that of a running call.
+    /// Admits a call, or returns the refusal with the longest wait.
+    ///
+    /// The bad-request limit comes first, then the rate, then the concurrency.
     pub(crate) fn admit(
         &self,
         company_id: i64,
@@ -97,7 +97,9 @@ impl Throttle {
         }
     }
 
-    /// A poisoned lock is taken as it is: no statement under it can leave the counts half changed.
+    /// Locks the counts.
+    ///
+    /// A poisoned lock is used, because no statement under it leaves the counts inconsistent.
     fn lock(&self) -> MutexGuard<'_, HashMap<i64, Spent>> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,7 +118,9 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// Forgets what has left the window; whole seconds (at least 1) until one more fits, if none does now.
+/// Removes times that left the window and returns the wait until another call fits.
+///
+/// The wait is in whole seconds, at least 1. `None` means that the next call fits now.
 fn wait_seconds(times: &mut VecDeque<i64>, limit: usize, window_ms: i64, now_ms: i64) -> Option<i64> {
     while times.front().is_some_and(|at| *at <= now_ms - window_ms) {
         times.pop_front();

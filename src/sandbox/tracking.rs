@@ -1,10 +1,10 @@
-//! "Submit tracking info" of service-interface.md: what moves a shipment on.
+//! Implements docs/interface.md, *Submit tracking info*, which changes the state of shipments.
 //!
-//! An item that is given a tracking number is shipped, and confirmed with it; the shipment's state follows
-//! from its items (`Unshipped`, `PartiallyShipped`, `Shipped`). An item that was shipped before takes the new
-//! number: a mistyped one must be corrigible, and it is the caller who must not overwrite by accident. Any
-//! carrier id is taken, as the list of carriers is not part of the interface. Entries stand alone; one that
-//! is wrong in any part changes nothing.
+//! A tracking number makes an item shipped and confirmed. The state of the shipment follows from its items
+//! (`Unshipped`, `PartiallyShipped`, `Shipped`). A shipped item takes the new number, so that a mistyped
+//! number can be corrected; the caller must prevent accidental overwrites. Any carrier id is accepted,
+//! because the list of carriers is not part of the interface. Entries are independent, and an entry with any
+//! fault changes nothing.
 
 use std::collections::HashSet;
 
@@ -34,7 +34,7 @@ struct RequestedLine {
     own: Details,
 }
 
-/// What may be said once for the shipment and again for a line.
+/// Values of the shipment or of a line.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Details {
@@ -45,7 +45,7 @@ struct Details {
     estimated_delivery_date: Option<String>,
 }
 
-/// What is written to one shipment item.
+/// The values to write to a shipment item.
 #[derive(Debug, PartialEq, Eq)]
 struct Tracked<'a> {
     item_id: i64,
@@ -55,10 +55,10 @@ struct Tracked<'a> {
     estimated_delivery_at_ms: Option<i64>,
 }
 
-/// A shipment item: its id and whether it was shipped before.
+/// A shipment item: its id, and true if it was shipped before.
 type Item = (i64, bool);
 
-/// "Submit tracking info".
+/// Answers *Submit tracking info*.
 pub(crate) async fn submit(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let mut results = Vec::new();
     for request in call.entries()? {
@@ -96,7 +96,7 @@ async fn submit_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> 
     Ok(())
 }
 
-/// Which items get what; without lines it is all that has not been shipped.
+/// Returns the items with their values; without lines, all unshipped items.
 fn tracked<'a>(request: &'a Request, items: &[Item]) -> Result<Vec<Tracked<'a>>, String> {
     let base = &request.base;
     let lines = request.line_items.as_deref().unwrap_or_default();
@@ -127,7 +127,7 @@ fn line_tracked<'a>(
     tracked_item(item_id, &line.own, base)
 }
 
-/// An item's own details, and the base's where it has none.
+/// Returns an item's own values, with the shipment's values as default.
 fn tracked_item<'a>(item_id: i64, own: &'a Details, base: &'a Details) -> Result<Tracked<'a>, String> {
     let number = filled(&own.tracking_number).or(filled(&base.tracking_number));
     let estimated = filled(&own.estimated_delivery_date).or(filled(&base.estimated_delivery_date));

@@ -1,8 +1,8 @@
-//! "Create warehouse" of service-interface.md. The list is in lists.rs.
+//! Implements docs/interface.md, *Create warehouse*. The list is in lists.rs.
 //!
-//! A company with multi-warehousing has all its warehouses connected to all its products, so a new one is
-//! connected to those that are there, with nothing in it. Two warehouses may have one name: the service names
-//! no rule against it, and a client that creates without looking must be able to see what it did.
+//! With multi-warehousing every warehouse is linked to every product, so a new warehouse is linked to all
+//! products with quantity 0. Two warehouses may have one name, because the interface has no rule against it.
+//! A client's test can thus detect a create without a preflight.
 
 use serde::Deserialize;
 use sqlx::SqliteConnection;

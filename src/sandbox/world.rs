@@ -1,6 +1,6 @@
-//! What a test or a demonstration asks of the sandbox beside the interface: the shop's own books, and things
-//! happening in it. It is the control plane (control.rs) for callers in the same process; both share the code
-//! of sales.rs.
+//! Access for tests and demonstrations in the same process, beside the interface.
+//!
+//! It offers the actions of the control plane (control.rs), and shares the code of sales.rs with it.
 
 use sqlx::Connection;
 
@@ -11,22 +11,24 @@ use super::request::Whole;
 use super::sales::{self, Line, Order};
 use super::{Error, kits};
 
-/// One cell of the default company: a product that is no kit, in one warehouse.
+/// A stock level of the default company: a product that is no kit, in a warehouse.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow)]
 pub struct StockRow {
-    /// The product's SKU.
+    /// SKU of the product.
     pub sku: String,
-    /// The warehouse's id.
+    /// Id of the warehouse.
     pub warehouse_id: i64,
-    /// Pieces on hand.
+    /// Units on hand.
     pub quantity: i64,
 }
 
 impl Core {
-    /// All cells of the default company, by SKU and warehouse; kits are left out, as they hold nothing
-    /// themselves.
+    /// Returns all stock levels of the default company, by SKU and warehouse.
     ///
-    /// # Errors When the database fails.
+    /// Kits are omitted, because they have no stock of their own.
+    ///
+    /// # Errors
+    /// If the database fails.
     pub async fn stock(&self) -> Result<Vec<StockRow>, Error> {
         let rows = sqlx::query_as(
             "SELECT p.sku, l.warehouse_id, l.quantity
@@ -36,10 +38,10 @@ impl Core {
         Ok(rows.fetch_all(&mut *self.database().await).await?)
     }
 
-    /// All SKUs of the default company, kits too, in the order they were made.
+    /// Returns all SKUs of the default company, including kits, in the order of creation.
     ///
     /// # Errors
-    /// When the database fails.
+    /// If the database fails.
     pub async fn skus(&self) -> Result<Vec<String>, Error> {
         let rows = sqlx::query_scalar(
             "SELECT p.sku FROM product p JOIN company c ON c.id = p.company_id WHERE c.is_default ORDER BY p.id",
@@ -47,10 +49,10 @@ impl Core {
         Ok(rows.fetch_all(&mut *self.database().await).await?)
     }
 
-    /// All orders of the default company, in the order they were placed.
+    /// Returns all orders of the default company, in the order of placement.
     ///
     /// # Errors
-    /// When the database fails.
+    /// If the database fails.
     pub async fn orders(&self) -> Result<Vec<i64>, Error> {
         let rows = sqlx::query_scalar(
             "SELECT o.id FROM sales_order o JOIN company c ON c.id = o.company_id WHERE c.is_default ORDER BY o.id",
@@ -58,20 +60,20 @@ impl Core {
         Ok(rows.fetch_all(&mut *self.database().await).await?)
     }
 
-    /// Places an order of the default company; the stock falls. Gives the order's id.
+    /// Places an order of the default company, which lowers the stock, and returns its id.
     ///
     /// # Errors
-    /// [`Error::Refused`] when a SKU is unknown or too little is there; then nothing has moved.
+    /// [`Error::Refused`] if a SKU is unknown or its stock is too small; then nothing has changed.
     pub async fn place_order(&self, lines: &[(&str, i64)]) -> Result<i64, Error> {
         let lines: Vec<Line> = lines.iter().map(|(sku, quantity)| line(sku, *quantity)).collect();
         let company_id = self.default_company()?;
         Ok(self.order_placed(company_id, &lines).await?)
     }
 
-    /// Sells from one cell of the default company behind everyone's back; gives what is left there.
+    /// Sells from a stock level of the default company without an order, and returns the quantity left.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the cell is unknown or holds too little.
+    /// [`Error::Refused`] if the stock level is unknown or too small.
     pub async fn sale(&self, sku: &str, warehouse_id: i64, quantity: i64) -> Result<i64, Error> {
         let company_id = self.default_company()?;
         Ok(self.sold(company_id, &line(sku, quantity), warehouse_id).await?)

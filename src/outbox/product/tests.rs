@@ -1,4 +1,4 @@
-//! Which product bodies are taken, and what a full PUT is filled with.
+//! Tests of product bodies, and of the quantities filled into a full PUT.
 
 use super::super::{Body, parse};
 use super::*;

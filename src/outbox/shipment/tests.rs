@@ -1,4 +1,4 @@
-//! Which shipment and tracking bodies are taken, and in which id space their lines speak.
+//! Tests of shipment and tracking bodies, and of the id space of their lines.
 
 use super::super::{Body, parse};
 use super::*;

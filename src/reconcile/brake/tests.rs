@@ -1,11 +1,11 @@
-//! When a brake trips, whom it holds, and what never counts.
+//! Tests of the brakes: the thresholds, the held changes, and the entries that do not count.
 
 use super::*;
 use crate::model::Sku;
 
 const SETTINGS: Settings = Settings { hold_zeroing_over: 0.2, hold_jump_over: 0 };
 
-/// `count` writes in `warehouse`, settled by wishes `first`, `first + 1` …
+/// Returns `count` writes in `warehouse`, completing the changes `first`, `first + 1` …
 fn writes(first: i64, count: i64, warehouse: i64, from: i64, to: i64) -> Vec<Entry> {
     let entry = |id: i64| Entry {
         cell: Cell { sku: Sku::new(format!("S{id}")).unwrap(), warehouse_id: WarehouseId(warehouse) },
@@ -36,7 +36,7 @@ fn ids(range: std::ops::Range<i64>) -> BTreeSet<WishId> {
 
 #[test]
 fn a_flush_that_empties_too_much_of_what_is_there_trips() {
-    // (zeroed by this flush, zeroed within the hour, non-zero at its start) → trips
+    // Columns: name, zeroed by the backlog, zeroed within the hour, non-zero at its start, trips.
     let cases = [
         ("a day's work", 9, 0, 10, false),
         ("ten of a hundred is a fifth at most", 20, 0, 100, false),

@@ -1,5 +1,6 @@
-//! What a count includes, at the edges: the order of insertion decides, a clock only where a caller named a moment; and
-//! which wishes a plan settles.
+//! Tests of the order of counts and adjusts, and of the changes that a plan completes.
+//!
+//! The order of insertion decides. A clock decides only if a caller stated a time.
 
 use super::*;
 

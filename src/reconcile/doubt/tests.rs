@@ -1,8 +1,10 @@
-//! Looks at a cell whose write got no answer, and what they prove.
+//! Tests of checks after a write without an answer.
 
 use super::*;
 
-/// 50 → 47, sent at second 100 with a time-out of 30 s: quiet until 160.
+/// A write from 50 to 47, sent at second 100 with a time-out of 30 s.
+///
+/// It is quiet until second 160.
 const WRITE: WriteInDoubt = WriteInDoubt {
     before: Some(Quantity(50)),
     target: Quantity(47),
@@ -22,7 +24,7 @@ fn again(second: i64) -> Settlement<i64> {
     Settlement::LookAgain { not_before: Timestamp(second * 1000) }
 }
 
-/// `landed` entries that show their target, and one more that shows `last`.
+/// Returns `landed` entries that show their target, and another entry that shows `last`.
 fn witnesses(landed: usize, last: Option<i64>) -> Vec<Witness> {
     let witness = |now| Witness { before: Some(Quantity(5)), target: Quantity(4), now: Some(Quantity(now)) };
     (0..landed).map(|_| witness(4)).chain(last.map(witness)).collect()

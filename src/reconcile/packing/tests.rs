@@ -1,10 +1,10 @@
-//! The packing's promises: the bound, each entry once, no twins, and the urgent as early as the bound allows.
+//! Tests of the packing: the bound, each entry once, no equal case keys, urgent entries first.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Entries of SKUs by number; every second spelling of a SKU is its twin.
+/// Returns SKUs by number; every second SKU has another spelling.
 fn skus(numbers: &[usize]) -> Vec<Sku> {
     let spelled = |(index, number): (usize, &usize)| match index % 2 {
         0 => format!("sku-{number}"),
@@ -17,7 +17,7 @@ fn entries<'a>(skus: &'a [Sku], urgent: &[bool]) -> Vec<Entry<'a>> {
     skus.iter().zip(urgent).map(|(sku, urgent)| Entry { sku, urgent: *urgent }).collect()
 }
 
-/// max(⌈n/25⌉, most entries of one SKU), written down a second time.
+/// Returns max(⌈n/25⌉, most entries of one SKU), stated a second time.
 fn bound(entries: &[Entry<'_>], left: &BTreeSet<usize>) -> usize {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for index in left {
@@ -35,7 +35,7 @@ fn packed(count: usize, number: impl Fn(usize) -> usize, urgent: impl Fn(usize) 
 
 #[test]
 fn the_number_of_calls_is_the_lower_bound() {
-    // (entries, distinct SKUs) → calls
+    // Columns: entries, distinct SKUs, calls.
     let cases = [
         (0, 1, 0),
         (1, 1, 1),
@@ -53,7 +53,7 @@ fn the_number_of_calls_is_the_lower_bound() {
 
 #[test]
 fn one_sku_in_many_warehouses_is_in_every_call_from_the_first() {
-    // SKU 0 in four warehouses, and 76 others: four calls of 20 would do, but SKU 0 must be in each.
+    // SKU 0 in four warehouses, and 76 others: four calls of 20 hold all, but SKU 0 must be in each call.
     let calls = packed(80, |index| index.saturating_sub(3), |_| false);
     assert_eq!(calls.len(), 4);
     assert!(calls.iter().all(|call| call.iter().filter(|index| **index < 4).count() == 1), "{calls:?}");
@@ -103,7 +103,7 @@ proptest! {
     }
 }
 
-/// What one call promises, with `left` still to be packed.
+/// Checks a call, with `left` still to be packed.
 fn holds(entries: &[Entry<'_>], left: &BTreeSet<usize>, call: &[usize]) -> Result<(), TestCaseError> {
     let fold = |index: &usize| entries[*index].sku.fold();
     let count = |sku: &String| left.iter().filter(|index| fold(index) == *sku).count();
@@ -112,13 +112,13 @@ fn holds(entries: &[Entry<'_>], left: &BTreeSet<usize>, call: &[usize]) -> Resul
     prop_assert!(call.iter().all(|index| left.contains(index)), "twice: {call:?}");
     let in_call: BTreeSet<String> = call.iter().map(fold).collect();
     prop_assert_eq!(in_call.len(), call.len(), "twins share a call");
-    // An urgent entry waits only for its own twin, or for those the bound demands.
+    // An urgent entry waits only for an entry with its case key, or for entries that the bound demands.
     let waits = |index: &usize| entries[*index].urgent && !in_call.contains(&fold(index));
     let needless = |index: &usize| !entries[*index].urgent && count(&fold(index)) < calls;
     if left.iter().any(waits) {
         prop_assert!(!call.iter().any(needless), "an urgent entry waits needlessly: {call:?}");
     }
-    // And within its SKU it is the first.
+    // The urgent entries of a SKU come before its others.
     for index in call.iter().filter(|index| !entries[**index].urgent) {
         prop_assert!(!left.iter().any(|other| entries[*other].urgent && fold(other) == fold(index)));
     }
@@ -127,14 +127,14 @@ fn holds(entries: &[Entry<'_>], left: &BTreeSet<usize>, call: &[usize]) -> Resul
 
 #[test]
 fn a_sku_that_must_be_in_every_call_keeps_its_place_beside_a_crowd_of_operators_wishes() {
-    // SKU 0 in three warehouses, and an operator's wish for each of 72 others: three full calls.
+    // SKU 0 in three warehouses, and an operator's change for each of 72 others: three full calls.
     let calls = packed(75, |index| index.saturating_sub(2), |index| index > 2);
     assert_eq!(calls.len(), 3, "{calls:?}");
 }
 
 #[test]
 fn the_sku_with_most_operators_wishes_goes_first_not_the_one_with_most_wishes() {
-    // SKU 25 has two urgent entries and nothing else; each of the 25 others has one, and three that can wait.
+    // SKU 25 has two urgent entries only. Each of the 25 others has an urgent entry and three bulk entries.
     let number = |index: usize| if index < 100 { index % 25 } else { 25 };
     let is_urgent = |index: usize| !(25..100).contains(&index);
     let calls = packed(102, number, is_urgent);

@@ -1,6 +1,6 @@
-//! The merge as a table: fact, wishes, policy → decision. A new rule begins as a row here.
+//! Tests of the merge as a table: fact, changes, policy, decision. A new rule starts as a row.
 //!
-//! A row's expectation is the step and then one line per wish: its id, its state, and how or why.
+//! A row expects the step, then a line for each change: id, state, and explanation or reason.
 
 mod limits;
 mod merge;
@@ -12,7 +12,7 @@ use crate::reconcile::{Base, Policy, Word};
 
 use Policy::{Ask, Local, Merge, Remote};
 
-/// A row.
+/// A row of the table.
 struct Row {
     name: &'static str,
     fact: CellFact,
@@ -35,12 +35,12 @@ fn pair(quantity: i64, ours: i64) -> Pair {
     Pair { quantity: Quantity(quantity), ours }
 }
 
-/// The cell holds `quantity`, of which `ours` is our doing.
+/// Returns the fact `quantity` with the own delta `ours`.
 fn at(quantity: i64, ours: i64) -> CellFact {
     CellFact::Known(pair(quantity, ours))
 }
 
-/// Wish `id` is inserted at second `id`.
+/// Returns a pending change `id` that was inserted at second `id`.
 fn wish(id: i64, change: Change) -> CellWish {
     CellWish { id: WishId(id), created_at: Timestamp(id * 1000), standing: Standing::Pending, change }
 }
@@ -49,7 +49,7 @@ fn count(quantity: i64, base: Base) -> Count {
     Count { quantity: Quantity(quantity), counted_at: None, base, applied_after: 0, word: None }
 }
 
-/// A count of `quantity` when the service showed `seen`, of which `ours` was our doing.
+/// Returns a count of `quantity` with the base `seen` and its own delta `ours`.
 fn set(id: i64, quantity: i64, (seen, ours): (i64, i64)) -> CellWish {
     wish(id, Change::Set(count(quantity, Base::Known(pair(seen, ours)))))
 }

@@ -1,9 +1,9 @@
-//! Orders, shipment wishes, and what may be sent; and who shipped what, when an answer is lost.
+//! Tests of shipment requests, and of shipments in doubt.
 
 use super::*;
 use crate::model::OrderId;
 
-/// Line `id` of order 5, of which `sold` were sold and `left` are in no shipment.
+/// Returns line `id` of order 5, with `sold` units sold and `left` units in no shipment.
 fn line(id: i64, sold: i64, left: Option<i64>) -> OrderLine {
     OrderLine {
         order_id: OrderId(5),

@@ -1,10 +1,10 @@
-//! Tracking wishes and shipments: which items are named, which are done, which are a conflict.
+//! Tests of tracking changes: named items, completed items and conflicts.
 
 use super::*;
 use crate::model::ShipmentId;
 use crate::outbox::ShipmentRef;
 
-/// Item `id` of order line `id + 100`, under `number`; shipped if it is followed by `true`.
+/// Returns item `id` of order line `id + 100`, with its number.
 fn item(id: i64, number: Option<&str>, is_shipped: bool) -> Item {
     Item {
         item_id: ShipmentItemId(id),
@@ -18,7 +18,7 @@ fn info(number: Option<&str>, carrier_id: Option<i64>) -> TrackingInfo {
     TrackingInfo { carrier_id, tracking_number: number.map(str::to_owned), ..TrackingInfo::default() }
 }
 
-/// A wish under number T by carrier 3, for all lines or the given ones.
+/// Returns a change with number T and carrier 3, for all lines or the given lines.
 fn wish(lines: Option<Vec<TrackingLine>>) -> TrackingSubmit {
     TrackingSubmit {
         shipment: ShipmentRef::Id(ShipmentId(9)),
@@ -127,7 +127,7 @@ fn a_line_says_what_it_says_and_falls_back_to_the_wish() {
     assert_eq!(entries, [Entry { item_id: ShipmentItemId(1), info: info(Some("V"), Some(3)) }]);
 }
 
-/// A look at second `second`: item 1 and 2 under these numbers.
+/// Returns a check at second `second` with the numbers of items 1 and 2.
 fn look(second: i64, one: Option<&str>, two: Option<&str>) -> Look {
     let numbers = [(1, one), (2, two)].map(|(id, n)| (ShipmentItemId(id), n.map(str::to_owned)));
     Look { sent_at: Timestamp(second * 1000), numbers: numbers.into() }

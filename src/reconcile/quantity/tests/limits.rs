@@ -1,8 +1,10 @@
-//! What stops a wish: no base, an impossible result, a cell the service does not know; and a person's word.
+//! Tests of changes that are not written, and of operators' decisions.
+//!
+//! Causes: no base, an impossible result, an unknown stock level.
 
 use super::*;
 
-/// rules.md 3: a base is fixed once, and without one there is no drift to speak of.
+/// Covers docs/rules.md 3: a base is fixed once, and without a base no drift exists.
 #[test]
 fn a_count_without_a_base_waits_or_is_held_unless_the_count_wins_anyway() {
     let counted = |base| [wish(1, Change::Set(count(47, base)))];
@@ -54,7 +56,7 @@ fn a_count_without_a_base_waits_or_is_held_unless_the_count_wins_anyway() {
     ]);
 }
 
-/// `outbox resolve KEY --use …`: a person's word stands above the policy.
+/// Covers `outbox resolve KEY --use …`: the operator's decision overrides the policy.
 #[test]
 fn a_persons_word_on_a_conflict_is_taken() {
     let said =
@@ -82,7 +84,7 @@ fn a_persons_word_on_a_conflict_is_taken() {
     ]);
 }
 
-/// rules.md 9: only the result is tested, the wish to blame is held alone, a later count supersedes it.
+/// Covers docs/rules.md 9: only the result is tested, the culprit is held alone, a later count supersedes it.
 #[test]
 fn the_wish_that_drives_a_cell_below_zero_is_held_alone() {
     check(vec![
@@ -188,7 +190,7 @@ fn the_wish_that_drives_a_cell_below_zero_is_held_alone() {
     ]);
 }
 
-/// rules.md 4, 11, 12 and design §6: what a cell must be before anything is written to it.
+/// Covers docs/rules.md 4, 11 and 12: the conditions before a write to a stock level.
 #[test]
 fn what_the_service_does_not_know_is_not_written() {
     let both = || [set(1, 47, (50, 0)), adjust(2, 1)];
@@ -270,7 +272,7 @@ fn what_a_cell_becomes_is_what_its_step_writes() {
     assert_eq!(becomes(CellFact::Unread, &[adjust(1, -3)]), None);
 }
 
-/// Every wish that is held, rejected or cancelled says on what and why in its detail.
+/// Covers the details: each held, rejected or cancelled change has a subject and a reason.
 #[test]
 fn every_detail_is_a_sentence_with_its_numbers() {
     let cases = [

@@ -1,8 +1,8 @@
-//! Counts, movements and what others did: whose quantity it becomes.
+//! Tests of counts, adjusts and changes by others: the resulting quantity.
 
 use super::*;
 
-/// rules.md 1: the result is Q + D, and our own writes are no D.
+/// Covers docs/rules.md 1: the result is Q + D, and own writes are not part of D.
 #[test]
 fn a_count_keeps_what_others_did_since_and_not_what_we_did() {
     check(vec![
@@ -58,7 +58,7 @@ fn a_count_keeps_what_others_did_since_and_not_what_we_did() {
     ]);
 }
 
-/// rules.md 1: the four policies, with and without drift. Only drift makes them differ.
+/// Covers docs/rules.md 1: the four policies, with and without drift. They differ only with drift.
 #[test]
 fn a_policy_speaks_only_when_others_moved_the_cell() {
     let (still, moved) = (at(50, 0), at(48, 0));
@@ -103,7 +103,7 @@ fn a_policy_speaks_only_when_others_moved_the_cell() {
     ]);
 }
 
-/// Adjusts are movements: they add up, and come on top of whatever was sold.
+/// Covers adjusts: they add up, on top of the platform's sales.
 #[test]
 fn adjusts_add_up_on_the_fact() {
     check(vec![
@@ -138,7 +138,7 @@ fn adjusts_add_up_on_the_fact() {
     ]);
 }
 
-/// rules.md 1 and 3: what a count includes, and what comes on top of it.
+/// Covers docs/rules.md 1 and 3: the adjusts that a count includes, and those added to it.
 #[test]
 fn a_count_includes_what_was_created_before_it_and_nothing_after() {
     check(vec![
@@ -197,7 +197,7 @@ fn a_count_includes_what_was_created_before_it_and_nothing_after() {
     ]);
 }
 
-/// rules.md 1 and 3: the latest count is the one that counts.
+/// Covers docs/rules.md 1 and 3: the latest count is effective.
 #[test]
 fn a_later_count_supersedes_the_earlier() {
     check(vec![
@@ -241,7 +241,7 @@ fn a_later_count_supersedes_the_earlier() {
     ]);
 }
 
-/// rules.md 1: a count older than the last applied one is superseded; so is what that one includes.
+/// Covers docs/rules.md 1: the last applied count supersedes older counts and all that it includes.
 #[test]
 fn nothing_older_than_the_last_applied_count_is_applied() {
     let last = |id, counted_at: Option<i64>| CountMark {

@@ -1,25 +1,26 @@
-//! The shelf is the truth: whatever is sold, moved, counted and pushed, in whatever order, each push makes the
-//! service hold what lies on the shelf. This is rules.md 1, 2 and 10 in one sentence.
+//! Property test of docs/rules.md 1, 2 and 10: each push gives the platform the units on the shelf.
+//!
+//! The order of sales, moves, counts and pushes is arbitrary.
 
 use super::*;
 use proptest::prelude::*;
 
-/// What happens in the warehouse.
+/// An event in the warehouse.
 #[derive(Clone, Copy, Debug)]
 enum Doing {
-    /// Goods come or go, and an adjust says so.
+    /// Goods arrive or leave, with an adjust.
     Move(i64),
-    /// Somebody counts the shelf, having just read the cell.
+    /// A count of the shelf, just after a read of the stock level.
     Count,
 }
 
-/// What happens.
+/// An event of the test.
 #[derive(Clone, Debug)]
 enum Event {
-    /// The platform sells some.
+    /// A sale at the platform.
     Sell(i64),
     Warehouse(Doing),
-    /// The open wishes are pushed; meanwhile the warehouse goes on.
+    /// A push of the open changes, with warehouse events meanwhile.
     Push(Vec<Doing>),
 }
 
@@ -35,7 +36,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The shelf, the service, and what lies between them.
+/// The shelf, the platform, and the open changes between them.
 struct World {
     shelf: i64,
     service: Pair,
@@ -49,7 +50,7 @@ impl World {
         Self { shelf: stock, service: pair(stock, 0), wishes: Vec::new(), last_set: None, next_id: 1 }
     }
 
-    /// Nothing is sold or moved that is not there.
+    /// Sells units if both the shelf and the platform have them.
     fn sell(&mut self, units: i64) {
         if units <= self.shelf.min(self.service.quantity.0) {
             self.shelf -= units;
@@ -70,7 +71,7 @@ impl World {
         self.next_id += 1;
     }
 
-    /// Claims, lets the warehouse go on, concludes; only the claimed wishes are settled.
+    /// Claims, applies the warehouse events, and completes. Only the claimed changes are completed.
     fn push(&mut self, meanwhile: &[Doing]) -> Result<(), TestCaseError> {
         let (before, shelf) = (self.service, self.shelf);
         let claimed = std::mem::take(&mut self.wishes);
