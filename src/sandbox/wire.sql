@@ -1,4 +1,4 @@
--- The shape of every record the service answers with, field by field as service-interface.md lists them
+-- The shape of every record the service answers with, field by field as docs/interface.md lists them
 -- ("Resources and their fields"). Each view gives the keys to choose by and `body`, the record as JSON text:
 -- an answer is one statement that returns one text, many times faster than rows that cross a channel one by
 -- one.
