@@ -1,8 +1,7 @@
 //! Table of the twenty operations: method, path and handler.
 //!
-//! A path's segments match only in the listed spelling (docs/interface.md, *Conventions that hold for
-//! every operation*). Another case, a trailing slash or an encoded letter is another path, and answered 404.
-//! Braces mark an id.
+//! A path's segments match only in the listed spelling (docs/interface.md, *Conventions*). Another case, a
+//! trailing slash or an encoded letter is another path, and answered 404. Braces mark an id.
 
 use std::fmt;
 use std::future::Future;

@@ -1,7 +1,5 @@
-//! Pipeline of a push: the next batch is read while calls are in flight.
-//!
-//! A slow platform therefore wastes no quota. Batches without overlap used three quarters of the quota where
-//! an answer takes 1.5 s.
+//! Pipeline of a push: the next batch is read while calls are in flight, so a slow platform wastes no quota. Batches
+//! without overlap used three quarters of the quota where an answer takes 1.5 s.
 //!
 //! - The pipeline reads one page at a time and queues the calls of that page. It reads the next page before
 //!   the queue is empty.
@@ -35,17 +33,14 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Calls in flight and calls that are ready.
 #[derive(Debug)]
 pub(super) struct Pipeline {
     pub(super) flying: JoinSet<Result<Landed, JobError>>,
-    /// Number of reads in flight.
     pub(super) reading: usize,
     /// Number of reads in flight for an operator's change.
     pub(super) urgent_reads: usize,
     /// Number of updates in flight with an operator's change.
     pub(super) urgent_sends: usize,
-    /// Calls that are packed and not started.
     pub(super) queued: VecDeque<Planned>,
     /// Parts of calls that the platform refused as a whole, to find the offending entry.
     pub(super) halves: VecDeque<Planned>,
@@ -53,12 +48,9 @@ pub(super) struct Pipeline {
     pub(super) waiting: Vec<Cell>,
     /// Stock levels of all of these; they are not planned again.
     pub(super) taken: BTreeSet<Cell>,
-    /// Parts of failed reads.
     pub(super) search: Search,
     pub(super) own_reads: OwnReads,
-    /// Duration of the last read.
     pub(super) latency: Duration,
-    /// Newest change that was taken in.
     pub(super) newest: WishId,
     pub(super) backlog: Backlog,
     /// Stock levels that wait for others to share their read and their calls.
@@ -68,7 +60,6 @@ pub(super) struct Pipeline {
     pub(super) paid: bool,
 }
 
-/// Call to be sent.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) cells: Vec<Cell>,
@@ -77,14 +68,12 @@ pub(super) struct Planned {
     pub(super) apart: bool,
 }
 
-/// Stock level that is read.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) cell: Cell,
     pub(super) urgent: bool,
 }
 
-/// Result of a finished read or update.
 #[derive(Debug)]
 pub(super) enum Landed {
     Read { cells: Vec<Asked>, page: read::Page, is_part: bool },
