@@ -8,11 +8,11 @@
 -- a query only if the condition of the index stands word for word in the query.
 
 -- The one persistent counter. Positions order the journal; clock times never do.
-CREATE TABLE counter (
-    id INTEGER PRIMARY KEY CONSTRAINT counter_single CHECK (id = 1),
+CREATE TABLE journal_sequence (
+    id INTEGER PRIMARY KEY CONSTRAINT journal_sequence_single CHECK (id = 1),
     position INTEGER NOT NULL
 ) STRICT;
-INSERT INTO counter (id, position) VALUES (1, 0);
+INSERT INTO journal_sequence (id, position) VALUES (1, 0);
 
 -- One row for each process that held the lock.
 CREATE TABLE session (
@@ -22,7 +22,8 @@ CREATE TABLE session (
     version TEXT NOT NULL,
     -- The version of the projection that recorded the mirror (docs/rules.md 40). Where the next session has
     -- another version, a replay begins after the change.
-    fold INTEGER NOT NULL DEFAULT 1 CONSTRAINT session_fold CHECK (fold >= 0),
+    projection_version INTEGER NOT NULL DEFAULT 1
+        CONSTRAINT session_projection_version CHECK (projection_version >= 0),
     started_ms INTEGER NOT NULL,
     started_moment INTEGER, -- NULL: unknown
     ended_ms INTEGER        -- NULL: the process runs, or it was killed
@@ -33,7 +34,8 @@ CREATE TABLE run (
     session_id INTEGER NOT NULL REFERENCES session (id),
     job TEXT NOT NULL CONSTRAINT run_job CHECK (job IN (
         'balances', 'order_lines', 'shipments', 'warehouses', 'suppliers', 'storefronts', 'listing_templates',
-        'kit_components', 'top_selling', 'business_health', 'work_queue', 'push', 'settle', 'prune', 'backup')),
+        'kit_components', 'top_selling', 'business_health', 'work_queue', 'push', 'settle', 'prune',
+        'backup')),
     trigger TEXT NOT NULL CONSTRAINT run_trigger CHECK (trigger IN (
         'schedule', 'missed', 'outbox', 'operator', 'once', 'retry')),
     input TEXT CONSTRAINT run_input CHECK (input IS NULL OR json_valid(input)),
@@ -48,7 +50,8 @@ CREATE TABLE run (
 -- The bytes of requests and answers, compressed, once per distinct content.
 CREATE TABLE body (
     id INTEGER PRIMARY KEY,
-    digest BLOB NOT NULL CONSTRAINT body_digest UNIQUE CONSTRAINT body_digest_size CHECK (length(digest) = 16),
+    digest BLOB NOT NULL CONSTRAINT body_digest UNIQUE
+        CONSTRAINT body_digest_size CHECK (length(digest) = 16),
     size INTEGER NOT NULL,
     packed BLOB NOT NULL
 ) STRICT;
@@ -75,7 +78,7 @@ CREATE TABLE exchange (
     parked INTEGER NOT NULL DEFAULT 0, -- number of unreadable records in the answer
     -- 1: an accepted answer that was not applied: unreadable, empty where much was known, or only a probe. A
     -- replay does not apply it either.
-    set_aside INTEGER NOT NULL DEFAULT 0 CONSTRAINT exchange_set_aside CHECK (set_aside IN (0, 1)),
+    is_ignored INTEGER NOT NULL DEFAULT 0 CONSTRAINT exchange_is_ignored CHECK (is_ignored IN (0, 1)),
     CONSTRAINT exchange_ended CHECK (
         (ended IS NULL) = (verdict IS NULL) AND (ended IS NULL) = (answered_ms IS NULL)
         AND (ended IS NULL) = (answered_moment IS NULL)),

@@ -6,20 +6,20 @@
 
 -- The products that one exchange read. A product points to its row, so that a page without changes updates
 -- one row instead of thousands.
-CREATE TABLE reading (
+CREATE TABLE read_batch (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     exchange_id INTEGER NOT NULL,
     observed_ms INTEGER NOT NULL, -- when the request of the exchange was sent
     -- The version of the program that parsed the answer, while all products of the row and their stock levels
     -- hold exactly the values of that answer. It is no fact; it follows from the exchange.
-    told_by TEXT
+    verified_by TEXT
 ) STRICT;
 
 -- Every SKU that was asked for, or that an answer named, in the platform's spelling where that is known.
 CREATE TABLE product (
     id INTEGER PRIMARY KEY,
     sku TEXT NOT NULL CONSTRAINT product_sku UNIQUE,
-    sku_fold TEXT NOT NULL,  -- computed by the daemon, because SQLite's lower() knows ASCII alone
+    case_key TEXT NOT NULL,  -- computed by the daemon, because SQLite's lower() knows ASCII alone
     product_id INTEGER,      -- NULL: the platform never returned the product
     alias_of INTEGER,        -- the product with the platform's spelling of this SKU
     name TEXT,
@@ -30,7 +30,7 @@ CREATE TABLE product (
     -- kit.
     kit_guess_id INTEGER,
     total INTEGER,           -- QuantityOnHand of the product; never the fact of a stock level
-    reading_id INTEGER,      -- NULL: the SKU was never asked for
+    read_batch_id INTEGER,   -- NULL: the SKU was never asked for
     -- An answer that was asked for a product and does not show all of it makes none of its stock levels
     -- younger. 'absent': the answer holds other products that were asked for. 'silent': it holds none of
     -- them. 'unreadable': the whole record is unreadable. 'partial': a part of it is. NULL: the last answer
@@ -45,32 +45,32 @@ CREATE TABLE product (
     digest INTEGER
 ) STRICT;
 
--- A stock level. `quantity` is the fact, `ours` the sum over our writes that took effect of (written - fact
--- used).
+-- A stock level. `quantity` is the fact, `own_delta` the sum over our writes that took effect of (written -
+-- fact used).
 CREATE TABLE balance (
     product INTEGER NOT NULL,
     warehouse_id INTEGER NOT NULL,
     quantity INTEGER NOT NULL,
-    ours INTEGER NOT NULL DEFAULT 0,
-    since_ms INTEGER,         -- since when the pair (quantity, ours) is known; NULL: unknown (docs/rules.md 3)
-    fact_exchange_id INTEGER, -- the exchange of the fact, if it is not the one of the product's row in `reading`
+    own_delta INTEGER NOT NULL DEFAULT 0,
+    since_ms INTEGER,         -- since when the pair of both is known; NULL: unknown (docs/rules.md 3)
+    fact_exchange_id INTEGER, -- the exchange of the fact, if not that of the product's `read_batch`
     fact_ms INTEGER,          -- when the request of that exchange was sent
     warehouse_sku TEXT,
     is_active INTEGER CONSTRAINT balance_is_active CHECK (is_active IN (0, 1)),
     include_in_sync INTEGER CONSTRAINT balance_include_in_sync CHECK (include_in_sync IN (0, 1)),
-    vanished_ms INTEGER,      -- since when the platform does not link the product to the warehouse
+    unlinked_ms INTEGER,      -- since when the platform does not link the product to the warehouse
     PRIMARY KEY (product, warehouse_id),
     CONSTRAINT balance_fact CHECK ((fact_exchange_id IS NULL) = (fact_ms IS NULL))
 ) STRICT, WITHOUT ROWID;
 
 -- Earlier pairs of each stock level, because a count may have been made against one of them. A pair was seen
 -- from `since_ms` until `observed_ms`; the quantity between two pairs is unknown.
-CREATE TABLE balance_past (
+CREATE TABLE balance_history (
     product INTEGER NOT NULL,
     warehouse_id INTEGER NOT NULL,
     position INTEGER NOT NULL, -- the position at which the pair was replaced
     quantity INTEGER NOT NULL,
-    ours INTEGER NOT NULL,
+    own_delta INTEGER NOT NULL,
     since_ms INTEGER,
     observed_ms INTEGER,
     PRIMARY KEY (product, warehouse_id, position)
@@ -78,7 +78,7 @@ CREATE TABLE balance_past (
 
 -- The last write of a stock level. While it is open, and for requests sent before its answer, a read is no
 -- fact.
-CREATE TABLE cell_write (
+CREATE TABLE stock_level_write (
     product INTEGER NOT NULL,
     warehouse_id INTEGER NOT NULL,
     exchange_id INTEGER NOT NULL, -- the position of the claim
@@ -86,17 +86,21 @@ CREATE TABLE cell_write (
     written INTEGER NOT NULL,
     ended INTEGER,                -- the position of the end; NULL: open
     -- 1: accepted, and no read since was taken for the fact.
-    is_unseen INTEGER NOT NULL DEFAULT 0 CONSTRAINT cell_write_is_unseen CHECK (is_unseen IN (0, 1)),
+    is_unconfirmed INTEGER NOT NULL DEFAULT 0
+        CONSTRAINT stock_level_write_is_unconfirmed CHECK (is_unconfirmed IN (0, 1)),
     -- 1: a read confirmed a write of this stock level, and no read contradicted a later one.
-    is_proven INTEGER NOT NULL DEFAULT 0 CONSTRAINT cell_write_is_proven CHECK (is_proven IN (0, 1)),
+    is_proven INTEGER NOT NULL DEFAULT 0
+        CONSTRAINT stock_level_write_is_proven CHECK (is_proven IN (0, 1)),
     -- When the first read that does not show the write was sent. Nothing is decided until a second read
     -- confirms it.
-    doubted_ms INTEGER CONSTRAINT cell_write_doubted CHECK (doubted_ms IS NULL OR is_unseen),
+    first_mismatch_ms INTEGER
+        CONSTRAINT stock_level_write_first_mismatch CHECK (first_mismatch_ms IS NULL OR is_unconfirmed),
     -- When the next check of the platform is due.
-    look_ms INTEGER CONSTRAINT cell_write_look CHECK (look_ms IS NULL OR is_unseen),
+    check_due_ms INTEGER
+        CONSTRAINT stock_level_write_check_due CHECK (check_due_ms IS NULL OR is_unconfirmed),
     -- When our writes last changed the quantity from above 0 to 0; NULL after a later write above 0. A write
     -- that changes no quantity keeps the time, so that the brake still counts the zeroing.
-    emptied_ms INTEGER,
+    zeroed_ms INTEGER,
     PRIMARY KEY (product, warehouse_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -208,15 +212,15 @@ CREATE TABLE order_line_item (
 ) STRICT, WITHOUT ROWID;
 
 -- An order line whose warehouse allocation was asked for. The platform may not know the order.
-CREATE TABLE allocation_reading (
+CREATE TABLE allocation_read (
     order_id INTEGER NOT NULL,
     line_item_id INTEGER NOT NULL,
     exchange_id INTEGER NOT NULL,
     observed_ms INTEGER NOT NULL,
-    is_found INTEGER NOT NULL CONSTRAINT allocation_reading_is_found CHECK (is_found IN (0, 1)),
-    is_complete INTEGER NOT NULL CONSTRAINT allocation_reading_is_complete CHECK (is_complete IN (0, 1)),
+    is_found INTEGER NOT NULL CONSTRAINT allocation_read_is_found CHECK (is_found IN (0, 1)),
+    is_complete INTEGER NOT NULL CONSTRAINT allocation_read_is_complete CHECK (is_complete IN (0, 1)),
     PRIMARY KEY (order_id, line_item_id),
-    CONSTRAINT allocation_reading_nothing CHECK (is_found OR is_complete = 0)
+    CONSTRAINT allocation_read_nothing CHECK (is_found OR is_complete = 0)
 ) STRICT, WITHOUT ROWID;
 
 -- The share of one warehouse in an order line; for a kit, in each of its components. The index in the answer
@@ -224,13 +228,13 @@ CREATE TABLE allocation_reading (
 CREATE TABLE order_line_allocation (
     order_id INTEGER NOT NULL,
     line_item_id INTEGER NOT NULL,
-    place INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL, -- index in the answer
     allocation_id INTEGER,
     product_id INTEGER,
     sku TEXT,
     warehouse_id INTEGER NOT NULL,
     quantity INTEGER NOT NULL,
-    PRIMARY KEY (order_id, line_item_id, place)
+    PRIMARY KEY (order_id, line_item_id, ordinal)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE shipment (
@@ -260,7 +264,8 @@ CREATE TABLE shipment_line (
     tracking_url TEXT,
     estimated_delivery_ms INTEGER,
     exchange_id INTEGER NOT NULL,
-    observed_ms INTEGER,           -- when the last answer that held the item was asked for; NULL: the shipment's
+    -- When the last answer that held the item was asked for; NULL: the time of the shipment.
+    observed_ms INTEGER,
     missing_since_ms INTEGER,
     PRIMARY KEY (shipment_id, item_id)
 ) STRICT, WITHOUT ROWID;
@@ -289,7 +294,7 @@ CREATE TABLE report_month (
     report TEXT NOT NULL CONSTRAINT report_month_report CHECK (report IN ('top_selling', 'business_health')),
     year INTEGER NOT NULL,
     month INTEGER NOT NULL CONSTRAINT report_month_month CHECK (month BETWEEN 1 AND 12),
-    said TEXT NOT NULL CONSTRAINT report_month_said CHECK (json_valid(said)),
+    payload TEXT NOT NULL CONSTRAINT report_month_payload CHECK (json_valid(payload)),
     is_agreed INTEGER NOT NULL CONSTRAINT report_month_is_agreed CHECK (is_agreed IN (0, 1)),
     exchange_id INTEGER NOT NULL, -- the last read
     observed_ms INTEGER NOT NULL,
@@ -302,11 +307,11 @@ CREATE TABLE tracked_sku (
     origin TEXT NOT NULL DEFAULT 'added' CONSTRAINT tracked_sku_origin CHECK (origin IN ('added', 'learnt'))
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE removed_sku (sku TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TABLE untracked_sku (sku TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 -- SKUs from order lines, allocations, kits, top sellers and created products. These are facts; tracked SKUs
 -- are none.
-CREATE TABLE learnt_sku (
+CREATE TABLE discovered_sku (
     sku TEXT PRIMARY KEY ON CONFLICT IGNORE,
     exchange_id INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -317,15 +322,15 @@ CREATE TABLE tracked_order (
 
 -- Orders to be read with the next free call: newly tracked ones, and those an operator named again. A new row
 -- always has a larger id, so that the daemon notices it by the largest id.
-CREATE TABLE order_ask (
+CREATE TABLE order_read_request (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    order_id INTEGER NOT NULL CONSTRAINT order_ask_order UNIQUE
+    order_id INTEGER NOT NULL CONSTRAINT order_read_request_order UNIQUE
 ) STRICT;
 
-CREATE INDEX reading_by_exchange ON reading (exchange_id, id);
+CREATE INDEX read_batch_by_exchange ON read_batch (exchange_id, id);
 
-CREATE INDEX product_by_fold ON product (sku_fold);
-CREATE INDEX product_by_reading ON product (reading_id, sku);
+CREATE INDEX product_by_case_key ON product (case_key);
+CREATE INDEX product_by_read_batch ON product (read_batch_id, sku);
 CREATE INDEX product_kit ON product (product_id) WHERE type = 'Kit';
 CREATE INDEX product_lacking ON product (id) WHERE lack IS NOT NULL;
 CREATE INDEX product_kit_guess ON product (product_id) WHERE kit_guess_id IS NOT NULL;
@@ -333,13 +338,13 @@ CREATE INDEX product_kit_guess ON product (product_id) WHERE kit_guess_id IS NOT
 -- SKUs near zero are read early: products with a stock level of 1 to 3 units are found without a scan.
 CREATE INDEX balance_near_zero ON balance (product) WHERE quantity BETWEEN 1 AND 3;
 -- The latest changes are found from the end.
-CREATE INDEX balance_past_by_position ON balance_past (position);
+CREATE INDEX balance_history_by_position ON balance_history (position);
 
-CREATE INDEX cell_write_open ON cell_write (exchange_id) WHERE ended IS NULL;
-CREATE INDEX cell_write_ended ON cell_write (ended) WHERE ended IS NOT NULL;
-CREATE INDEX cell_write_to_look_at ON cell_write (look_ms) WHERE look_ms IS NOT NULL;
+CREATE INDEX stock_level_write_open ON stock_level_write (exchange_id) WHERE ended IS NULL;
+CREATE INDEX stock_level_write_ended ON stock_level_write (ended) WHERE ended IS NOT NULL;
+CREATE INDEX stock_level_write_check_due ON stock_level_write (check_due_ms) WHERE check_due_ms IS NOT NULL;
 -- Every page of balances asks for writes without confirmation.
-CREATE INDEX cell_write_unseen ON cell_write (product) WHERE is_unseen;
+CREATE INDEX stock_level_write_unconfirmed ON stock_level_write (product) WHERE is_unconfirmed;
 
 CREATE INDEX listing_template_by_storefront ON listing_template (storefront_id, id);
 CREATE INDEX sales_order_open ON sales_order (exchange_id) WHERE closed_ms IS NULL;
@@ -352,19 +357,21 @@ CREATE INDEX shipment_by_order ON shipment (order_id);
 -- spelling. Two answers must have lacked it, or one answer must have returned the product under another
 -- spelling. Where the platform has several products of a case key, each spelling means itself. A renamed
 -- product has two rows and one id: the row that was read last is meant.
-CREATE VIEW sku_meant (asked, fold, product, sku) AS
-SELECT q.sku, q.sku_fold, p.id, p.sku
+CREATE VIEW sku_spelling (spelling, case_key, product, sku) AS
+SELECT q.sku, q.case_key, p.id, p.sku
 FROM product q JOIN product p ON p.id = CASE
-    WHEN (q.product_id IS NOT NULL OR q.alias_of IS NOT NULL OR q.missing_since_ms IS NOT NULL OR q.absent > 1)
+    WHEN (q.product_id IS NOT NULL OR q.alias_of IS NOT NULL OR q.missing_since_ms IS NOT NULL
+          OR q.absent > 1)
          AND (SELECT count(DISTINCT t.product_id) FROM product t
-              WHERE t.sku_fold = q.sku_fold AND t.product_id IS NOT NULL AND t.alias_of IS NULL) = 1
-    THEN (SELECT t.id FROM product t LEFT JOIN reading r ON r.id = t.reading_id
-          WHERE t.sku_fold = q.sku_fold AND t.product_id IS NOT NULL AND t.alias_of IS NULL
+              WHERE t.case_key = q.case_key AND t.product_id IS NOT NULL AND t.alias_of IS NULL) = 1
+    THEN (SELECT t.id FROM product t LEFT JOIN read_batch r ON r.id = t.read_batch_id
+          WHERE t.case_key = q.case_key AND t.product_id IS NOT NULL AND t.alias_of IS NULL
           ORDER BY t.missing_since_ms IS NOT NULL, r.exchange_id DESC, t.id DESC LIMIT 1)
     ELSE q.id END;
 
 CREATE VIEW order_line (
-    order_id, line_item_id, sku, product_id, quantity_sold, quantity_left, unit_price, warehouse_id, observed_at
+    order_id, line_item_id, sku, product_id, quantity_sold, quantity_left, unit_price, warehouse_id,
+    observed_at
 ) AS
 SELECT l.order_id, l.line_item_id, l.sku, l.product_id, l.quantity_sold, l.quantity_left, l.unit_price,
        l.warehouse_id,
@@ -387,18 +394,22 @@ WHERE i.missing_since_ms IS NULL;
 CREATE VIEW shipment_progress (shipment_id, order_id, is_cancelled, is_shipped, is_confirmed) AS
 SELECT s.id, s.order_id, coalesce(lower(s.status) IN ('cancelled', 'c'), 0),
        s.is_complete AND EXISTS (SELECT 1 FROM shipment_item i WHERE i.shipment_id = s.id)
-           AND NOT EXISTS (SELECT 1 FROM shipment_item i WHERE i.shipment_id = s.id AND i.is_shipped IS NOT 1),
+           AND NOT EXISTS (SELECT 1 FROM shipment_item i
+                           WHERE i.shipment_id = s.id AND i.is_shipped IS NOT 1),
        s.is_complete AND EXISTS (SELECT 1 FROM shipment_item i WHERE i.shipment_id = s.id)
-           AND NOT EXISTS (SELECT 1 FROM shipment_item i WHERE i.shipment_id = s.id AND i.is_confirmed IS NOT 1)
+           AND NOT EXISTS (SELECT 1 FROM shipment_item i
+                           WHERE i.shipment_id = s.id AND i.is_confirmed IS NOT 1)
 FROM shipment s;
 
 CREATE VIEW top_seller (
-    year, month, rank, sku, name, product_id, sales_channel_id, quantity_sold, amount_sold, is_agreed, observed_at
+    year, month, rank, sku, name, product_id, sales_channel_id, quantity_sold, amount_sold, is_agreed,
+    observed_at
 ) AS
 SELECT m.year, m.month, s.value->>'rank', s.value->>'sku', s.value->>'name', s.value->>'product_id',
-       s.value->>'sales_channel_id', s.value->>'quantity_sold', CAST(s.value->>'amount_sold' AS REAL), m.is_agreed,
+       s.value->>'sales_channel_id', s.value->>'quantity_sold', CAST(s.value->>'amount_sold' AS REAL),
+       m.is_agreed,
        strftime('%Y-%m-%dT%H:%M:%fZ', m.observed_ms / 1000.0, 'unixepoch')
-FROM report_month m, json_each(m.said) s
+FROM report_month m, json_each(m.payload) s
 WHERE m.report = 'top_selling';
 
 CREATE VIEW business_health (
@@ -406,63 +417,70 @@ CREATE VIEW business_health (
     total_amount_shipping_collected, total_cost_of_labels_generated, total_value_of_inventory_month_start,
     total_value_of_inventory_month_end, total_number_of_new_listings_added, is_agreed, observed_at
 ) AS
-SELECT year, month, CAST(said->>'total_revenue' AS REAL), CAST(said->>'total_cost_of_goods_sold' AS REAL),
-       CAST(said->>'total_shipping_costs' AS REAL), CAST(said->>'total_profit' AS REAL),
-       CAST(said->>'total_amount_shipping_collected' AS REAL), CAST(said->>'total_cost_of_labels_generated' AS REAL),
-       CAST(said->>'total_value_of_inventory_month_start' AS REAL),
-       CAST(said->>'total_value_of_inventory_month_end' AS REAL),
-       CAST(said->>'total_number_of_new_listings_added' AS REAL), is_agreed,
+SELECT year, month, CAST(payload->>'total_revenue' AS REAL),
+       CAST(payload->>'total_cost_of_goods_sold' AS REAL),
+       CAST(payload->>'total_shipping_costs' AS REAL), CAST(payload->>'total_profit' AS REAL),
+       CAST(payload->>'total_amount_shipping_collected' AS REAL),
+       CAST(payload->>'total_cost_of_labels_generated' AS REAL),
+       CAST(payload->>'total_value_of_inventory_month_start' AS REAL),
+       CAST(payload->>'total_value_of_inventory_month_end' AS REAL),
+       CAST(payload->>'total_number_of_new_listings_added' AS REAL), is_agreed,
        strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch')
 FROM report_month
 WHERE report = 'business_health';
 
--- A change of a product or of its stock levels by any other way clears the digest, and thereby `told_by`.
-CREATE TRIGGER reading_told_no_more AFTER UPDATE OF digest, reading_id ON product
-WHEN NEW.digest IS NOT OLD.digest OR NEW.reading_id IS NOT OLD.reading_id
+-- A change of a product or of its stock levels by any other way clears the digest, and thereby `verified_by`.
+CREATE TRIGGER product_after_update AFTER UPDATE OF digest, read_batch_id ON product
+WHEN NEW.digest IS NOT OLD.digest OR NEW.read_batch_id IS NOT OLD.read_batch_id
 BEGIN
-    UPDATE reading SET told_by = NULL WHERE id IN (OLD.reading_id, NEW.reading_id) AND told_by IS NOT NULL;
+    UPDATE read_batch SET verified_by = NULL
+    WHERE id IN (OLD.read_batch_id, NEW.read_batch_id) AND verified_by IS NOT NULL;
 END;
 
-CREATE TRIGGER balance_past_kept AFTER UPDATE OF quantity, ours ON balance
-WHEN OLD.quantity IS NOT NEW.quantity OR OLD.ours IS NOT NEW.ours
+CREATE TRIGGER balance_after_update AFTER UPDATE OF quantity, own_delta ON balance
+WHEN OLD.quantity IS NOT NEW.quantity OR OLD.own_delta IS NOT NEW.own_delta
 BEGIN
-    INSERT OR REPLACE INTO balance_past (product, warehouse_id, position, quantity, ours, observed_ms, since_ms)
-    SELECT OLD.product, OLD.warehouse_id, (SELECT position FROM counter), OLD.quantity, OLD.ours,
-           coalesce(OLD.fact_ms, (SELECT r.observed_ms FROM product p JOIN reading r ON r.id = p.reading_id
+    INSERT OR REPLACE INTO balance_history
+        (product, warehouse_id, position, quantity, own_delta, observed_ms, since_ms)
+    SELECT OLD.product, OLD.warehouse_id, (SELECT position FROM journal_sequence), OLD.quantity,
+           OLD.own_delta,
+           coalesce(OLD.fact_ms, (SELECT r.observed_ms
+                                  FROM product p JOIN read_batch r ON r.id = p.read_batch_id
                                   WHERE p.id = OLD.product)), OLD.since_ms;
 END;
 
 -- While a call writes a stock level, no other call claims it. Both would decide on the same fact, and the
 -- write that arrives last would undo the other one.
-CREATE TRIGGER cell_write_claimed BEFORE UPDATE ON cell_write
+CREATE TRIGGER stock_level_write_update_guard BEFORE UPDATE ON stock_level_write
 WHEN OLD.ended IS NULL
-     AND (NEW.exchange_id IS NOT OLD.exchange_id OR NEW.before IS NOT OLD.before OR NEW.written IS NOT OLD.written)
+     AND (NEW.exchange_id IS NOT OLD.exchange_id OR NEW.before IS NOT OLD.before
+          OR NEW.written IS NOT OLD.written)
 BEGIN
     SELECT RAISE(ABORT, 'this stock level is being written by another call');
 END;
 
-CREATE TRIGGER tracked_sku_added AFTER INSERT ON tracked_sku WHEN NEW.origin = 'added'
+CREATE TRIGGER tracked_sku_after_insert AFTER INSERT ON tracked_sku WHEN NEW.origin = 'added'
 BEGIN
-    DELETE FROM removed_sku WHERE sku = NEW.sku;
+    DELETE FROM untracked_sku WHERE sku = NEW.sku;
 END;
 
-CREATE TRIGGER tracked_sku_removed AFTER DELETE ON tracked_sku
+CREATE TRIGGER tracked_sku_after_delete AFTER DELETE ON tracked_sku
 BEGIN
-    INSERT OR IGNORE INTO removed_sku (sku) VALUES (OLD.sku);
+    INSERT OR IGNORE INTO untracked_sku (sku) VALUES (OLD.sku);
 END;
 
-CREATE TRIGGER learnt_sku_tracked AFTER INSERT ON learnt_sku
-WHEN NOT EXISTS (SELECT 1 FROM removed_sku WHERE sku = NEW.sku)
+CREATE TRIGGER discovered_sku_after_insert AFTER INSERT ON discovered_sku
+WHEN NOT EXISTS (SELECT 1 FROM untracked_sku WHERE sku = NEW.sku)
 BEGIN
     INSERT INTO tracked_sku (sku, origin) VALUES (NEW.sku, 'learnt');
 END;
 
-CREATE TRIGGER tracked_order_added AFTER INSERT ON tracked_order
+CREATE TRIGGER tracked_order_after_insert AFTER INSERT ON tracked_order
 BEGIN
-    INSERT OR REPLACE INTO order_ask (order_id) VALUES (NEW.order_id);
+    INSERT OR REPLACE INTO order_read_request (order_id) VALUES (NEW.order_id);
 END;
 
-CREATE TRIGGER tracked_order_removed AFTER DELETE ON tracked_order
+CREATE TRIGGER tracked_order_after_delete AFTER DELETE ON tracked_order
 BEGIN
-    DELETE FROM order_ask WHERE order_id = OLD.order_id;
+    DELETE FROM order_read_request WHERE order_id = OLD.order_id;
 END;

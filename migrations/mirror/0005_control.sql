@@ -3,26 +3,26 @@
 
 -- The account the database belongs to (docs/rules.md 21). The salt also identifies the database among its
 -- backups.
-CREATE TABLE belonging (
-    id INTEGER PRIMARY KEY CONSTRAINT belonging_single CHECK (id = 1),
-    salt BLOB NOT NULL CONSTRAINT belonging_salt CHECK (length(salt) = 16),
+CREATE TABLE account_binding (
+    id INTEGER PRIMARY KEY CONSTRAINT account_binding_single CHECK (id = 1),
+    salt BLOB NOT NULL CONSTRAINT account_binding_salt CHECK (length(salt) = 16),
     base_url TEXT,   -- NULL: no call was ever made
     key_digest BLOB  -- of salt and integration key; NULL: the key is not known
-        CONSTRAINT belonging_key_digest CHECK (length(key_digest) = 32)
+        CONSTRAINT account_binding_key_digest CHECK (length(key_digest) = 32)
 ) STRICT;
-INSERT INTO belonging (id, salt) VALUES (1, randomblob(16));
+INSERT INTO account_binding (id, salt) VALUES (1, randomblob(16));
 
 -- Marks a backup until a daemon has started on it (docs/rules.md 20).
-CREATE TABLE copy_mark (
-    id INTEGER PRIMARY KEY CONSTRAINT copy_mark_single CHECK (id = 1),
+CREATE TABLE backup_marker (
+    id INTEGER PRIMARY KEY CONSTRAINT backup_marker_single CHECK (id = 1),
     made_ms INTEGER NOT NULL,
     position INTEGER NOT NULL
 ) STRICT;
 
 -- The state of the limiter as JSON: holds, the measured limit, the block after too many bad requests.
-CREATE TABLE limiter_memory (
-    id INTEGER PRIMARY KEY CONSTRAINT limiter_memory_single CHECK (id = 1),
-    memory TEXT NOT NULL CONSTRAINT limiter_memory_json CHECK (json_valid(memory))
+CREATE TABLE limiter_state (
+    id INTEGER PRIMARY KEY CONSTRAINT limiter_state_single CHECK (id = 1),
+    state TEXT NOT NULL CONSTRAINT limiter_state_json CHECK (json_valid(state))
 ) STRICT;
 
 -- The measured number of SKUs of a balances call. `configured` is the value of the configuration it started
@@ -42,7 +42,8 @@ CREATE TABLE job_state (
     last_fired_ms INTEGER,
     next_due_ms INTEGER,
     last_good_ms INTEGER,
-    last_outcome TEXT CONSTRAINT job_state_outcome CHECK (last_outcome IN ('ok', 'partial', 'failed', 'interrupted'))
+    last_outcome TEXT
+        CONSTRAINT job_state_outcome CHECK (last_outcome IN ('ok', 'partial', 'failed', 'interrupted'))
 ) STRICT, WITHOUT ROWID;
 
 -- Requests of commands to the daemon. Only the holder of the lock calls the platform, because every call is

@@ -452,7 +452,7 @@ fn order_subject(wish: &outbox::ShipmentCreate) -> String {
 
 /// The wish's name among what answers lacked.
 fn lacking_subject(wish: WishId) -> String {
-    format!("wish {wish}")
+    format!("change {wish}")
 }
 
 /// The shipment's name among subjects.
