@@ -48,7 +48,8 @@ impl House {
 }
 
 async fn everything(other: &mut SqliteConnection) -> Vec<String> {
-    let sql = "SELECT json_array(id, key, state, reason, detail, revision, created_at, exchange_id, written) FROM outbox \
+    let sql = "SELECT json_array(id, key, state, reason, detail, revision, created_at, exchange_id, written) \
+               FROM outbox \
                UNION ALL SELECT key FROM change_key UNION ALL SELECT count(*) || ' pruning' FROM prune_guard";
     sqlx::query_scalar(sql).fetch_all(other).await.unwrap()
 }

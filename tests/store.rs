@@ -571,7 +571,10 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "INSERT INTO warehouse (id, name, contact, exchange_id) VALUES (1, 'n', '{', 1)",
         ),
         ("exchange_is_ignored", EXCHANGE_SET_ASIDE),
-        ("session_projection_version", "INSERT INTO session (boot_id, version, started_ms, projection_version) VALUES ('b', 'v', 1, -1)"),
+        (
+            "session_projection_version",
+            "INSERT INTO session (boot_id, version, started_ms, projection_version) VALUES ('b', 'v', 1, -1)",
+        ),
         ("snapshot_pruned_to", "INSERT INTO snapshot VALUES (1, 1, 2, 0)"),
         ("snapshot_by_size", "INSERT INTO snapshot VALUES (1, 1, 1, 2)"),
         ("sales_order_is_complete", "INSERT INTO sales_order VALUES (1, 1, 1, 1, 2, NULL)"),
@@ -589,19 +592,23 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ),
         (
             "stock_level_write_is_unconfirmed",
-            "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, written, is_unconfirmed) VALUES (1, 1, 1, 1, 2)",
+            "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, written, is_unconfirmed) \
+             VALUES (1, 1, 1, 1, 2)",
         ),
         (
             "stock_level_write_is_proven",
-            "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, written, is_proven) VALUES (1, 1, 1, 1, 2)",
+            "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, written, is_proven) \
+             VALUES (1, 1, 1, 1, 2)",
         ),
         (
             "stock_level_write_first_mismatch",
-            "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, written, first_mismatch_ms) VALUES (1, 1, 1, 1, 1)",
+            "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, written, first_mismatch_ms) \
+             VALUES (1, 1, 1, 1, 1)",
         ),
         (
             "stock_level_write_check_due",
-            "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, written, check_due_ms) VALUES (1, 1, 1, 1, 1)",
+            "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, written, check_due_ms) \
+             VALUES (1, 1, 1, 1, 1)",
         ),
         ("mismatch_differs", "INSERT INTO mismatch VALUES (1, 1, 1, 5, 5, 1)"),
         ("tracked_sku_text", "INSERT INTO tracked_sku (sku) VALUES (' ')"),
@@ -611,7 +618,10 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("outbox_body_json", "INSERT INTO outbox (key, kind, body) VALUES ('n', 'zzz', 'x')"),
         ("outbox_priority", "INSERT INTO outbox (key, kind, body, priority) VALUES ('n', 'zzz', '{}', 2)"),
         ("outbox_settled", "UPDATE outbox SET revision = revision + 1, state = 'cancelled'"),
-        ("outbox_settled_at", "UPDATE outbox SET revision = revision + 1, state = 'cancelled', settled_at = 'now'"),
+        (
+            "outbox_settled_at",
+            "UPDATE outbox SET revision = revision + 1, state = 'cancelled', settled_at = 'now'",
+        ),
         ("outbox_reason", "UPDATE outbox SET revision = revision + 1, state = 'held'"),
         ("outbox_sending", "UPDATE outbox SET revision = revision + 1, state = 'sending'"),
         ("outbox_acknowledged", "UPDATE outbox SET revision = revision + 1, acknowledged_ms = 1"),

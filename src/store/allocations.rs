@@ -69,7 +69,8 @@ impl Store {
     ) -> Result<Vec<(OrderId, LineItemId)>, StoreError> {
         let sql = "SELECT l.order_id, l.line_item_id FROM tracked_order t \
                    JOIN order_line_item l ON l.order_id = t.order_id \
-                   LEFT JOIN allocation_read r ON r.order_id = l.order_id AND r.line_item_id = l.line_item_id \
+                   LEFT JOIN allocation_read r ON r.order_id = l.order_id \
+                   AND r.line_item_id = l.line_item_id \
                    WHERE l.missing_since_ms IS NULL AND (?3 IS NULL OR t.order_id = ?3) \
                      AND (r.order_id IS NULL OR (NOT r.is_found AND ?1 - r.observed_ms >= ?2)) \
                    ORDER BY l.order_id, l.line_item_id";
@@ -106,7 +107,8 @@ impl Write {
         let query = sqlx::query(sql).bind(page.order_id.0).bind(page.line_item_id.0);
         query.execute(&mut *self.tx).await.doing("clear the allocation of a line")?;
         let sql = "INSERT INTO order_line_allocation \
-                       (order_id, line_item_id, ordinal, allocation_id, product_id, sku, warehouse_id, quantity) \
+                       (order_id, line_item_id, ordinal, allocation_id, product_id, sku, warehouse_id, \
+                           quantity) \
                    SELECT ?2, ?3, key, value->>'allocation_id', value->>'product_id', value->>'sku', \
                           value->>'warehouse_id', value->>'quantity' FROM json_each(?1)";
         let rows = json(page.allocations.unwrap_or_default());

@@ -143,7 +143,8 @@ impl Write {
                        (SELECT coalesce(max(id), 0) FROM product), \
                        EXISTS (SELECT 1 FROM stock_level_write WHERE ended IS NULL) \
                            OR EXISTS (SELECT 1 FROM stock_level_write WHERE ended > ?2) \
-                           OR EXISTS (SELECT 1 FROM stock_level_write WHERE is_unconfirmed) OR EXISTS (SELECT 1 FROM mismatch) \
+                           OR EXISTS (SELECT 1 FROM stock_level_write WHERE is_unconfirmed) \
+                           OR EXISTS (SELECT 1 FROM mismatch) \
                    FROM json_each(?1) m CROSS JOIN product p ON p.sku = m.value";
         let query = sqlx::query_as(sql).bind(json(&members.skus)).bind(exchange.0);
         let found: Found = query.fetch_one(&mut *self.tx).await.doing("look for the products of a page")?;
@@ -172,7 +173,8 @@ impl Write {
         let others = members.aliases.iter().map(|(asked, _)| *asked);
         let others = others.chain(&members.absent).chain(&members.unreadable);
         let others: Vec<Value> = others.map(|sku| value!([sku, sku.fold()])).collect();
-        let sql = "INSERT INTO product (sku, case_key) SELECT value->>0, value->>1 FROM json_each(?1) WHERE true \
+        let sql = "INSERT INTO product (sku, case_key) SELECT value->>0, value->>1 FROM json_each(?1) \
+                   WHERE true \
                    ON CONFLICT (sku) DO NOTHING";
         let done = sqlx::query(sql).bind(json(&others)).execute(&mut *self.tx).await;
         done.doing("record the SKUs that were asked for")?;
@@ -191,7 +193,8 @@ impl Write {
         if no_fact.is_empty() {
             return Ok(());
         }
-        let sql = "UPDATE balance SET fact_exchange_id = read_batch.exchange_id, fact_ms = read_batch.observed_ms \
+        let sql = "UPDATE balance SET fact_exchange_id = read_batch.exchange_id, \
+                   fact_ms = read_batch.observed_ms \
                    FROM product JOIN read_batch ON read_batch.id = product.read_batch_id \
                    WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
                      AND (balance.product, balance.warehouse_id) IN ( \
@@ -226,7 +229,8 @@ impl Write {
             }
         }
         let told_by = (is_told && known.is_nothing()).then_some(READER);
-        let sql = "INSERT INTO read_batch (exchange_id, observed_ms, verified_by) VALUES (?1, ?2, ?3) RETURNING id";
+        let sql = "INSERT INTO read_batch (exchange_id, observed_ms, verified_by) VALUES (?1, ?2, ?3) \
+                   RETURNING id";
         let query = sqlx::query_scalar(sql).bind(page.exchange_id.0).bind(page.observed_at.0).bind(told_by);
         query.fetch_one(&mut *self.tx).await.map(Some).doing("begin a reading")
     }
@@ -296,7 +300,8 @@ impl Write {
         let stay: Vec<(i64, i64)> = cells.chain(no_fact.iter().copied()).collect();
         let sql = "UPDATE balance SET unlinked_ms = ?3, (fact_exchange_id, fact_ms) = ( \
                        SELECT coalesce(balance.fact_exchange_id, r.exchange_id), coalesce(balance.fact_ms, r.observed_ms) \
-                       FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE p.id = balance.product) \
+                       FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id \
+                       WHERE p.id = balance.product) \
                    WHERE unlinked_ms IS NULL AND product IN (SELECT value FROM json_each(?1)) \
                      AND (product, warehouse_id) NOT IN (SELECT value->>0, value->>1 FROM json_each(?2))";
         let query = sqlx::query(sql).bind(json(&ids)).bind(json(&stay)).bind(page.observed_at.0);

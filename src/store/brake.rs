@@ -33,7 +33,8 @@ impl Store {
         flush: &[(&str, i64)],
     ) -> Result<BTreeMap<WarehouseId, Hour>, StoreError> {
         let sql = "WITH zeroed AS ( \
-                       SELECT w.product, w.warehouse_id FROM stock_level_write w JOIN product p ON p.id = w.product \
+                       SELECT w.product, w.warehouse_id FROM stock_level_write w \
+                       JOIN product p ON p.id = w.product \
                        WHERE (w.zeroed_ms >= ?1 OR (w.ended IS NULL AND w.written = 0 AND w.before > 0)) \
                          AND (p.sku, w.warehouse_id) NOT IN ( \
                              SELECT value->>0, value->>1 FROM json_each(?2))) \
@@ -71,7 +72,8 @@ impl Store {
     /// wishes.
     pub async fn brake_released(&self, after: Position) -> Result<Vec<(Option<i64>, i64)>, StoreError> {
         let sql = "SELECT trip, count(*) FROM ( \
-                       SELECT o.released_ms, (SELECT max(w.trip_id) FROM brake_trip_change w WHERE w.change_id = o.id) AS trip \
+                       SELECT o.released_ms, (SELECT max(w.trip_id) FROM brake_trip_change w \
+                       WHERE w.change_id = o.id) AS trip \
                        FROM outbox o WHERE o.released_ms IN (SELECT at_ms FROM event WHERE position > ?1 AND kind = ?2)) \
                    GROUP BY released_ms, trip ORDER BY released_ms, trip";
         let query = sqlx::query_as(sql).bind(after.0).bind(RELEASED);
@@ -113,11 +115,13 @@ impl Write {
     pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64, StoreError> {
         let json = super::cells::json(keys);
         self.event_append(at, RELEASED, "outbox", Some(&json)).await?;
-        let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = NULL, state_changed_ms = ?2, \
+        let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = NULL, \
+                   state_changed_ms = ?2, \
                        released_ms = ?2, detail = 'released by the operator' \
                    WHERE state = 'held' AND reason IN ('brake', 'jump', 'restored', 'looks_emptied') \
                      AND iif(json_array_length(?1) = 0, \
-                             id IN (SELECT w.change_id FROM brake_trip_change w JOIN brake_trip t ON t.id = w.trip_id \
+                             id IN (SELECT w.change_id FROM brake_trip_change w \
+                                 JOIN brake_trip t ON t.id = w.trip_id \
                                     WHERE t.released_ms IS NULL), \
                              key IN (SELECT value FROM json_each(?1)))";
         let query = sqlx::query(sql).bind(&json).bind(at.0);

@@ -110,7 +110,8 @@ impl Store {
     /// The cells that these mean, in their order: each by the service's spelling where that is known. Several of them may
     /// be one.
     pub async fn cells_meant(&self, cells: &[Cell]) -> Result<Vec<Cell>, StoreError> {
-        let sql = "SELECT coalesce((SELECT m.sku FROM sku_spelling m WHERE m.spelling = value->>0), value->>0) \
+        let sql = "SELECT coalesce((SELECT m.sku FROM sku_spelling m \
+                                    WHERE m.spelling = value->>0), value->>0) \
                    FROM json_each(?1) ORDER BY key";
         let query = sqlx::query_scalar(sql).bind(named(cells));
         let names: Vec<String> =
@@ -154,17 +155,20 @@ pub(super) fn named(cells: &[Cell]) -> String {
 /// The spellings of a cell `k`, of which `asked` is the service's where it has one.
 macro_rules! spellings {
     () => {
-        "(SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.case_key AND m.sku = k.asked UNION ALL SELECT k.asked)"
+        "(SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.case_key AND m.sku = k.asked \
+          UNION ALL SELECT k.asked)"
     };
 }
 
 const CELL_ROWS: &str = concat!(
     "
-WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER) AS warehouse_id, value->>2 AS case_key
+WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER) AS warehouse_id,
+                     value->>2 AS case_key
               FROM json_each(?1)),
      -- A spelling the service was never asked for means nobody yet. What it will probably mean is foreseen for the brakes.
      known AS (SELECT k.*, q.id AS own, coalesce(CASE WHEN q.product_id IS NULL THEN (
-                          SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t WHERE t.case_key = k.case_key
+                          SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t
+                          WHERE t.case_key = k.case_key
                             AND t.product_id IS NOT NULL AND t.alias_of IS NULL AND t.missing_since_ms IS NULL) END,
                           q.id) AS product,
                       (SELECT max(s.id) FROM outbox s WHERE s.sku IN ",
@@ -178,12 +182,15 @@ WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER
 SELECT k.asked, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.product_id, NULL) AS product_id,
        o.read_batch_id IS NOT NULL AS was_asked, asked.exchange_id AS asked_position,
        (SELECT m.sent_moment FROM sent m WHERE m.id = asked.exchange_id) AS asked_moment, o.lack,
-       (SELECT count(DISTINCT t.product_id) FROM product t WHERE t.case_key = k.case_key AND t.product_id IS NOT NULL
+       (SELECT count(DISTINCT t.product_id) FROM product t WHERE t.case_key = k.case_key
+           AND t.product_id IS NOT NULL
         AND t.alias_of IS NULL AND t.sku <> k.asked) AS twins,
-       (SELECT json_group_array(t.sku) FROM product t WHERE t.case_key = k.case_key AND t.product_id IS NOT NULL
+       (SELECT json_group_array(t.sku) FROM product t WHERE t.case_key = k.case_key
+           AND t.product_id IS NOT NULL
         AND t.alias_of IS NULL AND t.sku <> k.asked) AS twin_skus,
        o.missing_since_ms IS NOT NULL AS is_missing,
-       p.type AS kind, p.type_exchange_id, p.kit_guess_id IS NOT NULL AS may_be_kit, b.quantity, b.own_delta AS ours, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
+       p.type AS kind, p.type_exchange_id, p.kit_guess_id IS NOT NULL AS may_be_kit, b.quantity,
+       b.own_delta AS ours, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
        (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,
        b.unlinked_ms IS NOT NULL AS vanished, b.is_active IS NOT 0 AS is_active,
        EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = k.own AND w.warehouse_id = k.warehouse_id
@@ -202,10 +209,12 @@ SELECT k.asked, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.prod
           AND (a.id > k.first_set_id OR coalesce(a.dated_at, a.created_at) > k.first_counted_at)) AS applied_adjusts,
        iif(k.first_counted_at IS NULL, '[]', (
            SELECT json_group_array(json_array(h.quantity, h.own_delta, h.since_ms, h.last_ms)) FROM (
-               SELECT * FROM (SELECT position, quantity, own_delta, since_ms, observed_ms AS last_ms FROM balance_history
+               SELECT * FROM (SELECT position, quantity, own_delta, since_ms, observed_ms AS last_ms
+               FROM balance_history
                               WHERE product = k.product AND warehouse_id = k.warehouse_id
                               ORDER BY position DESC LIMIT 500)
-               UNION ALL SELECT 9223372036854775807, b.quantity, b.own_delta, b.since_ms, coalesce(b.fact_ms, r.observed_ms)
+               UNION ALL SELECT 9223372036854775807, b.quantity, b.own_delta, b.since_ms,
+                                coalesce(b.fact_ms, r.observed_ms)
                WHERE b.quantity IS NOT NULL
                ORDER BY position) h)) AS pairs
 FROM (SELECT k.*, (SELECT min(c.id) FROM outbox c WHERE c.sku IN ",
@@ -244,7 +253,8 @@ impl Write {
                    SELECT value->>'product', value->>'warehouse_id', ?2, value->>'before', value->>'written' \
                    FROM json_each(?1) WHERE true \
                    ON CONFLICT (product, warehouse_id) DO UPDATE SET exchange_id = excluded.exchange_id, \
-                       before = excluded.before, written = excluded.written, ended = NULL, is_unconfirmed = 0, \
+                       before = excluded.before, written = excluded.written, ended = NULL, \
+                           is_unconfirmed = 0, \
                        first_mismatch_ms = NULL, check_due_ms = NULL \
                    WHERE stock_level_write.ended IS NOT NULL";
         let done = sqlx::query(sql).bind(json(writes)).bind(exchange.0).execute(&mut *self.tx).await;
@@ -294,7 +304,8 @@ impl Write {
         self.digests_clear(&products).await?;
         let changed = written.iter().filter(|write| write.before != Some(write.written));
         let changed: Vec<(i64, i64)> = changed.map(|write| (write.product, write.warehouse_id)).collect();
-        let sql = "UPDATE stock_level_write SET zeroed_ms = iif(written = 0, iif(before > 0, ?2, zeroed_ms), NULL) \
+        let sql = "UPDATE stock_level_write \
+                   SET zeroed_ms = iif(written = 0, iif(before > 0, ?2, zeroed_ms), NULL) \
                    WHERE (product, warehouse_id) IN (SELECT value->>0, value->>1 FROM json_each(?1))";
         let done = sqlx::query(sql).bind(json(&changed)).bind(sent_at.0).execute(&mut *self.tx).await;
         done.doing("note which cells were emptied")?;
@@ -311,7 +322,8 @@ impl Write {
     ) -> Result<(), StoreError> {
         // First the counts whose spelling is understood only now: what stood at their insertion may still be their base.
         let sql = "UPDATE outbox SET revision = revision + 1, (base_quantity, base_own_delta, base_ms) = \
-                       (SELECT quantity, own_delta, known_ms FROM count_base_at_insert c WHERE c.id = outbox.id) \
+                       (SELECT quantity, own_delta, known_ms FROM count_base_at_insert c \
+                           WHERE c.id = outbox.id) \
                    WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 AND base_ms IS NULL \
                      AND EXISTS (SELECT 1 FROM count_base_at_insert c WHERE c.id = outbox.id \
                          AND c.known_ms - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= ?3); \

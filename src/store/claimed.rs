@@ -135,7 +135,8 @@ impl Write {
     ) -> Result<(), StoreError> {
         let sql = "SELECT w.exchange_id, d.value->>'sent_ms', w.product, w.warehouse_id, w.before, w.written \
                    FROM (SELECT json(?1) AS value) d JOIN product p ON p.sku = d.value->>'sku' \
-                   JOIN stock_level_write w ON w.product = p.id AND w.warehouse_id = d.value->>'warehouse_id' \
+                   JOIN stock_level_write w ON w.product = p.id \
+                   AND w.warehouse_id = d.value->>'warehouse_id' \
                    WHERE w.exchange_id = d.value->>'exchange_id' AND w.ended IS NULL";
         let found: Option<(i64, i64, i64, i64, Option<i64>, i64)> = sqlx::query_as(sql)
             .bind(detail)

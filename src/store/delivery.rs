@@ -47,7 +47,8 @@ impl Store {
 
     /// The wish with this key, as far as its shipment goes.
     pub async fn delivery_named(&self, key: &str) -> Result<Option<NamedWish>, StoreError> {
-        let sql = "SELECT o.kind, o.state, d.created_id AS made_id FROM outbox o LEFT JOIN delivery d ON d.change_id = o.id \
+        let sql = "SELECT o.kind, o.state, d.created_id AS made_id FROM outbox o \
+                   LEFT JOIN delivery d ON d.change_id = o.id \
                    WHERE o.key = ?1";
         let named = sqlx::query_as(sql).bind(key).fetch_optional(&mut *self.read().await?).await;
         named.doing("read the wish that makes a shipment")
@@ -74,7 +75,8 @@ impl Write {
         let sql = "INSERT INTO delivery (change_id, kind, ordering_key, evidence) \
                    SELECT value->>'id', value->>'kind', value->>'subject', json_extract(value, '$.claimed') \
                    FROM json_each(?1) WHERE true \
-                   ON CONFLICT (change_id) DO UPDATE SET ordering_key = excluded.ordering_key, evidence = excluded.evidence";
+                   ON CONFLICT (change_id) DO UPDATE SET ordering_key = excluded.ordering_key, \
+                       evidence = excluded.evidence";
         let done = sqlx::query(sql).bind(json(kept)).execute(&mut *self.tx).await;
         done.map(drop).doing("keep what wishes are sent with")
     }

@@ -88,7 +88,8 @@ SELECT o.id, o.key, o.kind, ",
        (SELECT coalesce(json_group_array(json_array(l.sent_ms, l.sent_moment, json(l.shown))), '[]')
         FROM (SELECT k.sent_ms, k.shown,
                      iif(ks.is_same, ke.sent_moment, ks.since_moment) AS sent_moment
-              FROM in_doubt_check k JOIN exchange ke ON ke.id = k.exchange_id JOIN found ks ON ks.id = ke.session_id
+              FROM in_doubt_check k JOIN exchange ke ON ke.id = k.exchange_id
+              JOIN found ks ON ks.id = ke.session_id
               WHERE k.change_id = o.id AND k.exchange_id > o.exchange_id ORDER BY k.exchange_id) l) AS looks,
        w.product, w.sku AS cell_sku, w.warehouse_id, w.before, w.written
 FROM outbox o
@@ -122,8 +123,10 @@ impl Store {
 
     /// The shipments to be adopted.
     pub async fn adoption_list(&self) -> Result<Vec<AdoptionRow>, StoreError> {
-        let sql = "SELECT a.change_id AS wish_id, o.key, o.state, d.evidence AS claimed, a.shipment_id FROM adoption a \
-                   JOIN outbox o ON o.id = a.change_id LEFT JOIN delivery d ON d.change_id = a.change_id ORDER BY 1";
+        let sql = "SELECT a.change_id AS wish_id, o.key, o.state, d.evidence AS claimed, a.shipment_id \
+                   FROM adoption a \
+                   JOIN outbox o ON o.id = a.change_id LEFT JOIN delivery d ON d.change_id = a.change_id \
+                   ORDER BY 1";
         sqlx::query_as(sql)
             .fetch_all(&mut *self.read().await?)
             .await

@@ -129,7 +129,8 @@ impl Store {
                              FROM counts WINDOW w AS (ORDER BY exchange_id)), \
                    rise AS (SELECT max(exchange_id) AS id FROM moves WHERE rose) \
                    SELECT t.order_id, a.id IS NOT NULL, o.closed_ms IS NOT NULL FROM tracked_order t CROSS JOIN rise \
-                   LEFT JOIN sales_order o ON o.id = t.order_id LEFT JOIN order_read_request a ON a.order_id = t.order_id \
+                   LEFT JOIN sales_order o ON o.id = t.order_id \
+                   LEFT JOIN order_read_request a ON a.order_id = t.order_id \
                    WHERE CASE \
                        WHEN o.id IS NULL OR a.id IS NOT NULL OR EXISTS ( \
                            SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.missing_since_ms IS NULL \

@@ -38,9 +38,9 @@ pub enum StoreError {
     },
     /// The database was made by other migrations than those of this program.
     #[error(
-        "cannot open the database {path}: another version of tallyd created it with another schema (migration \
-         {version} differs), and this version does not convert it; nothing was changed. Keep the file and set \
-         `database.path` to a new one, or run the version of tallyd that wrote it"
+        "cannot open the database {path}: another version of tallyd created it with another schema \
+         (migration {version} differs), and this version does not convert it; nothing was changed. Keep the \
+         file and set `database.path` to a new one, or run the version of tallyd that wrote it"
     )]
     OtherSchema {
         /// The file.

@@ -33,7 +33,8 @@ macro_rules! position_and_body {
 macro_rules! begin {
     () => {
         "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
-         SELECT position, (SELECT id FROM body WHERE digest = ?1), ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM journal_sequence \
+         SELECT position, (SELECT id FROM body WHERE digest = ?1), ?4, ?5, ?6, ?7, ?8, ?9, ?10 \
+         FROM journal_sequence \
          RETURNING id"
     };
 }

@@ -132,7 +132,8 @@ impl Store {
     /// The SKUs of a fold.
     pub async fn explain_skus(&self, fold: &str) -> Result<Vec<KnownSku>, StoreError> {
         let sql = "SELECT p.id, p.sku, m.product AS meant, p.product_id, p.type AS kind, p.missing_since_ms AS missing_ms \
-                   FROM product p JOIN sku_spelling m ON m.spelling = p.sku WHERE p.case_key = ?1 ORDER BY p.id";
+                   FROM product p JOIN sku_spelling m ON m.spelling = p.sku WHERE p.case_key = ?1 \
+                   ORDER BY p.id";
         sqlx::query_as(sql).bind(fold).fetch_all(&mut *self.read().await?).await.doing("read a SKU")
     }
 
@@ -147,12 +148,14 @@ impl Store {
                            AND warehouse_id IS NOT NULL) \
                    SELECT c.warehouse_id, w.name AS warehouse_name, b.quantity, b.own_delta AS ours, \
                           coalesce(b.fact_ms, r.observed_ms) AS fact_ms, \
-                          coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, b.unlinked_ms AS vanished_ms, \
+                          coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
+                              b.unlinked_ms AS vanished_ms, \
                           (SELECT s.pending_quantity FROM stock s WHERE s.sku = p.sku \
                            AND s.warehouse_id = c.warehouse_id) AS pending_quantity, \
                           (SELECT cw.written FROM stock_level_write cw WHERE cw.product = p.id \
                            AND cw.warehouse_id = c.warehouse_id AND cw.ended IS NULL) AS writing \
-                   FROM cell c LEFT JOIN product p ON p.id = ?1 LEFT JOIN read_batch r ON r.id = p.read_batch_id \
+                   FROM cell c LEFT JOIN product p ON p.id = ?1 \
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                    LEFT JOIN balance b ON b.product = ?1 AND b.warehouse_id = c.warehouse_id \
                    LEFT JOIN warehouse w ON w.id = c.warehouse_id ORDER BY c.warehouse_id";
         let query = sqlx::query_as(sql).bind(product).bind(json(spellings));
@@ -169,7 +172,8 @@ impl Store {
                    came AS (SELECT pair.*, coalesce(lag(until) OVER (ORDER BY until), \
                                 (SELECT min(f.ended) FROM exchange f WHERE f.sent_ms = pair.since_ms)) AS position \
                             FROM pair) \
-                   SELECT c.quantity, c.own_delta AS ours, c.position, c.since_ms, e.id AS exchange_id, e.operation \
+                   SELECT c.quantity, c.own_delta AS ours, c.position, c.since_ms, e.id AS exchange_id, \
+                   e.operation \
                    FROM came c LEFT JOIN exchange e ON e.ended = c.position ORDER BY c.until";
         let query = sqlx::query_as(sql).bind(product).bind(warehouse);
         query.fetch_all(&mut *self.read().await?).await.doing("read the facts a cell had")
@@ -184,8 +188,10 @@ impl Store {
         let sql = concat!(
             "SELECT o.id, o.key, o.kind, ",
             body_column!(),
-            ", o.state, o.reason, o.detail, o.created_at, o.position, o.base_quantity, o.base_own_delta AS base_ours, o.written, \
-               o.state_changed_ms AS moved_ms, o.released_ms, o.exchange_id, e.operation, e.sent_ms, e.ended, e.verdict \
+            ", o.state, o.reason, o.detail, o.created_at, o.position, o.base_quantity, \
+             o.base_own_delta AS base_ours, o.written, \
+               o.state_changed_ms AS moved_ms, o.released_ms, o.exchange_id, e.operation, e.sent_ms, \
+                   e.ended, e.verdict \
              FROM outbox o LEFT JOIN exchange e ON e.id = o.exchange_id \
              WHERE o.sku IN (SELECT value FROM json_each(?1)) AND o.warehouse_id = ?2 ORDER BY o.id"
         );

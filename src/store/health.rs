@@ -176,8 +176,10 @@ pub struct UnreadableRow {
 /// A wish waits since it was inserted; one that was held or in doubt, since it became pending after that. `moves` is 1 or 2
 /// for a wish that was only inserted, which spares a look at the moves of each wish of a large backlog.
 const WAITING_SINCE: &str = "coalesce(CASE WHEN o.revision > 2 THEN ( \
-        SELECT min(m.at_ms) FROM change_transition m WHERE m.change_id = o.id AND m.state = 'pending' AND m.revision > ( \
-            SELECT max(h.revision) FROM change_transition h WHERE h.change_id = o.id AND h.state IN ('held', 'in_doubt'))) END, \
+        SELECT min(m.at_ms) FROM change_transition m WHERE m.change_id = o.id AND m.state = 'pending' \
+        AND m.revision > ( \
+            SELECT max(h.revision) FROM change_transition h WHERE h.change_id = o.id \
+            AND h.state IN ('held', 'in_doubt'))) END, \
     unixepoch(o.created_at) * 1000)";
 
 /// Another wish of the same cell that is held or in doubt.
@@ -304,7 +306,8 @@ impl Store {
     /// A rejection that a person or the configured policy decided needs nobody to learn of it.
     async fn health_rejected(&self) -> Result<Option<RejectedRow>, StoreError> {
         let sql = "SELECT n.wishes, n.since_ms, o.key, o.reason, o.detail \
-                   FROM (SELECT count(*) AS wishes, min(coalesce(state_changed_ms, 0)) AS since_ms, max(id) AS newest \
+                   FROM (SELECT count(*) AS wishes, min(coalesce(state_changed_ms, 0)) AS since_ms, \
+                   max(id) AS newest \
                          FROM outbox WHERE state = 'rejected' AND acknowledged_ms IS NULL \
                            AND reason NOT IN ('operator', 'remote_wins')) n \
                    JOIN outbox o ON o.id = n.newest";

@@ -149,7 +149,8 @@ macro_rules! columns {
             "SELECT id, key, kind, ",
             body_column!(),
             ", priority, state, reason, detail, created_at, dated_at, settled_at, \
-             base_quantity, base_own_delta AS base_ours, base_ms, position, revision AS moves, exchange_id, written, mine, theirs, released_ms, \
+             base_quantity, base_own_delta AS base_ours, base_ms, position, revision AS moves, exchange_id, \
+                 written, mine, theirs, released_ms, \
              (SELECT json_array(c.quantity, c.base_quantity, c.base_own_delta) FROM count_resolution c \
               WHERE c.change_id = outbox.id) AS word, ",
             calendar_goes_back!(),
@@ -166,9 +167,11 @@ fn is_key_of_another(error: &sqlx::Error) -> bool {
     said.is_some_and(|said| said.contains("this key already names another change"))
 }
 
-const MOVE: &str = "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', reason = m.value->>'reason', \
+const MOVE: &str = "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', \
+                    reason = m.value->>'reason', \
         detail = m.value->>'detail', mine = m.value->>'mine', theirs = m.value->>'theirs', \
-        state_changed_ms = ?3, settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
+        state_changed_ms = ?3, settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, \
+            NULL) \
     FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2";
 
 impl Store {
@@ -209,7 +212,8 @@ impl Store {
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
                      AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 FROM outbox s \
                          WHERE s.sku IN (SELECT n.spelling FROM sku_spelling m JOIN sku_spelling n \
-                                             ON n.case_key = m.case_key AND n.product = m.product WHERE m.spelling = o.sku \
+                                             ON n.case_key = m.case_key AND n.product = m.product \
+                                                 WHERE m.spelling = o.sku \
                                          UNION ALL SELECT o.sku) \
                            AND s.warehouse_id = o.warehouse_id AND (s.state = 'applied' OR s.reason = 'landed') \
                            AND s.sku IS NOT NULL AND s.kind = 'quantity.set' AND s.id > o.id)";
@@ -360,7 +364,8 @@ impl Write {
         claims: &[Claim],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
-        let sql = "UPDATE outbox SET revision = revision + 1, state = 'sending', reason = NULL, detail = NULL, \
+        let sql = "UPDATE outbox SET revision = revision + 1, state = 'sending', reason = NULL, \
+                   detail = NULL, \
                        exchange_id = ?2, written = m.value->>'written', state_changed_ms = ?3 \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = 'pending'";
         let query = sqlx::query(sql).bind(super::cells::json(claims)).bind(exchange.0).bind(at.0);

@@ -20,7 +20,8 @@ const NEWEST: i64 = 5;
 const FORGOTTEN: &str = "FROM balance_history WHERE (product, warehouse_id, position) IN ( \
     SELECT product, warehouse_id, position FROM ( \
         SELECT product, warehouse_id, position, \
-               row_number() OVER (PARTITION BY product, warehouse_id ORDER BY position DESC) AS place FROM balance_history) \
+               row_number() OVER (PARTITION BY product, warehouse_id ORDER BY position DESC) AS place \
+                   FROM balance_history) \
     WHERE position <= json_extract(?1, '$.to') AND place > json_extract(?1, '$.newest') \
       AND (product, warehouse_id) NOT IN ( \
           SELECT p.id, spared.value->>1 FROM json_each(?1, '$.spared') spared JOIN product p ON p.sku = spared.value->>0))";

@@ -110,7 +110,8 @@ impl Store {
                           EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = b.product \
                                   AND w.warehouse_id = b.warehouse_id \
                                     AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy \
-                   FROM balance b JOIN product p ON p.id = b.product LEFT JOIN read_batch r ON r.id = p.read_batch_id \
+                   FROM balance b JOIN product p ON p.id = b.product \
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                    WHERE b.product = ?1 AND b.unlinked_ms IS NULL ORDER BY b.warehouse_id";
         let cells = sqlx::query_as(sql).bind(id).fetch_all(&mut *self.read().await?).await;
         let cells = cells.doing("read the cells of a product")?;

@@ -102,7 +102,8 @@ impl WriteRow {
 impl Store {
     /// Time at which the next look at an accepted write is due, of all SKUs but these; `None` where none is looked for.
     pub async fn readback_due(&self, left_out: &[&str]) -> Result<Option<Timestamp>, StoreError> {
-        let sql = "SELECT min(iif(first_mismatch_ms IS NULL, check_due_ms + ?1, check_due_ms)) FROM stock_level_write \
+        let sql = "SELECT min(iif(first_mismatch_ms IS NULL, check_due_ms + ?1, check_due_ms)) \
+                   FROM stock_level_write \
                    WHERE check_due_ms IS NOT NULL AND product NOT IN \
                        (SELECT id FROM product WHERE sku IN (SELECT value FROM json_each(?2)))";
         let due: Option<i64> = sqlx::query_scalar(sql)
@@ -117,7 +118,8 @@ impl Store {
     /// The SKUs with cells to be looked at by `now`, and whether a wish may wait for it; those first.
     pub async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>, StoreError> {
         let sql = "SELECT p.sku, max(w.first_mismatch_ms IS NOT NULL) AS doubted FROM stock_level_write w \
-                   JOIN product p ON p.id = w.product WHERE w.check_due_ms IS NOT NULL AND w.check_due_ms <= ?1 \
+                   JOIN product p ON p.id = w.product WHERE w.check_due_ms IS NOT NULL \
+                   AND w.check_due_ms <= ?1 \
                    GROUP BY p.id ORDER BY doubted DESC, min(w.check_due_ms), p.sku";
         let rows: Vec<(String, bool)> = sqlx::query_as(sql)
             .bind(now.0)
@@ -269,7 +271,8 @@ impl Write {
         };
         let rows: Vec<Value> = changing.iter().map(row).collect();
         // From the send: a replay knows it too, and what decides is two looks, so far apart.
-        let sql = "UPDATE stock_level_write SET is_unconfirmed = 1, check_due_ms = iif(m.value->>2, ?3, NULL) FROM json_each(?1) m \
+        let sql = "UPDATE stock_level_write \
+                   SET is_unconfirmed = 1, check_due_ms = iif(m.value->>2, ?3, NULL) FROM json_each(?1) m \
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1 AND exchange_id = ?2";
         let query = sqlx::query(sql).bind(json(&rows)).bind(exchange.0).bind(sent_at.plus(LOOKS_APART).0);
         query.execute(&mut *self.tx).await.map(drop).doing("note which writes are to be looked for")

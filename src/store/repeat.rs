@@ -68,7 +68,8 @@ impl Write {
             told_the_same!(),
             ") AND NOT EXISTS (SELECT 1 FROM stock_level_write WHERE ended IS NULL) \
                AND NOT EXISTS (SELECT 1 FROM stock_level_write WHERE ended > ?2) \
-               AND NOT EXISTS (SELECT 1 FROM stock_level_write WHERE is_unconfirmed) AND NOT EXISTS (SELECT 1 FROM mismatch)"
+               AND NOT EXISTS (SELECT 1 FROM stock_level_write WHERE is_unconfirmed) \
+               AND NOT EXISTS (SELECT 1 FROM mismatch)"
         );
         let done = unread.bound(sql).bind(unread.observed_at.0).execute(&mut *self.tx).await;
         Ok(done.doing("move a reading on that was told the same")?.rows_affected() > 0)

@@ -174,7 +174,8 @@ impl Write {
             .fetch_one(&mut *self.tx)
             .await
             .doing("compare a report with what it said before")?;
-        let sql = "INSERT INTO report_month (report, year, month, payload, is_agreed, exchange_id, observed_ms) \
+        let sql = "INSERT INTO report_month (report, year, month, payload, is_agreed, exchange_id, \
+                   observed_ms) \
                    SELECT ?2, value->>0, value->>1, value->>2, 0, ?3, ?4 FROM json_each(?1) WHERE true \
                    ON CONFLICT (report, year, month) DO UPDATE SET \
                        is_agreed = (payload = excluded.payload AND observed_ms >= \

@@ -179,7 +179,8 @@ impl Write {
         }
         let base = near.filter(|_| number.is_some());
         self.say(&wish.key, &json!({"said": "use", "quantity": number, "base": base}), at).await?;
-        let sql = "INSERT INTO count_resolution (change_id, quantity, base_quantity, base_own_delta) VALUES (?1, ?2, ?3, ?4) \
+        let sql = "INSERT INTO count_resolution (change_id, quantity, base_quantity, base_own_delta) \
+                   VALUES (?1, ?2, ?3, ?4) \
                    ON CONFLICT (change_id) DO UPDATE SET quantity = excluded.quantity, \
                        base_quantity = excluded.base_quantity, base_own_delta = excluded.base_own_delta";
         let query = sqlx::query(sql).bind(wish.id).bind(number.map(|number| number.0));
@@ -196,10 +197,12 @@ impl Write {
 
     /// What the service is known to hold in the wish's cell.
     async fn fact_now(&mut self, wish: &WishRow) -> Result<Option<FactNow>, StoreError> {
-        let sql = "SELECT b.quantity, b.own_delta, coalesce(b.fact_ms, r.observed_ms) FROM change_stock_level c \
+        let sql = "SELECT b.quantity, b.own_delta, coalesce(b.fact_ms, r.observed_ms) \
+                   FROM change_stock_level c \
                    JOIN product p ON p.id = c.product \
                    JOIN balance b ON b.product = p.id AND b.warehouse_id = c.warehouse_id \
-                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE c.change_id = ?1 AND b.unlinked_ms IS NULL";
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE c.change_id = ?1 \
+                   AND b.unlinked_ms IS NULL";
         let found = sqlx::query_as(sql).bind(wish.id).fetch_optional(&mut *self.tx).await;
         found.doing("read the fact of a wish's cell")
     }

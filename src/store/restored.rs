@@ -74,8 +74,10 @@ impl Store {
 
     /// The time of the copy's mark and true if a person set it; the last session's host; true if there is a session.
     async fn origin(&self) -> Result<Origin, StoreError> {
-        let sql = "SELECT (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') FROM backup_marker), \
-                          EXISTS (SELECT 1 FROM backup_marker m JOIN event e ON e.position = m.position AND e.kind = ?1), \
+        let sql = "SELECT (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') \
+                              FROM backup_marker), \
+                          EXISTS (SELECT 1 FROM backup_marker m JOIN event e ON e.position = m.position \
+                              AND e.kind = ?1), \
                           (SELECT host FROM session ORDER BY id DESC LIMIT 1), EXISTS (SELECT 1 FROM session)";
         let (at, is_declared, host, is_used): (Option<String>, bool, Option<String>, bool) =
             sqlx::query_as(sql)
@@ -125,7 +127,8 @@ impl Write {
     /// An adjust in doubt cannot be decided by a look any more: the cell may have moved on and come back since. It is
     /// held with the others.
     async fn forget_doubts(&mut self, at: Timestamp) -> Result<(), StoreError> {
-        let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = 'not_sent', state_changed_ms = ?1 \
+        let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = 'not_sent', \
+                   state_changed_ms = ?1 \
                    WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt' AND kind = 'quantity.adjust'";
         let done = sqlx::query(sql).bind(at.0).execute(&mut *self.tx).await;
         done.doing("hold the adjusts in doubt")?;
@@ -135,8 +138,10 @@ impl Write {
     /// The base of a count lacks our writes since the copy: the first read takes its place (docs/reconciliation.md, rule 3).
     /// A base of the year 1970 says that no earlier fact will do, where none at all means that its SKU was not understood.
     async fn forget_bases(&mut self) -> Result<(), StoreError> {
-        let sql = "UPDATE outbox SET revision = revision + 1, base_quantity = NULL, base_own_delta = NULL, base_ms = 0, \
-                       position = (SELECT position FROM journal_sequence) WHERE state = 'pending' AND kind = 'quantity.set'";
+        let sql = "UPDATE outbox SET revision = revision + 1, base_quantity = NULL, base_own_delta = NULL, \
+                   base_ms = 0, \
+                       position = (SELECT position FROM journal_sequence) WHERE state = 'pending' \
+                           AND kind = 'quantity.set'";
         sqlx::query(sql).execute(&mut *self.tx).await.map(drop).doing("forget the bases of counts")
     }
 }

@@ -82,7 +82,8 @@ impl Store {
         while let (Some(after), true) = (&stands.never_read, page.is_empty()) {
             let sql = "SELECT json_group_array(sku), CAST(max(sku) AS BLOB), count(*) FROM ( \
                            SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
-                           WHERE t.sku > CAST(?1 AS TEXT) AND p.read_batch_id IS NULL ORDER BY t.sku LIMIT ?2)";
+                           WHERE t.sku > CAST(?1 AS TEXT) AND p.read_batch_id IS NULL \
+                           ORDER BY t.sku LIMIT ?2)";
             let query = sqlx::query_as(sql).bind(after).bind(limit);
             let never = query.fetch_one(&mut *self.read().await?).await;
             let (skus, last, count): (Text, Option<Vec<u8>>, u32) =
@@ -107,7 +108,8 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT json_group_array(json_array(sku, exchange_id, id)) FROM ( \
-                       SELECT p.sku, r.exchange_id, r.id FROM read_batch r JOIN product p ON p.read_batch_id = r.id \
+                       SELECT p.sku, r.exchange_id, r.id FROM read_batch r \
+                       JOIN product p ON p.read_batch_id = r.id \
                        JOIN tracked_sku t ON t.sku = p.sku \
                        WHERE r.exchange_id < ?1 AND (r.exchange_id, r.id, p.sku) > (?3, ?4, ?5) \
                        ORDER BY r.exchange_id, r.id, p.sku LIMIT ?2)";

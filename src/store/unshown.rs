@@ -111,10 +111,12 @@ impl Store {
                                     SELECT u.sku FROM product u WHERE u.product_id = o.body->>'Id' \
                                       AND u.missing_since_ms IS NULL ORDER BY u.id LIMIT 1), o.body->>'Sku') AS asked, \
                                 coalesce(o.state_changed_ms, 0) AS held_ms, \
-                                coalesce((SELECT max(m.position) FROM change_transition m WHERE m.change_id = o.id), 0) AS held \
+                                coalesce((SELECT max(m.position) FROM change_transition m \
+                                    WHERE m.change_id = o.id), 0) AS held \
                          FROM outbox o WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' \
                            AND o.reason = 'no_fact') h \
-                   LEFT JOIN product p ON p.id = (SELECT m.product FROM sku_spelling m WHERE m.spelling = h.asked) \
+                   LEFT JOIN product p ON p.id = (SELECT m.product FROM sku_spelling m \
+                   WHERE m.spelling = h.asked) \
                    LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE h.asked IS NOT NULL ORDER BY h.id";
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read which wishes lack a fact")
     }
@@ -140,7 +142,8 @@ impl Write {
         products.extend(partial.iter().map(|row| row.id));
         let shown = partial.iter().flat_map(|row| row.fact.cells.iter().map(|c| (row.id, c.warehouse_id.0)));
         let shown: Vec<(i64, i64)> = shown.collect();
-        let sql = "UPDATE balance SET fact_exchange_id = read_batch.exchange_id, fact_ms = read_batch.observed_ms \
+        let sql = "UPDATE balance SET fact_exchange_id = read_batch.exchange_id, \
+                   fact_ms = read_batch.observed_ms \
                    FROM product JOIN read_batch ON read_batch.id = product.read_batch_id \
                    WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
                      AND balance.product IN (SELECT value FROM json_each(?1)) \

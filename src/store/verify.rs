@@ -43,7 +43,8 @@ SELECT p.sku, b.warehouse_id,
        coalesce(w.ended > ?2, 0) AS is_overlapped,
        (SELECT group_concat(o.key, ', ') FROM outbox o
         WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.sku IS NOT NULL
-          AND o.sku IN (SELECT m.spelling FROM sku_spelling m WHERE m.case_key = p.case_key AND m.product = p.id)
+          AND o.sku IN (SELECT m.spelling FROM sku_spelling m WHERE m.case_key = p.case_key
+          AND m.product = p.id)
           AND o.warehouse_id = b.warehouse_id) AS wishes
 FROM balance b JOIN product p ON p.id = b.product
 LEFT JOIN stock s ON s.sku = p.sku AND s.warehouse_id = b.warehouse_id
@@ -55,7 +56,8 @@ impl Store {
     /// The tracked SKUs that were read longest ago.
     pub async fn verify_skus(&self, limit: usize) -> Result<Vec<Sku>, StoreError> {
         let sql = "SELECT p.sku FROM tracked_sku t JOIN product q ON q.sku = t.sku \
-                   JOIN product p ON p.id = coalesce(q.alias_of, q.id) JOIN read_batch r ON r.id = p.read_batch_id \
+                   JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
+                   JOIN read_batch r ON r.id = p.read_batch_id \
                    GROUP BY p.id ORDER BY r.exchange_id, r.id, p.sku LIMIT ?1";
         let skus: Vec<String> = sqlx::query_scalar(sql)
             .bind(i64::try_from(limit).unwrap_or(i64::MAX))

@@ -83,7 +83,8 @@ async fn a_killed_migration_leaves_no_half_of_it() {
     // As if the process had ended before the newest migration: what it made is gone with it.
     world
         .sql(
-            "DROP VIEW job_health; DROP TABLE account_binding; DROP TABLE backup_marker; DROP TABLE limiter_state; \
+            "DROP VIEW job_health; DROP TABLE account_binding; DROP TABLE backup_marker; \
+             DROP TABLE limiter_state; \
              DROP TABLE page_size; DROP TABLE job_state; DROP TABLE request; \
              DELETE FROM _sqlx_migrations WHERE version = 5",
         )

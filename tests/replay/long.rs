@@ -20,7 +20,8 @@ const COPIES: &str = "
            status, response_body_id
     FROM n, last, base;
     UPDATE journal_sequence SET position = position + 2 * {N} + 1;
-    UPDATE read_batch SET exchange_id = (SELECT max(id) FROM exchange), observed_ms = (SELECT max(sent_ms) FROM exchange)
+    UPDATE read_batch SET exchange_id = (SELECT max(id) FROM exchange),
+        observed_ms = (SELECT max(sent_ms) FROM exchange)
     WHERE exchange_id = (SELECT id FROM last)";
 
 /// Makes so many copies of the last read of balances, so many milliseconds apart.

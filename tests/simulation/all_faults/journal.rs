@@ -17,7 +17,8 @@ const TABLES: [(&str, &str); 7] = [
     ("change_transition", "SELECT * FROM change_transition ORDER BY change_id, revision"),
     (
         "outbox",
-        "SELECT id, key, state, reason, detail, position, base_quantity, base_own_delta, base_ms, exchange_id, written, state_changed_ms FROM outbox ORDER BY id",
+        "SELECT id, key, state, reason, detail, position, base_quantity, base_own_delta, base_ms, \
+         exchange_id, written, state_changed_ms FROM outbox ORDER BY id",
     ),
 ];
 
