@@ -39,6 +39,7 @@ mod kits;
 mod lacking;
 mod list;
 mod lock;
+mod migrations;
 mod open;
 mod orders;
 mod outbox;

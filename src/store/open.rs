@@ -1,14 +1,14 @@
 //! Opening the database, and the one writer at a time.
 
 use super::error::Doing;
+use super::migrations::{self, MIGRATIONS};
 use super::position_file::PositionFile;
 use super::seat::{BUSY, Opening, Seat, Taken, Transaction};
 use super::{FileId, Lock, StoreError};
 use crate::model::Position;
-use sqlx::migrate::Migrator;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow};
-use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Row as _, Sqlite};
+use sqlx::{ConnectOptions as _, Executor as _, Row as _, Sqlite};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +24,6 @@ const FOLD_IN_PAGES: &str = "4000";
 /// The log is cut to so many bytes when it is begun anew: a reader that held a snapshot for long lets it grow to any size,
 /// and without this it would keep that size. Twice what it grows to between two foldings.
 const LOG_MAX_BYTES: &str = "33554432";
-
-/// The schema of the mirror, one file for each subject.
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/mirror");
 
 /// What a commit promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +67,7 @@ impl Store {
         let (named, path) = (path.to_owned(), &super::files::real(path));
         let failed = |error: std::io::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
         super::files::create_for_group(path).map_err(failed)?;
-        refuse_before_opening(path, opening.busy).await?;
+        migrations::check_before_opening(path, opening.busy).await?;
         let mut store = Self::connect(path, true, opening).await?;
         let opened = FileId::of(path).map_err(failed)?;
         if let Some(opened) = opened {
@@ -104,7 +101,7 @@ impl Store {
         }
         let path = &super::files::real(path);
         let store = Self::connect(path, false, Opening::default()).await?;
-        refuse_other_schema(&mut *store.read().await?, path).await?;
+        migrations::check_schema(&mut *store.read().await?, path).await?;
         Ok(store)
     }
 
@@ -263,7 +260,8 @@ impl Write {
         let Some(file) = self.position_file else {
             return self.tx.end(sqlx::query("COMMIT")).await.map(drop).doing("commit");
         };
-        let ended = self.tx.end(sqlx::query("SELECT position FROM journal_sequence; COMMIT")).await.doing("commit")?;
+        let query = sqlx::query("SELECT position FROM journal_sequence; COMMIT");
+        let ended = self.tx.end(query).await.doing("commit")?;
         if let Some(position) = ended.first() {
             file.note(Position(position.try_get(0).doing("read the position that was committed")?));
         }
@@ -299,65 +297,8 @@ pub(super) async fn reader(path: &Path) -> Result<SqliteConnection, StoreError> 
         .log_slow_statements(tracing::log::LevelFilter::Debug, Duration::from_secs(1));
     let opened = options.connect().await;
     let mut reader = opened.map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
-    refuse_other_schema(&mut reader, path).await?;
+    migrations::check_schema(&mut reader, path).await?;
     Ok(reader)
-}
-
-/// Refuses a database of other migrations before a connection may write to it.
-///
-/// Without a log beside it the file is read as immutable: that creates no files and takes no locks. A file that
-/// cannot be read is left to the connection that opens it next, because its error names the cause.
-async fn refuse_before_opening(path: &Path, busy: Duration) -> Result<(), StoreError> {
-    let is_empty = |path: &Path| std::fs::metadata(path).map_or(true, |file| file.len() == 0);
-    if is_empty(path) {
-        return Ok(());
-    }
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .read_only(true)
-        .immutable(is_empty(Path::new(&log)))
-        .busy_timeout(busy)
-        .log_statements(tracing::log::LevelFilter::Trace);
-    let Ok(mut connection) = options.connect().await else { return Ok(()) };
-    let checked = refuse_other_history(&mut connection, path).await;
-    // Nothing was written, so a failed close loses nothing.
-    drop(connection.close().await);
-    match checked {
-        Err(error @ StoreError::OtherSchema { .. }) => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-/// Fails if the database has one of our migrations with another content.
-async fn refuse_other_history(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
-    let sql = "SELECT version, checksum FROM _sqlx_migrations ORDER BY version";
-    let applied: Vec<(i64, Vec<u8>)> = sqlx::query_as(sql)
-        .fetch_all(read)
-        .await
-        .map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
-    let differs = |(version, checksum): &&(i64, Vec<u8>)| {
-        MIGRATIONS.iter().any(|m| m.version == *version && *m.checksum != **checksum)
-    };
-    match applied.iter().find(differs) {
-        Some((version, _)) => Err(StoreError::OtherSchema { path: path.to_owned(), version: *version }),
-        None => Ok(()),
-    }
-}
-
-async fn refuse_other_schema(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
-    refuse_other_history(read, path).await?;
-    let newest = MIGRATIONS.iter().map(|m| m.version).max();
-    let applied: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
-        .fetch_one(read)
-        .await
-        .map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
-    if applied == newest {
-        return Ok(());
-    }
-    let value = format!("{applied:?}, this program works with {newest:?}; run the tallyd that matches it");
-    Err(StoreError::Foreign { what: "a schema version", value })
 }
 
 #[cfg(test)]

@@ -168,10 +168,9 @@ fn is_key_of_another(error: &sqlx::Error) -> bool {
 }
 
 const MOVE: &str = "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', \
-                    reason = m.value->>'reason', \
-        detail = m.value->>'detail', mine = m.value->>'mine', theirs = m.value->>'theirs', \
-        state_changed_ms = ?3, settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, \
-            NULL) \
+        reason = m.value->>'reason', detail = m.value->>'detail', mine = m.value->>'mine', \
+        theirs = m.value->>'theirs', state_changed_ms = ?3, \
+        settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
     FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2";
 
 impl Store {
