@@ -105,7 +105,7 @@ CREATE TABLE stock_level_write (
 ) STRICT, WITHOUT ROWID;
 
 -- An accepted write that the platform does not show. The row ends when the platform shows it, or with the
--- next accepted write.
+-- next accepted write that changes the quantity.
 CREATE TABLE mismatch (
     product INTEGER NOT NULL,
     warehouse_id INTEGER NOT NULL,
