@@ -160,7 +160,7 @@ async fn quiet_shop() -> World {
     let daemon = world.daemon().await;
     job::run(daemon.context(), JobKind::Balances, Trigger::Once).await.unwrap();
     drop(daemon);
-    world.sql("UPDATE reading SET observed_ms = observed_ms - 600000; DELETE FROM page_size").await;
+    world.sql("UPDATE read_batch SET observed_ms = observed_ms - 600000; DELETE FROM page_size").await;
     world
 }
 
@@ -169,7 +169,8 @@ async fn a_sku_near_zero_is_read_before_its_turn_whatever_schedules_are_configur
     let world = quiet_shop().await;
     let (good, calls) = ("SELECT last_good_ms FROM job_state WHERE job = 'balances'", world.calls(BALANCES));
     let good_before = world.number(good).await;
-    let old = "p JOIN reading r ON r.id = p.reading_id WHERE r.observed_ms < (SELECT started_ms FROM session \
+    let old = "p JOIN read_batch r ON r.id = p.read_batch_id WHERE r.observed_ms < (SELECT started_ms \
+               FROM session \
                ORDER BY id DESC LIMIT 1) - 300000";
     let near = format!(
         "SELECT count(*) FROM product {old} AND EXISTS \

@@ -48,8 +48,9 @@ impl House {
 }
 
 async fn everything(other: &mut SqliteConnection) -> Vec<String> {
-    let sql = "SELECT json_array(id, key, state, reason, detail, moves, created_at, exchange_id, written) FROM outbox \
-               UNION ALL SELECT key FROM wish_key UNION ALL SELECT count(*) || ' pruning' FROM pruning";
+    let sql = "SELECT json_array(id, key, state, reason, detail, revision, created_at, exchange_id, written) \
+               FROM outbox \
+               UNION ALL SELECT key FROM change_key UNION ALL SELECT count(*) || ' pruning' FROM prune_guard";
     sqlx::query_scalar(sql).fetch_all(other).await.unwrap()
 }
 
@@ -60,16 +61,16 @@ async fn our_own_columns_are_nobody_elses() {
         "UPDATE outbox SET reason = 'r'",
         "UPDATE outbox SET detail = 'd' WHERE key = 'old'",
         "UPDATE outbox SET written = 5",
-        "UPDATE outbox SET base_quantity = 5, base_ours = 0",
+        "UPDATE outbox SET base_quantity = 5, base_own_delta = 0",
         "UPDATE outbox SET state = 'sending', exchange_id = 1 WHERE key = 'k'",
         "UPDATE outbox SET state = 'cancelled', settled_at = created_at WHERE key = 'k'",
-        "UPDATE outbox SET moves = 0",
+        "UPDATE outbox SET revision = 0",
         "UPDATE OR REPLACE outbox SET reason = 'r'",
         "UPDATE OR IGNORE outbox SET reason = 'r'",
     ];
     for sql in updates {
         let why = house.refused(sql).await;
-        assert!(why.contains("a wish is moved by tallyd alone"), "{sql}: {why}");
+        assert!(why.contains("a change is updated by tallyd only"), "{sql}: {why}");
     }
 }
 
@@ -77,15 +78,15 @@ async fn our_own_columns_are_nobody_elses() {
 async fn a_wish_begins_as_a_wish() {
     let house = House::new().await;
     let inserts = [
-        "INSERT INTO outbox (key, kind, body, moves) VALUES ('n', 'zzz', '{}', 7)",
+        "INSERT INTO outbox (key, kind, body, revision) VALUES ('n', 'zzz', '{}', 7)",
         "INSERT INTO outbox (key, kind, body, released_ms) VALUES ('n', 'zzz', '{}', 7)",
         "INSERT INTO outbox (key, kind, body, created_at) VALUES ('n', 'zzz', '{}', '2001-01-01T00:00:00.000Z')",
         "INSERT INTO outbox (key, kind, body, created_at) VALUES ('n', 'zzz', '{}', '2901-01-01T00:00:00.000Z')",
-        "INSERT INTO outbox (key, kind, body, base_quantity, base_ours) VALUES ('n', 'zzz', '{}', 1, 1)",
+        "INSERT INTO outbox (key, kind, body, base_quantity, base_own_delta) VALUES ('n', 'zzz', '{}', 1, 1)",
     ];
     for sql in inserts {
         let why = house.refused(sql).await;
-        assert!(why.contains("a wish begins pending"), "{sql}: {why}");
+        assert!(why.contains("a change begins pending"), "{sql}: {why}");
     }
 }
 
@@ -93,9 +94,9 @@ async fn a_wish_begins_as_a_wish() {
 async fn a_key_is_known_by_its_wish_and_for_ever() {
     let house = House::new().await;
     for (sql, expected) in [
-        ("DELETE FROM wish_key", "a key is for ever"),
-        ("UPDATE wish_key SET key = 'other' WHERE key = 'k'", "a key is for ever"),
-        ("INSERT INTO wish_key VALUES ('never wished')", "a key is known by its wish"),
+        ("DELETE FROM change_key", "a key is for ever"),
+        ("UPDATE change_key SET key = 'other' WHERE key = 'k'", "a key is for ever"),
+        ("INSERT INTO change_key VALUES ('never wished')", "a key exists only with its change"),
     ] {
         let why = house.refused(sql).await;
         assert!(why.contains(expected), "{sql}: {why}");
@@ -105,21 +106,21 @@ async fn a_key_is_known_by_its_wish_and_for_ever() {
 #[tokio::test]
 async fn only_a_pruning_that_was_written_down_prunes() {
     let house = House::new().await;
-    let why = house.refused("INSERT INTO pruning VALUES (1); DELETE FROM outbox WHERE key = 'old'").await;
-    assert!(why.contains("pruned by tallyd alone"), "{why}");
+    let why = house.refused("INSERT INTO prune_guard VALUES (1); DELETE FROM outbox WHERE key = 'old'").await;
+    assert!(why.contains("pruned by tallyd only"), "{why}");
     house.refused("DELETE FROM outbox WHERE key = 'old'").await;
     let mut write = house.store.begin(Durability::Full).await.unwrap();
     write.event_append(Timestamp(2), "outbox.pruned", "outbox", None).await.unwrap();
     write.commit().await.unwrap();
     let mut other = house.outsider().await;
-    other.execute("PRAGMA foreign_keys = ON; INSERT INTO pruning VALUES (1)").await.unwrap();
-    other.execute("DELETE FROM outbox WHERE key = 'old'; DELETE FROM pruning").await.unwrap();
-    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM wish_move").fetch_one(&mut other).await.unwrap();
+    other.execute("PRAGMA foreign_keys = ON; INSERT INTO prune_guard VALUES (1)").await.unwrap();
+    other.execute("DELETE FROM outbox WHERE key = 'old'; DELETE FROM prune_guard").await.unwrap();
+    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM change_transition").fetch_one(&mut other).await.unwrap();
     assert_eq!(left, 0, "its story goes with it");
     let mut write = house.store.begin(Durability::Full).await.unwrap();
     write.event_append(Timestamp(3), "outbox.resolved", "k", None).await.unwrap();
     write.commit().await.unwrap();
-    house.refused("INSERT INTO pruning VALUES (1)").await;
+    house.refused("INSERT INTO prune_guard VALUES (1)").await;
 }
 
 #[tokio::test]
@@ -156,7 +157,7 @@ async fn the_hosts_own_sqlite3_inserts_and_is_refused_like_anybody() {
     assert_eq!((row.state.as_str(), row.priority, row.position.is_some()), ("pending", 1, true));
     let refused = sqlite3("UPDATE outbox SET state = 'sending', exchange_id = 1 WHERE key = 's'");
     assert!(!refused.status.success());
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("a wish is moved by tallyd alone"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("a change is updated by tallyd only"));
     assert!(
         sqlite3("INSERT OR REPLACE INTO outbox (key, kind, body) VALUES ('s', 'quantity.set', '{}')")
             .stderr

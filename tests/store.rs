@@ -4,8 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Executor};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
+use sqlx::{ConnectOptions, Connection, Executor};
 use tallyd::journal::{Begun, Body, Ended, Outcome, RunOutcome};
 use tallyd::model::{
     Cell, ExchangeId, JobKind, Lane, Moment, Operation, Quantity, REASON_MAX_CHARS, RunId, Sku, Timestamp,
@@ -150,7 +150,7 @@ async fn a_page_that_changes_nothing_writes_no_cell_and_moves_one_reading() {
     assert_eq!(shelf.cell("A", 2).await, (0, None, at(T0 + 2000)), "seen again, so younger");
     let mut other = shelf.outsider().await;
     let readings: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM reading").fetch_one(&mut other).await.unwrap();
+        sqlx::query_scalar("SELECT count(*) FROM read_batch").fetch_one(&mut other).await.unwrap();
     assert_eq!(readings, 1);
 }
 
@@ -330,7 +330,7 @@ async fn a_count_stands_on_the_fact_and_an_explicit_seen_on_the_fact_it_names() 
         .await
         .unwrap();
     let base: Vec<(String, Option<i64>, Option<i64>)> =
-        sqlx::query_as("SELECT key, base_quantity, base_ours FROM outbox ORDER BY id")
+        sqlx::query_as("SELECT key, base_quantity, base_own_delta FROM outbox ORDER BY id")
             .fetch_all(&mut other)
             .await
             .unwrap();
@@ -366,11 +366,11 @@ async fn a_base_is_fixed_once_by_the_first_read_after_the_count() {
     let created = Timestamp::parse(&created).unwrap().0;
     // The fact is from the year 2027 of the test's clock; make it Friday's, then read on Monday.
     other
-        .execute(sqlx::query("UPDATE reading SET observed_ms = ?1").bind(created - 200_000_000))
+        .execute(sqlx::query("UPDATE read_batch SET observed_ms = ?1").bind(created - 200_000_000))
         .await
         .unwrap();
     other
-        .execute(sqlx::query("UPDATE outbox SET moves = moves + 1, base_ms = ?1").bind(created - 200_000_000))
+        .execute(sqlx::query("UPDATE outbox SET revision = revision + 1, base_ms = ?1").bind(created - 200_000_000))
         .await
         .unwrap();
     for (quantity, expected) in [(50, 50), (48, 50)] {
@@ -392,7 +392,7 @@ async fn a_pair_is_kept_with_when_it_was_first_and_last_seen() {
     }
     let mut other = shelf.outsider().await;
     let past: Vec<(i64, i64, i64)> =
-        sqlx::query_as("SELECT quantity, since_ms, observed_ms FROM balance_past")
+        sqlx::query_as("SELECT quantity, since_ms, observed_ms FROM balance_history")
             .fetch_all(&mut other)
             .await
             .unwrap();
@@ -428,7 +428,7 @@ async fn a_key_is_for_ever() {
     let mut write = shelf.store.begin(Durability::Full).await.unwrap();
     write.event_append(Timestamp(T0), "outbox.pruned", "outbox", None).await.unwrap();
     write.commit().await.unwrap();
-    other.execute("INSERT INTO pruning VALUES (1); DELETE FROM outbox; DELETE FROM pruning").await.unwrap();
+    other.execute("INSERT INTO prune_guard VALUES (1); DELETE FROM outbox; DELETE FROM prune_guard").await.unwrap();
     let again = format!("INSERT INTO outbox (key, kind, body) VALUES {wish}");
     other.execute(sqlx::AssertSqlSafe(again)).await.unwrap();
     let count: i64 = sqlx::query_scalar("SELECT count(*) FROM outbox").fetch_one(&mut other).await.unwrap();
@@ -451,16 +451,51 @@ async fn the_outbox_refuses_what_is_not_drawn() {
         "INSERT INTO outbox (key, kind, body, state) VALUES ('n', 'zzz', '{}', 'held')",
         "INSERT INTO outbox (key, kind, body, reason) VALUES ('n', 'zzz', '{}', 'r')",
         "INSERT INTO outbox (key, kind, body, created_at) VALUES ('n', 'zzz', '{}', '2001-01-01T00:00:00.000Z')",
-        "DELETE FROM wish_key",
+        "DELETE FROM change_key",
         "UPDATE outbox SET body = '{\"a\":1}'",
         "UPDATE outbox SET key = 'other' WHERE key = 'k'",
-        "UPDATE outbox SET moves = moves + 1, state = 'applied', settled_at = created_at",
-        "UPDATE outbox SET moves = moves + 1, state = 'in_doubt', reason = 'r', exchange_id = 1",
+        "UPDATE outbox SET revision = revision + 1, state = 'applied', settled_at = created_at",
+        "UPDATE outbox SET revision = revision + 1, state = 'in_doubt', reason = 'r', exchange_id = 1",
         "DELETE FROM outbox",
     ];
     for sql in refused {
         assert!(other.execute(sqlx::AssertSqlSafe(sql)).await.is_err(), "{sql}");
     }
+}
+
+/// The migrations before 0.1.0 were thirty other files. The checksums are those of the first and the last one.
+#[tokio::test]
+async fn a_database_of_other_migrations_is_refused_and_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("old.db");
+    let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let mut old = options.journal_mode(SqliteJournalMode::Wal).connect().await.unwrap();
+    old.execute(
+        "CREATE TABLE _sqlx_migrations (version BIGINT PRIMARY KEY, description TEXT NOT NULL, \
+             installed_on TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, success BOOLEAN NOT NULL, \
+             checksum BLOB NOT NULL, execution_time BIGINT NOT NULL); \
+         INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES \
+             (1, 'journal', 1, x'e89d885a805dc43d5cd9d4f7e508017c8c513628926197ed\
+9fa652e11bf460933db7e9f9898e07800eee4308641e51ad', 0), \
+             (34, 'hosts', 1, x'1d35dc03f6b7b83d38fb61a82cef0064c18eef2698a13620\
+8908f2078958199eb00c06a72c7bbb2ab1f95fbc121c985b', 0); \
+         CREATE TABLE counter (id INTEGER PRIMARY KEY, position INTEGER NOT NULL); \
+         INSERT INTO counter VALUES (1, 4711)",
+    )
+    .await
+    .unwrap();
+    old.close().await.unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let lock = Lock::take(&path).unwrap();
+    let held = Store::open(&path, &lock).await.unwrap_err().to_string();
+    let beside = Store::open_beside(&path).await.unwrap_err().to_string();
+    let parts = ["cannot open the database", "old.db", "migration 1 differs", "nothing was changed", "keep"];
+    for why in [held, beside] {
+        for part in parts {
+            assert!(why.to_lowercase().contains(part), "`{part}` is not in: {why}");
+        }
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
 /// Every named CHECK, with a statement that it alone forbids.
@@ -470,7 +505,7 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
     let mut other = shelf.outsider().await;
     other.execute("INSERT INTO outbox (key, kind, body) VALUES ('k', 'zzz', '{}')").await.unwrap();
     let breaks = [
-        ("counter_single", "INSERT INTO counter VALUES (2, 0)"),
+        ("journal_sequence_single", "INSERT INTO journal_sequence VALUES (2, 0)"),
         ("run_job", "INSERT INTO run (session_id, job, trigger, started_ms) VALUES (1, 'x', 'once', 1)"),
         ("run_trigger", "INSERT INTO run (session_id, job, trigger, started_ms) VALUES (1, 'push', 'x', 1)"),
         ("run_input", "UPDATE run SET input = '{'"),
@@ -497,15 +532,15 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "INSERT INTO order_line_item (order_id, line_item_id, quantity_sold, exchange_id, absent_ms) \
              VALUES (1, 1, 1, 1, 1)",
         ),
-        ("product_lack", "INSERT INTO product (sku, sku_fold, lack) VALUES ('x', 'x', 'gone')"),
-        ("lacking_looks", "INSERT INTO lacking VALUES ('s', 'w', NULL, NULL, 1, 1, 0)"),
-        ("lacking_first", "INSERT INTO lacking VALUES ('s', 'w', 1, NULL, 1, 1, 1)"),
+        ("product_lack", "INSERT INTO product (sku, case_key, lack) VALUES ('x', 'x', 'gone')"),
+        ("suspected_absence_checks", "INSERT INTO suspected_absence VALUES ('s', 'w', NULL, NULL, 1, 1, 0)"),
+        ("suspected_absence_first", "INSERT INTO suspected_absence VALUES ('s', 'w', 1, NULL, 1, 1, 1)"),
         ("quarantine_failures", "INSERT INTO quarantine VALUES ('o', 's', 1, 1, 0, 'w')"),
         ("page_size_single", "INSERT INTO page_size VALUES (2, 200, 200)"),
         ("page_size_configured", "INSERT INTO page_size VALUES (1, 0, 200)"),
         ("page_size_size", "INSERT INTO page_size VALUES (1, 200, 0)"),
-        ("limiter_memory_single", "INSERT INTO limiter_memory VALUES (2, '{}')"),
-        ("limiter_memory_json", "INSERT INTO limiter_memory VALUES (1, '{')"),
+        ("limiter_state_single", "INSERT INTO limiter_state VALUES (2, '{}')"),
+        ("limiter_state_json", "INSERT INTO limiter_state VALUES (1, '{')"),
         ("job_state_enabled", "INSERT INTO job_state (job, enabled, since_ms) VALUES ('push', 2, 1)"),
         (
             "job_state_interval",
@@ -535,8 +570,11 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "warehouse_contact",
             "INSERT INTO warehouse (id, name, contact, exchange_id) VALUES (1, 'n', '{', 1)",
         ),
-        ("exchange_set_aside", EXCHANGE_SET_ASIDE),
-        ("session_fold", "INSERT INTO session (boot_id, version, started_ms, fold) VALUES ('b', 'v', 1, -1)"),
+        ("exchange_is_ignored", EXCHANGE_SET_ASIDE),
+        (
+            "session_projection_version",
+            "INSERT INTO session (boot_id, version, started_ms, projection_version) VALUES ('b', 'v', 1, -1)",
+        ),
         ("snapshot_pruned_to", "INSERT INTO snapshot VALUES (1, 1, 2, 0)"),
         ("snapshot_by_size", "INSERT INTO snapshot VALUES (1, 1, 1, 2)"),
         ("sales_order_is_complete", "INSERT INTO sales_order VALUES (1, 1, 1, 1, 2, NULL)"),
@@ -553,20 +591,24 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "INSERT INTO shipment_line (shipment_id, item_id, quantity, is_confirmed, exchange_id) VALUES (1, 1, 1, 2, 1)",
         ),
         (
-            "cell_write_is_unseen",
-            "INSERT INTO cell_write (product, warehouse_id, exchange_id, written, is_unseen) VALUES (1, 1, 1, 1, 2)",
+            "stock_level_write_is_unconfirmed",
+            "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, written, is_unconfirmed) \
+             VALUES (1, 1, 1, 1, 2)",
         ),
         (
-            "cell_write_is_proven",
-            "INSERT INTO cell_write (product, warehouse_id, exchange_id, written, is_proven) VALUES (1, 1, 1, 1, 2)",
+            "stock_level_write_is_proven",
+            "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, written, is_proven) \
+             VALUES (1, 1, 1, 1, 2)",
         ),
         (
-            "cell_write_doubted",
-            "INSERT INTO cell_write (product, warehouse_id, exchange_id, written, doubted_ms) VALUES (1, 1, 1, 1, 1)",
+            "stock_level_write_first_mismatch",
+            "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, written, first_mismatch_ms) \
+             VALUES (1, 1, 1, 1, 1)",
         ),
         (
-            "cell_write_look",
-            "INSERT INTO cell_write (product, warehouse_id, exchange_id, written, look_ms) VALUES (1, 1, 1, 1, 1)",
+            "stock_level_write_check_due",
+            "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, written, check_due_ms) \
+             VALUES (1, 1, 1, 1, 1)",
         ),
         ("mismatch_differs", "INSERT INTO mismatch VALUES (1, 1, 1, 5, 5, 1)"),
         ("tracked_sku_text", "INSERT INTO tracked_sku (sku) VALUES (' ')"),
@@ -575,18 +617,21 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         ("outbox_key_text", "INSERT INTO outbox (key, kind, body) VALUES ('', 'zzz', '{}')"),
         ("outbox_body_json", "INSERT INTO outbox (key, kind, body) VALUES ('n', 'zzz', 'x')"),
         ("outbox_priority", "INSERT INTO outbox (key, kind, body, priority) VALUES ('n', 'zzz', '{}', 2)"),
-        ("outbox_settled", "UPDATE outbox SET moves = moves + 1, state = 'cancelled'"),
-        ("outbox_settled_at", "UPDATE outbox SET moves = moves + 1, state = 'cancelled', settled_at = 'now'"),
-        ("outbox_reason", "UPDATE outbox SET moves = moves + 1, state = 'held'"),
-        ("outbox_sending", "UPDATE outbox SET moves = moves + 1, state = 'sending'"),
-        ("outbox_acknowledged", "UPDATE outbox SET moves = moves + 1, acknowledged_ms = 1"),
-        ("outbox_dated_at", "UPDATE outbox SET moves = moves + 1, dated_at = 'now'"),
-        ("outbox_base", "UPDATE outbox SET moves = moves + 1, base_ours = 1"),
+        ("outbox_settled", "UPDATE outbox SET revision = revision + 1, state = 'cancelled'"),
+        (
+            "outbox_settled_at",
+            "UPDATE outbox SET revision = revision + 1, state = 'cancelled', settled_at = 'now'",
+        ),
+        ("outbox_reason", "UPDATE outbox SET revision = revision + 1, state = 'held'"),
+        ("outbox_sending", "UPDATE outbox SET revision = revision + 1, state = 'sending'"),
+        ("outbox_acknowledged", "UPDATE outbox SET revision = revision + 1, acknowledged_ms = 1"),
+        ("outbox_dated_at", "UPDATE outbox SET revision = revision + 1, dated_at = 'now'"),
+        ("outbox_base", "UPDATE outbox SET revision = revision + 1, base_own_delta = 1"),
         ("brake_trip_released", "INSERT INTO brake_trip (at_ms, what, released_ms) VALUES (2, 'w', 1)"),
         (
-            "pruning_single",
-            "INSERT INTO event SELECT position, 1, 'outbox.pruned', 's', NULL FROM counter; \
-             INSERT INTO pruning VALUES (2)",
+            "prune_guard_single",
+            "INSERT INTO event SELECT position, 1, 'outbox.pruned', 's', NULL FROM journal_sequence; \
+             INSERT INTO prune_guard VALUES (2)",
         ),
         ("quantity_policy_known", "INSERT INTO quantity_policy VALUES (5, 'x')"),
         ("supplier_is_active", "INSERT INTO supplier (id, is_active, exchange_id) VALUES (1, 2, 1)"),
@@ -596,24 +641,24 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
             "kit_is_complete",
             "INSERT INTO kit (product_id, exchange_id, observed_ms, is_complete) VALUES (1, 1, 1, 2)",
         ),
-        ("allocation_reading_is_found", "INSERT INTO allocation_reading VALUES (1, 1, 1, 1, 2, 1)"),
-        ("allocation_reading_is_complete", "INSERT INTO allocation_reading VALUES (1, 1, 1, 1, 1, 2)"),
-        ("allocation_reading_nothing", "INSERT INTO allocation_reading VALUES (1, 1, 1, 1, 0, 1)"),
+        ("allocation_read_is_found", "INSERT INTO allocation_read VALUES (1, 1, 1, 1, 2, 1)"),
+        ("allocation_read_is_complete", "INSERT INTO allocation_read VALUES (1, 1, 1, 1, 1, 2)"),
+        ("allocation_read_nothing", "INSERT INTO allocation_read VALUES (1, 1, 1, 1, 0, 1)"),
         ("report_month_report", "INSERT INTO report_month VALUES ('x', 2026, 1, '[]', 0, 1, 1)"),
         ("report_month_month", "INSERT INTO report_month VALUES ('top_selling', 2026, 13, '[]', 0, 1, 1)"),
-        ("report_month_said", "INSERT INTO report_month VALUES ('top_selling', 2026, 1, '[', 0, 1, 1)"),
+        ("report_month_payload", "INSERT INTO report_month VALUES ('top_selling', 2026, 1, '[', 0, 1, 1)"),
         ("report_month_is_agreed", "INSERT INTO report_month VALUES ('top_selling', 2026, 1, '[]', 2, 1, 1)"),
         ("delivery_kind", "INSERT INTO delivery VALUES (1, 'x', 's', '{}', NULL)"),
-        ("delivery_claimed", "INSERT INTO delivery VALUES (1, 'shipment.create', 's', '{', NULL)"),
-        ("delivery_made", "INSERT INTO delivery VALUES (1, 'tracking.submit', 's', '{}', 5)"),
-        ("look_shown", "INSERT INTO look VALUES (1, 1, 1, '{')"),
+        ("delivery_evidence", "INSERT INTO delivery VALUES (1, 'shipment.create', 's', '{', NULL)"),
+        ("delivery_created", "INSERT INTO delivery VALUES (1, 'tracking.submit', 's', '{}', 5)"),
+        ("in_doubt_check_shown", "INSERT INTO in_doubt_check VALUES (1, 1, 1, '{')"),
         ("adoption_shipment", "INSERT INTO adoption VALUES (1, 0)"),
-        ("count_word_quantity", "INSERT INTO count_word VALUES (1, -1, 1, 1)"),
-        ("count_word_base", "INSERT INTO count_word VALUES (1, 5, 1, NULL)"),
-        ("belonging_single", "INSERT INTO belonging VALUES (2, zeroblob(16), NULL, NULL)"),
-        ("belonging_salt", "UPDATE belonging SET salt = x'00'"),
-        ("belonging_key_digest", "UPDATE belonging SET key_digest = x'00'"),
-        ("copy_mark_single", "INSERT INTO copy_mark VALUES (2, 1, 1)"),
+        ("count_resolution_quantity", "INSERT INTO count_resolution VALUES (1, -1, 1, 1)"),
+        ("count_resolution_base", "INSERT INTO count_resolution VALUES (1, 5, 1, NULL)"),
+        ("account_binding_single", "INSERT INTO account_binding VALUES (2, zeroblob(16), NULL, NULL)"),
+        ("account_binding_salt", "UPDATE account_binding SET salt = x'00'"),
+        ("account_binding_key_digest", "UPDATE account_binding SET key_digest = x'00'"),
+        ("backup_marker_single", "INSERT INTO backup_marker VALUES (2, 1, 1)"),
     ];
     for (name, sql) in breaks {
         let error = other.execute(sqlx::AssertSqlSafe(sql)).await.expect_err(name).to_string();
@@ -638,7 +683,7 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
 }
 
 const EXCHANGE_SET_ASIDE: &str = "INSERT INTO exchange (id, run_id, session_id, operation, target, lane, sent_ms, \
-    sent_moment, set_aside) VALUES (9, 1, 1, 'o', 't', 'poll', 1, 1, 2)";
+    sent_moment, is_ignored) VALUES (9, 1, 1, 'o', 't', 'poll', 1, 1, 2)";
 const EXCHANGE_LANE: &str = "INSERT INTO exchange (id, run_id, session_id, operation, target, lane, sent_ms, \
     sent_moment) VALUES (9, 1, 1, 'o', 't', 'x', 1, 1)";
 const EXCHANGE_VERDICT: &str = "INSERT INTO exchange (id, run_id, session_id, operation, target, lane, sent_ms, \
@@ -959,7 +1004,7 @@ async fn a_write_that_is_concluded_twice_is_ours_once() {
             }
         }
         assert_eq!(everything(&shelf).await, after_first, "{way}");
-        let held: (i64, i64) = sqlx::query_as("SELECT quantity, ours FROM balance")
+        let held: (i64, i64) = sqlx::query_as("SELECT quantity, own_delta FROM balance")
             .fetch_one(&mut shelf.outsider().await)
             .await
             .unwrap();
@@ -988,7 +1033,7 @@ async fn a_claim_never_takes_over_a_claim_that_is_open() {
     assert!(!write.cell_claim(second, &[other]).await.unwrap(), "somebody else writes the cell");
     drop(write);
     let mut beside = shelf.outsider().await;
-    let taken = "UPDATE cell_write SET exchange_id = exchange_id + 1, written = 75";
+    let taken = "UPDATE stock_level_write SET exchange_id = exchange_id + 1, written = 75";
     let why = beside.execute(taken).await.unwrap_err().to_string();
     assert!(why.contains("is being written by another call"), "{why}");
     let mut write = shelf.store.begin(Durability::Full).await.unwrap();
@@ -1011,7 +1056,7 @@ async fn each_reason_is_cut_where_it_is_stored() {
     write.parked_name(id, 0, &long).await.unwrap();
     write.quarantine_add(Operation::GetProductBalances, "SKU-1", &long, Timestamp(shelf.now)).await.unwrap();
     let lacking = LackingRow {
-        subject: "wish 1".into(),
+        subject: "change 1".into(),
         what: long.clone(),
         first_ms: None,
         first_moment: None,
@@ -1031,7 +1076,7 @@ async fn each_reason_is_cut_where_it_is_stored() {
         "why FROM parked",
         "subject FROM parked_subject",
         "why FROM quarantine",
-        "what FROM lacking",
+        "what FROM suspected_absence",
         "summary FROM run",
         "what FROM brake_trip",
     ] {

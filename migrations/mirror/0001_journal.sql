@@ -1,21 +1,32 @@
--- The journal: every run of a job and every exchange with the service, in order.
--- Times are integer milliseconds since 1970 (…_ms) or since the machine's boot (…_moment); the views show text.
--- Only what SQLite 3.38 knows may stand here: hosts read and insert with their own sqlite3.
+-- The journal: every session, run and exchange with the platform, in order, and the snapshots of its
+-- projection.
+--
+-- Times are integer milliseconds since 1970 (…_ms) or since the boot of the machine (…_moment); views show
+-- text. Every file of this folder uses only what SQLite 3.38 knows, because hosts read and insert with their
+-- own sqlite3. Two limits of sqlite3 3.40 hold in each file. A correlated subquery with OR over an outer
+-- column, and UPDATE … FROM with a correlated join inside a trigger, fail to prepare. A partial index serves
+-- a query only if the condition of the index stands word for word in the query.
 
--- The one persistent counter. A position orders things; clock times never do.
-CREATE TABLE counter (
-    id INTEGER PRIMARY KEY CONSTRAINT counter_single CHECK (id = 1),
+-- The one persistent counter. Positions order the journal; clock times never do.
+CREATE TABLE journal_sequence (
+    id INTEGER PRIMARY KEY CONSTRAINT journal_sequence_single CHECK (id = 1),
     position INTEGER NOT NULL
 ) STRICT;
-INSERT INTO counter (id, position) VALUES (1, 0);
+INSERT INTO journal_sequence (id, position) VALUES (1, 0);
 
--- One row for each start of a holder of the lock.
+-- One row for each process that held the lock.
 CREATE TABLE session (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     boot_id TEXT NOT NULL,
+    host TEXT,              -- the machine, as a salted digest of its id; NULL: the machine has no id
     version TEXT NOT NULL,
+    -- The version of the projection that recorded the mirror (docs/rules.md 40). Where the next session has
+    -- another version, a replay begins after the change.
+    projection_version INTEGER NOT NULL DEFAULT 1
+        CONSTRAINT session_projection_version CHECK (projection_version >= 0),
     started_ms INTEGER NOT NULL,
-    ended_ms INTEGER -- NULL: it runs, or it was killed
+    started_moment INTEGER, -- NULL: unknown
+    ended_ms INTEGER        -- NULL: the process runs, or it was killed
 ) STRICT;
 
 CREATE TABLE run (
@@ -23,7 +34,8 @@ CREATE TABLE run (
     session_id INTEGER NOT NULL REFERENCES session (id),
     job TEXT NOT NULL CONSTRAINT run_job CHECK (job IN (
         'balances', 'order_lines', 'shipments', 'warehouses', 'suppliers', 'storefronts', 'listing_templates',
-        'kit_components', 'top_selling', 'business_health', 'work_queue', 'push', 'settle', 'prune', 'backup')),
+        'kit_components', 'top_selling', 'business_health', 'work_queue', 'push', 'settle', 'prune',
+        'backup')),
     trigger TEXT NOT NULL CONSTRAINT run_trigger CHECK (trigger IN (
         'schedule', 'missed', 'outbox', 'operator', 'once', 'retry')),
     input TEXT CONSTRAINT run_input CHECK (input IS NULL OR json_valid(input)),
@@ -34,18 +46,17 @@ CREATE TABLE run (
     summary TEXT,
     CONSTRAINT run_ended CHECK ((outcome = 'running') = (ended_ms IS NULL))
 ) STRICT;
-CREATE INDEX run_by_job ON run (job, id);
-CREATE INDEX run_open ON run (id) WHERE outcome = 'running';
 
--- A request's or an answer's bytes, compressed, once per distinct content.
+-- The bytes of requests and answers, compressed, once per distinct content.
 CREATE TABLE body (
     id INTEGER PRIMARY KEY,
-    digest BLOB NOT NULL CONSTRAINT body_digest UNIQUE CONSTRAINT body_digest_size CHECK (length(digest) = 16),
+    digest BLOB NOT NULL CONSTRAINT body_digest UNIQUE
+        CONSTRAINT body_digest_size CHECK (length(digest) = 16),
     size INTEGER NOT NULL,
     packed BLOB NOT NULL
 ) STRICT;
 
--- One request and what came of it. The id is the position at which it began, `ended` the one at which it ended.
+-- A request and its outcome. `id` is the position at its begin, `ended` the position at its end.
 CREATE TABLE exchange (
     id INTEGER PRIMARY KEY,
     run_id INTEGER NOT NULL REFERENCES run (id),
@@ -64,27 +75,37 @@ CREATE TABLE exchange (
     status INTEGER,
     response_body_id INTEGER REFERENCES body (id),
     message TEXT,
-    parked INTEGER NOT NULL DEFAULT 0, -- records of the answer that made no sense
+    parked INTEGER NOT NULL DEFAULT 0, -- number of unreadable records in the answer
+    -- 1: an accepted answer that was not applied: unreadable, empty where much was known, or only a probe. A
+    -- replay does not apply it either.
+    is_ignored INTEGER NOT NULL DEFAULT 0 CONSTRAINT exchange_is_ignored CHECK (is_ignored IN (0, 1)),
     CONSTRAINT exchange_ended CHECK (
         (ended IS NULL) = (verdict IS NULL) AND (ended IS NULL) = (answered_ms IS NULL)
         AND (ended IS NULL) = (answered_moment IS NULL)),
     CONSTRAINT exchange_order CHECK (ended IS NULL OR ended > id)
 ) STRICT;
-CREATE INDEX exchange_by_run ON exchange (run_id);
-CREATE INDEX exchange_by_end ON exchange (ended) WHERE ended IS NOT NULL;
-CREATE INDEX exchange_open ON exchange (id) WHERE ended IS NULL;
-CREATE INDEX exchange_bad_request ON exchange (answered_ms) WHERE status = 400;
 
--- A record of an answer that was missing something or made no sense: kept aside, alone, with its exchange.
+-- A record of an answer that was incomplete or unreadable. It is a fact; the other records of the answer are
+-- applied.
 CREATE TABLE parked (
     exchange_id INTEGER NOT NULL REFERENCES exchange (id),
-    record INTEGER NOT NULL, -- its index in the answer
+    record INTEGER NOT NULL, -- index in the answer
     why TEXT NOT NULL,
     raw TEXT NOT NULL,
     PRIMARY KEY (exchange_id, record, why)
 ) STRICT, WITHOUT ROWID;
 
--- Decisions that change facts or spend trust, written before the change: brakes released, wishes resolved …
+-- The name of a parked record: its SKU, or the id of its order, line or shipment, as far as it was readable.
+-- Operators find the record at the platform by that name. It is no fact; a replay comes to the same mirror
+-- without it.
+CREATE TABLE parked_subject (
+    exchange_id INTEGER NOT NULL,
+    record INTEGER NOT NULL,
+    subject TEXT NOT NULL,
+    PRIMARY KEY (exchange_id, record)
+) STRICT, WITHOUT ROWID;
+
+-- Decisions that change facts or delivery, written before their effect: brakes released, changes resolved.
 CREATE TABLE event (
     position INTEGER PRIMARY KEY,
     at_ms INTEGER NOT NULL,
@@ -93,30 +114,38 @@ CREATE TABLE event (
     detail TEXT CONSTRAINT event_detail CHECK (detail IS NULL OR json_valid(detail))
 ) STRICT;
 
--- What the limiter must not forget: holds, the share left to us, the ledger's stop. One row of its own words.
-CREATE TABLE limiter_memory (
-    id INTEGER PRIMARY KEY CONSTRAINT limiter_memory_single CHECK (id = 1),
-    memory TEXT NOT NULL CONSTRAINT limiter_memory_json CHECK (json_valid(memory))
+-- The facts at a position of the journal, so that the bodies before it may be pruned.
+CREATE TABLE snapshot (
+    position INTEGER PRIMARY KEY,
+    taken_ms INTEGER NOT NULL,
+    pruned_to INTEGER NOT NULL -- bodies up to this position are gone
+        CONSTRAINT snapshot_pruned_to CHECK (pruned_to BETWEEN 0 AND position),
+    by_size INTEGER NOT NULL -- 1: bodies were pruned before their age, because of `journal.max_size`
+        CONSTRAINT snapshot_by_size CHECK (by_size IN (0, 1))
 ) STRICT;
 
--- The state of each kind of job; `interval_ms` is the longest gap its schedule leaves.
-CREATE TABLE job_state (
-    job TEXT PRIMARY KEY,
-    enabled INTEGER NOT NULL CONSTRAINT job_state_enabled CHECK (enabled IN (0, 1)),
-    since_ms INTEGER NOT NULL,
-    interval_ms INTEGER CONSTRAINT job_state_interval CHECK (interval_ms > 0),
-    last_fired_ms INTEGER,
-    next_due_ms INTEGER,
-    last_good_ms INTEGER,
-    last_outcome TEXT CONSTRAINT job_state_outcome CHECK (last_outcome IN ('ok', 'partial', 'failed', 'interrupted'))
+-- A table of a snapshot: its rows as a JSON list of lists, compressed. Values stand in the order of the
+-- columns, so a later migration adds columns only at the end of a table of facts.
+CREATE TABLE snapshot_table (
+    position INTEGER NOT NULL REFERENCES snapshot (position) ON DELETE CASCADE,
+    name TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    packed BLOB NOT NULL,
+    PRIMARY KEY (position, name)
 ) STRICT, WITHOUT ROWID;
 
-CREATE VIEW job_health (job, last_good_at, age_seconds, stale, next_due_at, last_outcome) AS
-SELECT job,
-       strftime('%Y-%m-%dT%H:%M:%fZ', last_good_ms / 1000.0, 'unixepoch'),
-       (now_ms - last_good_ms) / 1000,
-       enabled AND interval_ms IS NOT NULL AND now_ms - coalesce(last_good_ms, since_ms) > 2 * interval_ms,
-       strftime('%Y-%m-%dT%H:%M:%fZ', next_due_ms / 1000.0, 'unixepoch'),
-       last_outcome
-FROM job_state, (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now_ms)
-WHERE enabled;
+CREATE INDEX run_by_job ON run (job, id);
+CREATE INDEX run_open ON run (id) WHERE outcome = 'running';
+
+CREATE INDEX exchange_by_run ON exchange (run_id);
+CREATE INDEX exchange_by_end ON exchange (ended) WHERE ended IS NOT NULL;
+CREATE INDEX exchange_open ON exchange (id) WHERE ended IS NULL;
+CREATE INDEX exchange_bad_request ON exchange (answered_ms) WHERE status = 400;
+-- Without these two, each pruned body costs a scan of all exchanges.
+CREATE INDEX exchange_by_request ON exchange (request_body_id) WHERE request_body_id IS NOT NULL;
+CREATE INDEX exchange_by_response ON exchange (response_body_id) WHERE response_body_id IS NOT NULL;
+-- Calls by time, lane and operation: `status` and `check` read the last hour of a journal of years.
+CREATE INDEX exchange_by_time ON exchange (sent_ms, lane, operation, status);
+
+-- Events of a change are found by its key.
+CREATE INDEX event_by_subject ON event (subject, position);

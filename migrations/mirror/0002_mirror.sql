@@ -1,84 +1,123 @@
--- The mirror: what the service said (facts), with when, and by which exchange.
--- Changed only by recording an exchange. Keys to other tables are not enforced where a page of thousands of rows
--- is written at once: the recording function writes both sides in one transaction.
+-- The mirror: the facts, each with its time and its exchange, and the lists of what is tracked.
+--
+-- A fact is a value from an answer of the platform, or a value that the platform accepted from us. Only the
+-- recording of an exchange changes facts. Foreign keys between these tables are not enforced, because a page
+-- of thousands of rows is written at once; the recording function writes both sides in one transaction.
 
--- A set of products that were read by one exchange. A product points to its reading, so that a page in which
--- nothing changed moves one row instead of thousands.
-CREATE TABLE reading (
+-- The products that one exchange read. A product points to its row, so that a page without changes updates
+-- one row instead of thousands.
+CREATE TABLE read_batch (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     exchange_id INTEGER NOT NULL,
-    observed_ms INTEGER NOT NULL -- when that exchange's request was sent
+    observed_ms INTEGER NOT NULL, -- when the request of the exchange was sent
+    -- The version of the program that parsed the answer, while all products of the row and their stock levels
+    -- hold exactly the values of that answer. It is no fact; it follows from the exchange.
+    verified_by TEXT
 ) STRICT;
-CREATE INDEX reading_by_exchange ON reading (exchange_id, id);
 
--- Every SKU the service was asked for, in the service's spelling where it knows it.
+-- Every SKU that was asked for, or that an answer named, in the platform's spelling where that is known.
 CREATE TABLE product (
     id INTEGER PRIMARY KEY,
     sku TEXT NOT NULL CONSTRAINT product_sku UNIQUE,
-    sku_fold TEXT NOT NULL,
-    product_id INTEGER,  -- NULL: the service never returned it
+    case_key TEXT NOT NULL,  -- computed by the daemon, because SQLite's lower() knows ASCII alone
+    product_id INTEGER,      -- NULL: the platform never returned the product
+    alias_of INTEGER,        -- the product with the platform's spelling of this SKU
     name TEXT,
     upc TEXT,
-    type TEXT,           -- NULL: not said yet
-    total INTEGER,       -- the product's own QuantityOnHand; never a cell's fact
-    reading_id INTEGER,  -- NULL: met on the way, never asked for
-    alias_of INTEGER,    -- the product whose spelling the service uses for this one
-    absent INTEGER NOT NULL DEFAULT 0,  -- answers in a row that did not return it
-    missing_since_ms INTEGER
+    type TEXT,               -- NULL: unknown
+    type_exchange_id INTEGER, -- the last exchange that showed the type, or that the product is no kit
+    -- The allocation that named other products for this one, until an answer shows whether the product is a
+    -- kit.
+    kit_guess_id INTEGER,
+    total INTEGER,           -- QuantityOnHand of the product; never the fact of a stock level
+    read_batch_id INTEGER,   -- NULL: the SKU was never asked for
+    -- An answer that was asked for a product and does not show all of it makes none of its stock levels
+    -- younger. 'absent': the answer holds other products that were asked for. 'silent': it holds none of
+    -- them. 'unreadable': the whole record is unreadable. 'partial': a part of it is. NULL: the last answer
+    -- showed all of it.
+    lack TEXT CONSTRAINT product_lack CHECK (lack IN ('absent', 'silent', 'unreadable', 'partial')),
+    absent INTEGER NOT NULL DEFAULT 0, -- number of answers in a row that prove the absence
+    absent_ms INTEGER,       -- when the request of the first of them was sent
+    absent_moment INTEGER,   -- the same since boot
+    missing_since_ms INTEGER,
+    -- Digest of the record that balances last returned, while the product and all its stock levels hold
+    -- exactly that record. An equal record then needs no write. Every other change clears it. It is no fact.
+    digest INTEGER
 ) STRICT;
-CREATE INDEX product_by_fold ON product (sku_fold);
-CREATE INDEX product_by_reading ON product (reading_id, sku);
 
--- One row a cell: R is `quantity`, O is `ours`, the sum over our settled writes of (written - fact used).
+-- A stock level. `quantity` is the fact, `own_delta` the sum over our writes that took effect of (written -
+-- fact used).
 CREATE TABLE balance (
     product INTEGER NOT NULL,
     warehouse_id INTEGER NOT NULL,
     quantity INTEGER NOT NULL,
-    ours INTEGER NOT NULL DEFAULT 0,
+    own_delta INTEGER NOT NULL DEFAULT 0,
+    since_ms INTEGER,         -- since when the pair of both is known; NULL: unknown (docs/rules.md 3)
+    fact_exchange_id INTEGER, -- the exchange of the fact, if not that of the product's `read_batch`
+    fact_ms INTEGER,          -- when the request of that exchange was sent
     warehouse_sku TEXT,
     is_active INTEGER CONSTRAINT balance_is_active CHECK (is_active IN (0, 1)),
     include_in_sync INTEGER CONSTRAINT balance_include_in_sync CHECK (include_in_sync IN (0, 1)),
-    fact_exchange_id INTEGER, -- the exchange of the fact where it is not the product's reading
-    fact_ms INTEGER,          -- and when its request was sent
-    vanished_ms INTEGER,      -- the service no longer links the product to the warehouse
+    unlinked_ms INTEGER,      -- since when the platform does not link the product to the warehouse
     PRIMARY KEY (product, warehouse_id),
     CONSTRAINT balance_fact CHECK ((fact_exchange_id IS NULL) = (fact_ms IS NULL))
 ) STRICT, WITHOUT ROWID;
 
--- The facts a cell had before, newest last: a count may have been made against one of them.
-CREATE TABLE balance_past (
+-- Earlier pairs of each stock level, because a count may have been made against one of them. A pair was seen
+-- from `since_ms` until `observed_ms`; the quantity between two pairs is unknown.
+CREATE TABLE balance_history (
     product INTEGER NOT NULL,
     warehouse_id INTEGER NOT NULL,
-    position INTEGER NOT NULL, -- until here
+    position INTEGER NOT NULL, -- the position at which the pair was replaced
     quantity INTEGER NOT NULL,
-    ours INTEGER NOT NULL,
+    own_delta INTEGER NOT NULL,
+    since_ms INTEGER,
     observed_ms INTEGER,
     PRIMARY KEY (product, warehouse_id, position)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TRIGGER balance_past_kept AFTER UPDATE OF quantity, ours ON balance
-WHEN OLD.quantity IS NOT NEW.quantity OR OLD.ours IS NOT NEW.ours
-BEGIN
-    INSERT OR REPLACE INTO balance_past (product, warehouse_id, position, quantity, ours, observed_ms)
-    SELECT OLD.product, OLD.warehouse_id, (SELECT position FROM counter), OLD.quantity, OLD.ours,
-           coalesce(OLD.fact_ms, (SELECT r.observed_ms FROM product p JOIN reading r ON r.id = p.reading_id
-                                  WHERE p.id = OLD.product));
-END;
-
--- The last write of a cell. While it is open (claim to conclusion), and for requests sent before it was answered,
--- what a read says of the cell is no fact.
-CREATE TABLE cell_write (
+-- The last write of a stock level. While it is open, and for requests sent before its answer, a read is no
+-- fact.
+CREATE TABLE stock_level_write (
     product INTEGER NOT NULL,
     warehouse_id INTEGER NOT NULL,
     exchange_id INTEGER NOT NULL, -- the position of the claim
-    before INTEGER,               -- the fact it was decided on
+    before INTEGER,               -- the fact used by the decision
     written INTEGER NOT NULL,
-    ended INTEGER,                -- the position of the conclusion
+    ended INTEGER,                -- the position of the end; NULL: open
+    -- 1: accepted, and no read since was taken for the fact.
+    is_unconfirmed INTEGER NOT NULL DEFAULT 0
+        CONSTRAINT stock_level_write_is_unconfirmed CHECK (is_unconfirmed IN (0, 1)),
+    -- 1: a read confirmed a write of this stock level, and no read contradicted a later one.
+    is_proven INTEGER NOT NULL DEFAULT 0
+        CONSTRAINT stock_level_write_is_proven CHECK (is_proven IN (0, 1)),
+    -- When the first read that does not show the write was sent. Nothing is decided until a second read
+    -- confirms it.
+    first_mismatch_ms INTEGER
+        CONSTRAINT stock_level_write_first_mismatch CHECK (first_mismatch_ms IS NULL OR is_unconfirmed),
+    -- When the next check of the platform is due.
+    check_due_ms INTEGER
+        CONSTRAINT stock_level_write_check_due CHECK (check_due_ms IS NULL OR is_unconfirmed),
+    -- When our writes last changed the quantity from above 0 to 0; NULL after a later write above 0. A write
+    -- that changes no quantity keeps the time, so that the brake still counts the zeroing.
+    zeroed_ms INTEGER,
     PRIMARY KEY (product, warehouse_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX cell_write_open ON cell_write (exchange_id) WHERE ended IS NULL;
-CREATE INDEX cell_write_ended ON cell_write (ended) WHERE ended IS NOT NULL;
 
+-- An accepted write that the platform does not show. The row ends when the platform shows it, or with the
+-- next accepted write that changes the quantity.
+CREATE TABLE mismatch (
+    product INTEGER NOT NULL,
+    warehouse_id INTEGER NOT NULL,
+    exchange_id INTEGER NOT NULL, -- the exchange of the write
+    written INTEGER NOT NULL,
+    shown INTEGER,                -- NULL: the product without this warehouse
+    since_ms INTEGER NOT NULL,
+    PRIMARY KEY (product, warehouse_id),
+    CONSTRAINT mismatch_differs CHECK (shown IS NOT written)
+) STRICT, WITHOUT ROWID;
+
+-- Lists that are read whole. A row that a complete list lacks is marked missing, never deleted.
 CREATE TABLE warehouse (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
@@ -91,16 +130,65 @@ CREATE TABLE warehouse (
     missing_since_ms INTEGER
 ) STRICT;
 
--- A tracked order as the service last described it.
+CREATE TABLE supplier (
+    id INTEGER PRIMARY KEY,
+    name TEXT,
+    account_number TEXT,
+    is_active INTEGER CONSTRAINT supplier_is_active CHECK (is_active IN (0, 1)),
+    url TEXT,
+    exchange_id INTEGER NOT NULL,
+    missing_since_ms INTEGER
+) STRICT;
+
+-- The platform lists active storefronts only, so that a missing one may be merely inactive.
+CREATE TABLE storefront (
+    id INTEGER PRIMARY KEY,
+    name TEXT,
+    is_active INTEGER CONSTRAINT storefront_is_active CHECK (is_active IN (0, 1)),
+    type TEXT,
+    properties TEXT CONSTRAINT storefront_properties CHECK (properties IS NULL OR json_valid(properties)),
+    exchange_id INTEGER NOT NULL,
+    missing_since_ms INTEGER
+) STRICT;
+
+CREATE TABLE listing_template (
+    id INTEGER PRIMARY KEY,
+    storefront_id INTEGER NOT NULL,
+    name TEXT,
+    body TEXT,
+    exchange_id INTEGER NOT NULL,
+    missing_since_ms INTEGER
+) STRICT;
+
+-- A kit whose components were read. The type of a product stands in `product.type`.
+CREATE TABLE kit (
+    product_id INTEGER PRIMARY KEY, -- the platform's id
+    exchange_id INTEGER NOT NULL,
+    observed_ms INTEGER NOT NULL,
+    is_complete INTEGER NOT NULL CONSTRAINT kit_is_complete CHECK (is_complete IN (0, 1)),
+    empty_ms INTEGER -- the first of the last answers in a row without any component
+) STRICT;
+
+CREATE TABLE kit_component (
+    kit_id INTEGER NOT NULL,       -- `kit.product_id`
+    component_id INTEGER NOT NULL,
+    product_id INTEGER,
+    sku TEXT,
+    quantity REAL NOT NULL,        -- units in one kit
+    exchange_id INTEGER NOT NULL,
+    missing_since_ms INTEGER,
+    PRIMARY KEY (kit_id, component_id)
+) STRICT, WITHOUT ROWID;
+
+-- A tracked order as the platform last described it.
 CREATE TABLE sales_order (
     id INTEGER PRIMARY KEY,
     exchange_id INTEGER NOT NULL,
     observed_ms INTEGER NOT NULL,
-    changed_ms INTEGER NOT NULL,   -- when a line last said something new
+    changed_ms INTEGER NOT NULL,   -- when a line last changed
     is_complete INTEGER NOT NULL CONSTRAINT sales_order_is_complete CHECK (is_complete IN (0, 1)),
-    closed_ms INTEGER              -- nothing is left to ship
+    closed_ms INTEGER              -- since when nothing is left to ship
 ) STRICT;
-CREATE INDEX sales_order_open ON sales_order (exchange_id) WHERE closed_ms IS NULL;
 
 CREATE TABLE order_line_item (
     order_id INTEGER NOT NULL,
@@ -109,13 +197,44 @@ CREATE TABLE order_line_item (
     product_id INTEGER,
     product_name TEXT,
     quantity_sold INTEGER NOT NULL,
-    quantity_left INTEGER,         -- NULL: the service did not say
-    unit_price REAL,               -- shown, never computed with
+    quantity_left INTEGER,         -- NULL: not in the answer
+    unit_price REAL,               -- for display only
     warehouse_id INTEGER,
     supplier_id INTEGER,
     exchange_id INTEGER NOT NULL,
+    -- A line of the last answer has none of the next three columns; its age is the order's.
+    observed_ms INTEGER,           -- when the last answer that held the line was asked for
+    absent_ms INTEGER,             -- the first complete answer since without the line
+    absent_exchange_id INTEGER
+        CONSTRAINT order_line_item_absent CHECK ((absent_exchange_id IS NULL) = (absent_ms IS NULL)),
     missing_since_ms INTEGER,
     PRIMARY KEY (order_id, line_item_id)
+) STRICT, WITHOUT ROWID;
+
+-- An order line whose warehouse allocation was asked for. The platform may not know the order.
+CREATE TABLE allocation_read (
+    order_id INTEGER NOT NULL,
+    line_item_id INTEGER NOT NULL,
+    exchange_id INTEGER NOT NULL,
+    observed_ms INTEGER NOT NULL,
+    is_found INTEGER NOT NULL CONSTRAINT allocation_read_is_found CHECK (is_found IN (0, 1)),
+    is_complete INTEGER NOT NULL CONSTRAINT allocation_read_is_complete CHECK (is_complete IN (0, 1)),
+    PRIMARY KEY (order_id, line_item_id),
+    CONSTRAINT allocation_read_nothing CHECK (is_found OR is_complete = 0)
+) STRICT, WITHOUT ROWID;
+
+-- The share of one warehouse in an order line; for a kit, in each of its components. The index in the answer
+-- is the key, because the platform may omit the id of an allocation.
+CREATE TABLE order_line_allocation (
+    order_id INTEGER NOT NULL,
+    line_item_id INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL, -- index in the answer
+    allocation_id INTEGER,
+    product_id INTEGER,
+    sku TEXT,
+    warehouse_id INTEGER NOT NULL,
+    quantity INTEGER NOT NULL,
+    PRIMARY KEY (order_id, line_item_id, ordinal)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE shipment (
@@ -126,7 +245,8 @@ CREATE TABLE shipment (
     warehouse_id INTEGER,
     exchange_id INTEGER NOT NULL,
     observed_ms INTEGER NOT NULL,
-    is_complete INTEGER NOT NULL CONSTRAINT shipment_is_complete CHECK (is_complete IN (0, 1))
+    is_complete INTEGER NOT NULL CONSTRAINT shipment_is_complete CHECK (is_complete IN (0, 1)),
+    changed_ms INTEGER             -- when an item last changed
 ) STRICT;
 
 CREATE TABLE shipment_line (
@@ -139,13 +259,18 @@ CREATE TABLE shipment_line (
     is_shipped INTEGER CONSTRAINT shipment_line_is_shipped CHECK (is_shipped IN (0, 1)),
     is_confirmed INTEGER CONSTRAINT shipment_line_is_confirmed CHECK (is_confirmed IN (0, 1)),
     carrier_id INTEGER,
+    carrier_name TEXT,
     tracking_number TEXT,
     tracking_url TEXT,
+    estimated_delivery_ms INTEGER,
     exchange_id INTEGER NOT NULL,
+    -- When the last answer that held the item was asked for; NULL: the time of the shipment.
+    observed_ms INTEGER,
+    missing_since_ms INTEGER,
     PRIMARY KEY (shipment_id, item_id)
 ) STRICT, WITHOUT ROWID;
 
--- The work queue's counts as a time series: a row only when a count moved.
+-- The counts of the work queue as a time series: one row for each change.
 CREATE TABLE work_queue (
     exchange_id INTEGER PRIMARY KEY,
     observed_ms INTEGER NOT NULL,
@@ -163,41 +288,94 @@ CREATE TABLE work_queue (
     queued_listings INTEGER
 ) STRICT;
 
--- What is tracked: (added or learnt) and not removed. Insert to track, delete to forget.
+-- The values of a report for one month, as JSON: a list of top sellers, or the figures of the month. Two
+-- equal reads after the end of the month make it agreed; an agreed month is not read again.
+CREATE TABLE report_month (
+    report TEXT NOT NULL CONSTRAINT report_month_report CHECK (report IN ('top_selling', 'business_health')),
+    year INTEGER NOT NULL,
+    month INTEGER NOT NULL CONSTRAINT report_month_month CHECK (month BETWEEN 1 AND 12),
+    payload TEXT NOT NULL CONSTRAINT report_month_payload CHECK (json_valid(payload)),
+    is_agreed INTEGER NOT NULL CONSTRAINT report_month_is_agreed CHECK (is_agreed IN (0, 1)),
+    exchange_id INTEGER NOT NULL, -- the last read
+    observed_ms INTEGER NOT NULL,
+    PRIMARY KEY (report, year, month)
+) STRICT, WITHOUT ROWID;
+
+-- Tracked SKUs: added or discovered, and not removed since. Insert to track, delete to stop.
 CREATE TABLE tracked_sku (
     sku TEXT PRIMARY KEY ON CONFLICT IGNORE CONSTRAINT tracked_sku_text CHECK (length(trim(sku)) > 0),
     origin TEXT NOT NULL DEFAULT 'added' CONSTRAINT tracked_sku_origin CHECK (origin IN ('added', 'learnt'))
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE removed_sku (sku TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
--- Learnt from order lines, allocations, kits, top sellers and created products: a fact, unlike the list above.
-CREATE TABLE learnt_sku (
+
+CREATE TABLE untracked_sku (sku TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+-- SKUs from order lines, allocations, kits, top sellers and created products. These are facts; tracked SKUs
+-- are none.
+CREATE TABLE discovered_sku (
     sku TEXT PRIMARY KEY ON CONFLICT IGNORE,
     exchange_id INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-
-CREATE TRIGGER tracked_sku_added AFTER INSERT ON tracked_sku WHEN NEW.origin = 'added'
-BEGIN
-    DELETE FROM removed_sku WHERE sku = NEW.sku;
-END;
-CREATE TRIGGER tracked_sku_removed AFTER DELETE ON tracked_sku
-BEGIN
-    INSERT OR IGNORE INTO removed_sku (sku) VALUES (OLD.sku);
-END;
-CREATE TRIGGER learnt_sku_tracked AFTER INSERT ON learnt_sku
-WHEN NOT EXISTS (SELECT 1 FROM removed_sku WHERE sku = NEW.sku)
-BEGIN
-    INSERT INTO tracked_sku (sku, origin) VALUES (NEW.sku, 'learnt');
-END;
 
 CREATE TABLE tracked_order (
     order_id INTEGER PRIMARY KEY ON CONFLICT IGNORE CONSTRAINT tracked_order_positive CHECK (order_id > 0)
 ) STRICT;
 
+-- Orders to be read with the next free call: newly tracked ones, and those an operator named again. A new row
+-- always has a larger id, so that the daemon notices it by the largest id.
+CREATE TABLE order_read_request (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    order_id INTEGER NOT NULL CONSTRAINT order_read_request_order UNIQUE
+) STRICT;
+
+CREATE INDEX read_batch_by_exchange ON read_batch (exchange_id, id);
+
+CREATE INDEX product_by_case_key ON product (case_key);
+CREATE INDEX product_by_read_batch ON product (read_batch_id, sku);
+CREATE INDEX product_kit ON product (product_id) WHERE type = 'Kit';
+CREATE INDEX product_lacking ON product (id) WHERE lack IS NOT NULL;
+CREATE INDEX product_kit_guess ON product (product_id) WHERE kit_guess_id IS NOT NULL;
+
+-- SKUs near zero are read early: products with a stock level of 1 to 3 units are found without a scan.
+CREATE INDEX balance_near_zero ON balance (product) WHERE quantity BETWEEN 1 AND 3;
+-- The latest changes are found from the end.
+CREATE INDEX balance_history_by_position ON balance_history (position);
+
+CREATE INDEX stock_level_write_open ON stock_level_write (exchange_id) WHERE ended IS NULL;
+CREATE INDEX stock_level_write_ended ON stock_level_write (ended) WHERE ended IS NOT NULL;
+CREATE INDEX stock_level_write_check_due ON stock_level_write (check_due_ms) WHERE check_due_ms IS NOT NULL;
+-- Every page of balances asks for writes without confirmation.
+CREATE INDEX stock_level_write_unconfirmed ON stock_level_write (product) WHERE is_unconfirmed;
+
+CREATE INDEX listing_template_by_storefront ON listing_template (storefront_id, id);
+CREATE INDEX sales_order_open ON sales_order (exchange_id) WHERE closed_ms IS NULL;
+CREATE INDEX order_line_item_by_line ON order_line_item (line_item_id);
+CREATE INDEX shipment_by_order ON shipment (order_id);
+
+-- The product that each known spelling means. A case key may have several spellings, and each has a row in
+-- `product`. Where the platform has exactly one product of a case key, every spelling of that key means this
+-- product, as soon as the spelling itself was asked for: the platform may have a product of that very
+-- spelling. Two answers must have lacked it, or one answer must have returned the product under another
+-- spelling. Where the platform has several products of a case key, each spelling means itself. A renamed
+-- product has two rows and one id: the row that was read last is meant.
+CREATE VIEW sku_spelling (spelling, case_key, product, sku) AS
+SELECT q.sku, q.case_key, p.id, p.sku
+FROM product q JOIN product p ON p.id = CASE
+    WHEN (q.product_id IS NOT NULL OR q.alias_of IS NOT NULL OR q.missing_since_ms IS NOT NULL
+          OR q.absent > 1)
+         AND (SELECT count(DISTINCT t.product_id) FROM product t
+              WHERE t.case_key = q.case_key AND t.product_id IS NOT NULL AND t.alias_of IS NULL) = 1
+    THEN (SELECT t.id FROM product t LEFT JOIN read_batch r ON r.id = t.read_batch_id
+          WHERE t.case_key = q.case_key AND t.product_id IS NOT NULL AND t.alias_of IS NULL
+          ORDER BY t.missing_since_ms IS NOT NULL, r.exchange_id DESC, t.id DESC LIMIT 1)
+    ELSE q.id END;
+
 CREATE VIEW order_line (
-    order_id, line_item_id, sku, product_id, quantity_sold, quantity_left, unit_price, warehouse_id, observed_at
+    order_id, line_item_id, sku, product_id, quantity_sold, quantity_left, unit_price, warehouse_id,
+    observed_at
 ) AS
 SELECT l.order_id, l.line_item_id, l.sku, l.product_id, l.quantity_sold, l.quantity_left, l.unit_price,
-       l.warehouse_id, strftime('%Y-%m-%dT%H:%M:%fZ', o.observed_ms / 1000.0, 'unixepoch')
+       l.warehouse_id,
+       strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(l.observed_ms, o.observed_ms) / 1000.0, 'unixepoch')
 FROM order_line_item l JOIN sales_order o ON o.id = l.order_id
 WHERE l.missing_since_ms IS NULL;
 
@@ -207,5 +385,102 @@ CREATE VIEW shipment_item (
 ) AS
 SELECT i.shipment_id, i.item_id, s.order_id, i.line_item_id, i.sku, i.quantity, i.is_shipped, i.is_confirmed,
        i.carrier_id, i.tracking_number, i.tracking_url,
-       strftime('%Y-%m-%dT%H:%M:%fZ', s.observed_ms / 1000.0, 'unixepoch')
-FROM shipment_line i JOIN shipment s ON s.id = i.shipment_id;
+       strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(i.observed_ms, s.observed_ms) / 1000.0, 'unixepoch')
+FROM shipment_line i JOIN shipment s ON s.id = i.shipment_id
+WHERE i.missing_since_ms IS NULL;
+
+-- The progress of each shipment. Without a complete list of its items a shipment counts as neither shipped
+-- nor confirmed.
+CREATE VIEW shipment_progress (shipment_id, order_id, is_cancelled, is_shipped, is_confirmed) AS
+SELECT s.id, s.order_id, coalesce(lower(s.status) IN ('cancelled', 'c'), 0),
+       s.is_complete AND EXISTS (SELECT 1 FROM shipment_item i WHERE i.shipment_id = s.id)
+           AND NOT EXISTS (SELECT 1 FROM shipment_item i
+                           WHERE i.shipment_id = s.id AND i.is_shipped IS NOT 1),
+       s.is_complete AND EXISTS (SELECT 1 FROM shipment_item i WHERE i.shipment_id = s.id)
+           AND NOT EXISTS (SELECT 1 FROM shipment_item i
+                           WHERE i.shipment_id = s.id AND i.is_confirmed IS NOT 1)
+FROM shipment s;
+
+CREATE VIEW top_seller (
+    year, month, rank, sku, name, product_id, sales_channel_id, quantity_sold, amount_sold, is_agreed,
+    observed_at
+) AS
+SELECT m.year, m.month, s.value->>'rank', s.value->>'sku', s.value->>'name', s.value->>'product_id',
+       s.value->>'sales_channel_id', s.value->>'quantity_sold', CAST(s.value->>'amount_sold' AS REAL),
+       m.is_agreed,
+       strftime('%Y-%m-%dT%H:%M:%fZ', m.observed_ms / 1000.0, 'unixepoch')
+FROM report_month m, json_each(m.payload) s
+WHERE m.report = 'top_selling';
+
+CREATE VIEW business_health (
+    year, month, total_revenue, total_cost_of_goods_sold, total_shipping_costs, total_profit,
+    total_amount_shipping_collected, total_cost_of_labels_generated, total_value_of_inventory_month_start,
+    total_value_of_inventory_month_end, total_number_of_new_listings_added, is_agreed, observed_at
+) AS
+SELECT year, month, CAST(payload->>'total_revenue' AS REAL),
+       CAST(payload->>'total_cost_of_goods_sold' AS REAL),
+       CAST(payload->>'total_shipping_costs' AS REAL), CAST(payload->>'total_profit' AS REAL),
+       CAST(payload->>'total_amount_shipping_collected' AS REAL),
+       CAST(payload->>'total_cost_of_labels_generated' AS REAL),
+       CAST(payload->>'total_value_of_inventory_month_start' AS REAL),
+       CAST(payload->>'total_value_of_inventory_month_end' AS REAL),
+       CAST(payload->>'total_number_of_new_listings_added' AS REAL), is_agreed,
+       strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch')
+FROM report_month
+WHERE report = 'business_health';
+
+-- A change of a product or of its stock levels by any other way clears the digest, and thereby `verified_by`.
+CREATE TRIGGER product_after_update AFTER UPDATE OF digest, read_batch_id ON product
+WHEN NEW.digest IS NOT OLD.digest OR NEW.read_batch_id IS NOT OLD.read_batch_id
+BEGIN
+    UPDATE read_batch SET verified_by = NULL
+    WHERE id IN (OLD.read_batch_id, NEW.read_batch_id) AND verified_by IS NOT NULL;
+END;
+
+CREATE TRIGGER balance_after_update AFTER UPDATE OF quantity, own_delta ON balance
+WHEN OLD.quantity IS NOT NEW.quantity OR OLD.own_delta IS NOT NEW.own_delta
+BEGIN
+    INSERT OR REPLACE INTO balance_history
+        (product, warehouse_id, position, quantity, own_delta, observed_ms, since_ms)
+    SELECT OLD.product, OLD.warehouse_id, (SELECT position FROM journal_sequence), OLD.quantity,
+           OLD.own_delta,
+           coalesce(OLD.fact_ms, (SELECT r.observed_ms
+                                  FROM product p JOIN read_batch r ON r.id = p.read_batch_id
+                                  WHERE p.id = OLD.product)), OLD.since_ms;
+END;
+
+-- While a call writes a stock level, no other call claims it. Both would decide on the same fact, and the
+-- write that arrives last would undo the other one.
+CREATE TRIGGER stock_level_write_update_guard BEFORE UPDATE ON stock_level_write
+WHEN OLD.ended IS NULL
+     AND (NEW.exchange_id IS NOT OLD.exchange_id OR NEW.before IS NOT OLD.before
+          OR NEW.written IS NOT OLD.written)
+BEGIN
+    SELECT RAISE(ABORT, 'this stock level is being written by another call');
+END;
+
+CREATE TRIGGER tracked_sku_after_insert AFTER INSERT ON tracked_sku WHEN NEW.origin = 'added'
+BEGIN
+    DELETE FROM untracked_sku WHERE sku = NEW.sku;
+END;
+
+CREATE TRIGGER tracked_sku_after_delete AFTER DELETE ON tracked_sku
+BEGIN
+    INSERT OR IGNORE INTO untracked_sku (sku) VALUES (OLD.sku);
+END;
+
+CREATE TRIGGER discovered_sku_after_insert AFTER INSERT ON discovered_sku
+WHEN NOT EXISTS (SELECT 1 FROM untracked_sku WHERE sku = NEW.sku)
+BEGIN
+    INSERT INTO tracked_sku (sku, origin) VALUES (NEW.sku, 'learnt');
+END;
+
+CREATE TRIGGER tracked_order_after_insert AFTER INSERT ON tracked_order
+BEGIN
+    INSERT OR REPLACE INTO order_read_request (order_id) VALUES (NEW.order_id);
+END;
+
+CREATE TRIGGER tracked_order_after_delete AFTER DELETE ON tracked_order
+BEGIN
+    DELETE FROM order_read_request WHERE order_id = OLD.order_id;
+END;

@@ -12,7 +12,7 @@ const STEP: i64 = 200;
 
 /// Columns with the exchange and time of a fact's last read, which change with every read.
 const READ_BY: &[&str] =
-    &["exchange_id", "observed_ms", "reading_id", "fact_exchange_id", "fact_ms", "changed_ms"];
+    &["exchange_id", "observed_ms", "read_batch_id", "fact_exchange_id", "fact_ms", "changed_ms"];
 
 /// All facts of a mirror, table by table in the order of [`FACTS`].
 pub type Facts = Vec<Vec<FactRow>>;

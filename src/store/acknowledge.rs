@@ -32,7 +32,7 @@ impl Write {
             Some((_, None)) => {}
         }
         self.event_append(at, ACKNOWLEDGED, key, None).await?;
-        let sql = "UPDATE outbox SET moves = moves + 1, acknowledged_ms = ?2 WHERE key = ?1";
+        let sql = "UPDATE outbox SET revision = revision + 1, acknowledged_ms = ?2 WHERE key = ?1";
         let done = sqlx::query(sql).bind(key).bind(at.0).execute(&mut *self.tx).await;
         done.map(|_| Ok(())).doing("acknowledge a rejected wish")
     }
@@ -53,7 +53,7 @@ impl Write {
         }
         let detail = json!({"wishes": wishes, "to": newest}).to_string();
         self.event_append(at, ACKNOWLEDGED, "outbox", Some(&detail)).await?;
-        let sql = "UPDATE outbox SET moves = moves + 1, acknowledged_ms = ?1 \
+        let sql = "UPDATE outbox SET revision = revision + 1, acknowledged_ms = ?1 \
                    WHERE state = 'rejected' AND acknowledged_ms IS NULL";
         let done = sqlx::query(sql).bind(at.0).execute(&mut *self.tx).await;
         Ok(done.doing("acknowledge the rejected wishes")?.rows_affected())

@@ -70,7 +70,8 @@ impl Store {
     ) -> Result<Vec<(OrderId, LineItemId)>, StoreError> {
         let sql = "SELECT l.order_id, l.line_item_id FROM tracked_order t \
                    JOIN order_line_item l ON l.order_id = t.order_id \
-                   LEFT JOIN allocation_reading r ON r.order_id = l.order_id AND r.line_item_id = l.line_item_id \
+                   LEFT JOIN allocation_read r ON r.order_id = l.order_id \
+                   AND r.line_item_id = l.line_item_id \
                    WHERE l.missing_since_ms IS NULL AND (?3 IS NULL OR t.order_id = ?3) \
                      AND (r.order_id IS NULL OR (NOT r.is_found AND ?1 - r.observed_ms >= ?2)) \
                    ORDER BY l.order_id, l.line_item_id";
@@ -89,9 +90,9 @@ impl Store {
         let sql = "SELECT a.line_item_id, a.sku, a.product_id, a.warehouse_id, w.name AS warehouse_name, a.quantity, \
                        strftime('%Y-%m-%dT%H:%M:%fZ', r.observed_ms / 1000.0, 'unixepoch') AS observed_at \
                    FROM order_line_allocation a \
-                   JOIN allocation_reading r ON r.order_id = a.order_id AND r.line_item_id = a.line_item_id \
+                   JOIN allocation_read r ON r.order_id = a.order_id AND r.line_item_id = a.line_item_id \
                    LEFT JOIN warehouse w ON w.id = a.warehouse_id \
-                   WHERE a.order_id = ?1 ORDER BY a.line_item_id, a.place";
+                   WHERE a.order_id = ?1 ORDER BY a.line_item_id, a.ordinal";
         sqlx::query_as(sql)
             .bind(order.0)
             .fetch_all(&mut *self.read().await?)
@@ -107,13 +108,14 @@ impl Write {
         let query = sqlx::query(sql).bind(page.order_id.0).bind(page.line_item_id.0);
         query.execute(&mut *self.tx).await.doing("clear the allocation of a line")?;
         let sql = "INSERT INTO order_line_allocation \
-                       (order_id, line_item_id, place, allocation_id, product_id, sku, warehouse_id, quantity) \
+                       (order_id, line_item_id, ordinal, allocation_id, product_id, sku, warehouse_id, \
+                           quantity) \
                    SELECT ?2, ?3, key, value->>'allocation_id', value->>'product_id', value->>'sku', \
                           value->>'warehouse_id', value->>'quantity' FROM json_each(?1)";
         let rows = json(page.allocations.unwrap_or_default());
         let query = sqlx::query(sql).bind(rows).bind(page.order_id.0).bind(page.line_item_id.0);
         query.execute(&mut *self.tx).await.doing("record the allocation of a line")?;
-        let sql = "INSERT INTO allocation_reading \
+        let sql = "INSERT INTO allocation_read \
                        (order_id, line_item_id, exchange_id, observed_ms, is_found, is_complete) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (order_id, line_item_id) DO UPDATE SET \
                        exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \

@@ -31,7 +31,7 @@ impl Store {
     pub async fn early_list(&self, since: Timestamp) -> Result<Vec<EarlyRow>, StoreError> {
         // The bounds 1 and 3 are part of the text, because SQLite would not use their index for parameters.
         let sql = "WITH moved AS (SELECT product, warehouse_id, count(*) AS moves, max(quantity) AS top FROM ( \
-                       SELECT product, warehouse_id, quantity, observed_ms FROM balance_past \
+                       SELECT product, warehouse_id, quantity, observed_ms FROM balance_history \
                        ORDER BY position DESC LIMIT ?1) \
                        WHERE observed_ms >= ?2 GROUP BY product, warehouse_id), \
                    mover AS (SELECT m.product, sum(m.moves) AS moves, \
@@ -41,11 +41,11 @@ impl Store {
                    SELECT p.sku, m.moves, r.observed_ms, \
                           m.near_zero OR EXISTS (SELECT 1 FROM low WHERE low.product = m.product) AS near_zero \
                    FROM mover m JOIN product p ON p.id = m.product JOIN tracked_sku t ON t.sku = p.sku \
-                   JOIN reading r ON r.id = p.reading_id WHERE p.missing_since_ms IS NULL \
+                   JOIN read_batch r ON r.id = p.read_batch_id WHERE p.missing_since_ms IS NULL \
                    UNION ALL \
                    SELECT * FROM (SELECT p.sku, 0, r.observed_ms, 1 \
                    FROM low JOIN product p ON p.id = low.product JOIN tracked_sku t ON t.sku = p.sku \
-                   JOIN reading r ON r.id = p.reading_id WHERE p.missing_since_ms IS NULL \
+                   JOIN read_batch r ON r.id = p.read_batch_id WHERE p.missing_since_ms IS NULL \
                        AND NOT EXISTS (SELECT 1 FROM mover m WHERE m.product = low.product) \
                    ORDER BY r.exchange_id LIMIT ?3)";
         let query = sqlx::query_as(sql).bind(MOVES).bind(since.0).bind(NEAR_ZERO_ROWS);

@@ -68,7 +68,7 @@ impl Store {
     ) -> Result<SqliteConnection, StoreError> {
         let gate = self.begin(Durability::Normal).await?;
         let mut original = self.aside().await?;
-        let sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size, counter";
+        let sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size, journal_sequence";
         begin(&mut original).await?;
         let total: i64 = sqlx::query_scalar(sql).fetch_one(&mut original).await.doing("begin a copy")?;
         let mut copying = self.aside().await?;
@@ -131,11 +131,11 @@ impl Store {
 
     /// Returns true if a file is a marked copy of this database; false if it cannot be read.
     async fn is_copy(&self, path: &Path) -> bool {
-        let sql = "SELECT salt FROM belonging";
+        let sql = "SELECT salt FROM account_binding";
         let Ok(mut read) = self.read().await else { return false };
         let own: Result<Vec<u8>, _> = sqlx::query_scalar(sql).fetch_one(&mut *read).await;
         let Ok(mut copy) = connect(path, true).await else { return false };
-        let sql = "SELECT b.salt FROM belonging b JOIN copy_mark m ON m.id = b.id";
+        let sql = "SELECT b.salt FROM account_binding b JOIN backup_marker m ON m.id = b.id";
         let its: Result<Option<Vec<u8>>, _> = sqlx::query_scalar(sql).fetch_optional(&mut copy).await;
         matches!((own, its), (Ok(own), Ok(Some(its))) if own == its)
     }
@@ -180,11 +180,11 @@ async fn prove(
     if let Some((table, _)) = theirs.iter().find(|(table, hash)| ours.get(*table) != Some(hash)) {
         return Err(wrong(format!("its table {table} is not that of the original; check both disks")));
     }
-    let position: i64 = sqlx::query_scalar("SELECT position FROM counter")
+    let position: i64 = sqlx::query_scalar("SELECT position FROM journal_sequence")
         .fetch_one(&mut copy)
         .await
         .doing("read the copy's position")?;
-    let sql = "INSERT OR REPLACE INTO copy_mark (id, made_ms, position) VALUES (1, ?1, ?2)";
+    let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, ?1, ?2)";
     let marked = sqlx::query(sql).bind(at.0).bind(position).execute(&mut copy).await;
     marked.doing("mark the copy")?;
     copy.close().await.doing("close the copy")?;

@@ -46,7 +46,7 @@ pub struct BalancesRecorded {
 /// Insertion of products. New ones get the reading of their page, known ones when the reading moves. A SKU
 /// that now belongs to another product loses its type.
 static PRODUCTS: Values = Values {
-    into: "product (reading_id, id, sku, sku_fold, product_id, upc, total, digest)",
+    into: "product (read_batch_id, id, sku, case_key, product_id, upc, total, digest)",
     columns: 7,
     tail: "ON CONFLICT (id) DO UPDATE SET \
                type = iif(product_id <> excluded.product_id, NULL, type), \
@@ -70,10 +70,10 @@ static CELLS: Values = Values {
                quantity = excluded.quantity, warehouse_sku = excluded.warehouse_sku, \
                is_active = excluded.is_active, include_in_sync = excluded.include_in_sync, \
                since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
-               fact_exchange_id = NULL, fact_ms = NULL, vanished_ms = NULL \
+               fact_exchange_id = NULL, fact_ms = NULL, unlinked_ms = NULL \
            WHERE quantity <> excluded.quantity OR warehouse_sku IS NOT excluded.warehouse_sku \
                OR is_active IS NOT excluded.is_active OR include_in_sync IS NOT excluded.include_in_sync \
-               OR fact_exchange_id IS NOT NULL OR vanished_ms IS NOT NULL",
+               OR fact_exchange_id IS NOT NULL OR unlinked_ms IS NOT NULL",
     texts: OnceLock::new(),
 };
 
@@ -140,12 +140,13 @@ impl Write {
         members: &Members<'_>,
     ) -> Result<Known, StoreError> {
         // One row of text, because a row per member would cross to the connection's thread one by one.
-        let sql = "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.reading_id, \
+        let sql = "SELECT json_group_array(json_array(m.key, p.id, p.digest, p.read_batch_id, \
                            p.lack IS 'absent' AND p.product_id IS NOT NULL AND p.missing_since_ms IS NULL)), \
                        (SELECT coalesce(max(id), 0) FROM product), \
-                       EXISTS (SELECT 1 FROM cell_write WHERE ended IS NULL) \
-                           OR EXISTS (SELECT 1 FROM cell_write WHERE ended > ?2) \
-                           OR EXISTS (SELECT 1 FROM cell_write WHERE is_unseen) OR EXISTS (SELECT 1 FROM mismatch) \
+                       EXISTS (SELECT 1 FROM stock_level_write WHERE ended IS NULL) \
+                           OR EXISTS (SELECT 1 FROM stock_level_write WHERE ended > ?2) \
+                           OR EXISTS (SELECT 1 FROM stock_level_write WHERE is_unconfirmed) \
+                           OR EXISTS (SELECT 1 FROM mismatch) \
                    FROM json_each(?1) m CROSS JOIN product p ON p.sku = m.value";
         let query = sqlx::query_as(sql).bind(json(&members.skus)).bind(exchange.0);
         let found: Found = query.fetch_one(&mut *self.tx).await.doing("look for the products of a page")?;
@@ -174,7 +175,8 @@ impl Write {
         let others = members.aliases.iter().map(|(asked, _)| *asked);
         let others = others.chain(&members.absent).chain(&members.unreadable);
         let others: Vec<Value> = others.map(|sku| value!([sku, sku.fold()])).collect();
-        let sql = "INSERT INTO product (sku, sku_fold) SELECT value->>0, value->>1 FROM json_each(?1) WHERE true \
+        let sql = "INSERT INTO product (sku, case_key) SELECT value->>0, value->>1 FROM json_each(?1) \
+                   WHERE true \
                    ON CONFLICT (sku) DO NOTHING";
         let done = sqlx::query(sql).bind(json(&others)).execute(&mut *self.tx).await;
         done.doing("record the SKUs that were asked for")?;
@@ -193,8 +195,9 @@ impl Write {
         if no_fact.is_empty() {
             return Ok(());
         }
-        let sql = "UPDATE balance SET fact_exchange_id = reading.exchange_id, fact_ms = reading.observed_ms \
-                   FROM product JOIN reading ON reading.id = product.reading_id \
+        let sql = "UPDATE balance SET fact_exchange_id = read_batch.exchange_id, \
+                   fact_ms = read_batch.observed_ms \
+                   FROM product JOIN read_batch ON read_batch.id = product.read_batch_id \
                    WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
                      AND (balance.product, balance.warehouse_id) IN ( \
                          SELECT value->>0, value->>1 FROM json_each(?1))";
@@ -220,7 +223,7 @@ impl Write {
         is_told: bool,
     ) -> Result<Option<i64>, StoreError> {
         if let Some(reading) = known.reading {
-            let sql = "SELECT count(*) FROM product WHERE reading_id = ?1";
+            let sql = "SELECT count(*) FROM product WHERE read_batch_id = ?1";
             let query = sqlx::query_scalar(sql).bind(reading).fetch_one(&mut *self.tx);
             let members: i64 = query.await.doing("count the members of a reading")?;
             if members.unsigned_abs() == known.members() {
@@ -228,7 +231,8 @@ impl Write {
             }
         }
         let told_by = (is_told && known.is_nothing()).then_some(READER);
-        let sql = "INSERT INTO reading (exchange_id, observed_ms, told_by) VALUES (?1, ?2, ?3) RETURNING id";
+        let sql = "INSERT INTO read_batch (exchange_id, observed_ms, verified_by) VALUES (?1, ?2, ?3) \
+                   RETURNING id";
         let query = sqlx::query_scalar(sql).bind(page.exchange_id.0).bind(page.observed_at.0).bind(told_by);
         query.fetch_one(&mut *self.tx).await.map(Some).doing("begin a reading")
     }
@@ -242,7 +246,7 @@ impl Write {
         reading: Option<i64>,
     ) -> Result<(), StoreError> {
         let Some(reading) = reading else {
-            let sql = "UPDATE reading SET exchange_id = ?2, observed_ms = ?3 WHERE id = ?1";
+            let sql = "UPDATE read_batch SET exchange_id = ?2, observed_ms = ?3 WHERE id = ?1";
             let query =
                 sqlx::query(sql).bind(known.reading).bind(page.exchange_id.0).bind(page.observed_at.0);
             return query.execute(&mut *self.tx).await.map(drop).doing("move a reading on");
@@ -251,11 +255,11 @@ impl Write {
         if elsewhere.is_empty() {
             return Ok(());
         }
-        let sql = "UPDATE product SET reading_id = ?2 WHERE sku IN (SELECT value FROM json_each(?1))";
+        let sql = "UPDATE product SET read_batch_id = ?2 WHERE sku IN (SELECT value FROM json_each(?1))";
         let done = sqlx::query(sql).bind(json(&elsewhere)).bind(reading).execute(&mut *self.tx).await;
         done.doing("point products to their reading")?;
-        let sql = "DELETE FROM reading WHERE id IN (SELECT value FROM json_each(?1)) \
-                   AND NOT EXISTS (SELECT 1 FROM product WHERE product.reading_id = reading.id)";
+        let sql = "DELETE FROM read_batch WHERE id IN (SELECT value FROM json_each(?1)) \
+                   AND NOT EXISTS (SELECT 1 FROM product WHERE product.read_batch_id = read_batch.id)";
         let done = sqlx::query(sql).bind(json(&known.readings)).execute(&mut *self.tx).await;
         done.map(drop).doing("drop readings nothing points to")
     }
@@ -296,10 +300,11 @@ impl Write {
         let ids: Vec<i64> = whole.iter().map(|row| row.id).collect();
         let cells = rows.iter().flat_map(|row| row.fact.cells.iter().map(|c| (row.id, c.warehouse_id.0)));
         let stay: Vec<(i64, i64)> = cells.chain(no_fact.iter().copied()).collect();
-        let sql = "UPDATE balance SET vanished_ms = ?3, (fact_exchange_id, fact_ms) = ( \
+        let sql = "UPDATE balance SET unlinked_ms = ?3, (fact_exchange_id, fact_ms) = ( \
                        SELECT coalesce(balance.fact_exchange_id, r.exchange_id), coalesce(balance.fact_ms, r.observed_ms) \
-                       FROM product p LEFT JOIN reading r ON r.id = p.reading_id WHERE p.id = balance.product) \
-                   WHERE vanished_ms IS NULL AND product IN (SELECT value FROM json_each(?1)) \
+                       FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id \
+                       WHERE p.id = balance.product) \
+                   WHERE unlinked_ms IS NULL AND product IN (SELECT value FROM json_each(?1)) \
                      AND (product, warehouse_id) NOT IN (SELECT value->>0, value->>1 FROM json_each(?2))";
         let query = sqlx::query(sql).bind(json(&ids)).bind(json(&stay)).bind(page.observed_at.0);
         query.execute(&mut *self.tx).await.map(drop).doing("mark vanished cells")

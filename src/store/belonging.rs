@@ -41,7 +41,7 @@ impl Belonging {
 impl Store {
     /// Returns the account binding.
     pub async fn belonging(&self) -> Result<Belonging, StoreError> {
-        let sql = "SELECT base_url, salt, key_digest FROM belonging";
+        let sql = "SELECT base_url, salt, key_digest FROM account_binding";
         sqlx::query_as(sql).fetch_one(&mut *self.read().await?).await.doing("read whose database it is")
     }
 }
@@ -55,7 +55,7 @@ impl Write {
         integration_key: Option<&str>,
     ) -> Result<(), StoreError> {
         let digest = integration_key.map(|key| belonging.digest(key));
-        let sql = "UPDATE belonging SET base_url = ?1, key_digest = coalesce(?2, key_digest)";
+        let sql = "UPDATE account_binding SET base_url = ?1, key_digest = coalesce(?2, key_digest)";
         let done = sqlx::query(sql).bind(base_url).bind(digest).execute(&mut *self.tx).await;
         done.map(drop).doing("note whose database it is")
     }

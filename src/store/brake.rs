@@ -36,15 +36,16 @@ impl Store {
         flush: &[(&str, i64)],
     ) -> Result<BTreeMap<WarehouseId, Hour>, StoreError> {
         let sql = "WITH zeroed AS ( \
-                       SELECT w.product, w.warehouse_id FROM cell_write w JOIN product p ON p.id = w.product \
-                       WHERE (w.emptied_ms >= ?1 OR (w.ended IS NULL AND w.written = 0 AND w.before > 0)) \
+                       SELECT w.product, w.warehouse_id FROM stock_level_write w \
+                       JOIN product p ON p.id = w.product \
+                       WHERE (w.zeroed_ms >= ?1 OR (w.ended IS NULL AND w.written = 0 AND w.before > 0)) \
                          AND (p.sku, w.warehouse_id) NOT IN ( \
                              SELECT value->>0, value->>1 FROM json_each(?2))) \
                    SELECT b.warehouse_id, sum(z.product IS NOT NULL), count(*) FROM balance b \
                    JOIN product p ON p.id = b.product \
                    LEFT JOIN zeroed z ON z.product = b.product AND z.warehouse_id = b.warehouse_id \
                    WHERE (b.quantity > 0 OR z.product IS NOT NULL) AND b.is_active IS NOT 0 \
-                     AND b.vanished_ms IS NULL AND p.missing_since_ms IS NULL AND p.type IS NOT 'Kit' \
+                     AND b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.type IS NOT 'Kit' \
                    GROUP BY b.warehouse_id";
         let rows: Vec<(i64, i64, i64)> = sqlx::query_as(sql)
             .bind(since.0)
@@ -64,8 +65,8 @@ impl Store {
     /// Returns the trips that still hold changes.
     pub async fn brake_trips(&self) -> Result<Vec<TripRow>, StoreError> {
         let sql = "SELECT t.id, t.at_ms, t.what, count(o.id) AS held FROM brake_trip t \
-                   JOIN brake_trip_wish w ON w.trip_id = t.id \
-                   JOIN outbox o ON o.id = w.wish_id AND o.state = 'held' \
+                   JOIN brake_trip_change w ON w.trip_id = t.id \
+                   JOIN outbox o ON o.id = w.change_id AND o.state = 'held' \
                    WHERE t.released_ms IS NULL GROUP BY t.id ORDER BY t.id";
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the brakes' trips")
     }
@@ -74,7 +75,8 @@ impl Store {
     /// number of changes.
     pub async fn brake_released(&self, after: Position) -> Result<Vec<(Option<i64>, i64)>, StoreError> {
         let sql = "SELECT trip, count(*) FROM ( \
-                       SELECT o.released_ms, (SELECT max(w.trip_id) FROM brake_trip_wish w WHERE w.wish_id = o.id) AS trip \
+                       SELECT o.released_ms, (SELECT max(w.trip_id) FROM brake_trip_change w \
+                       WHERE w.change_id = o.id) AS trip \
                        FROM outbox o WHERE o.released_ms IN (SELECT at_ms FROM event WHERE position > ?1 AND kind = ?2)) \
                    GROUP BY released_ms, trip ORDER BY released_ms, trip";
         let query = sqlx::query_as(sql).bind(after.0).bind(RELEASED);
@@ -98,7 +100,7 @@ impl Write {
             .fetch_one(&mut *self.tx)
             .await
             .doing("trip a brake")?;
-        let sql = "INSERT INTO brake_trip_wish (trip_id, wish_id) SELECT ?1, value FROM json_each(?2)";
+        let sql = "INSERT INTO brake_trip_change (trip_id, change_id) SELECT ?1, value FROM json_each(?2)";
         let query = sqlx::query(sql).bind(trip).bind(super::cells::json(wishes));
         query.execute(&mut *self.tx).await.doing("freeze what a brake holds")?;
         let held = |id: &WishId| {
@@ -118,17 +120,19 @@ impl Write {
     pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64, StoreError> {
         let json = super::cells::json(keys);
         self.event_append(at, RELEASED, "outbox", Some(&json)).await?;
-        let sql = "UPDATE outbox SET moves = moves + 1, state = 'pending', reason = NULL, moved_ms = ?2, \
+        let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = NULL, \
+                   state_changed_ms = ?2, \
                        released_ms = ?2, detail = 'released by the operator' \
                    WHERE state = 'held' AND reason IN ('brake', 'jump', 'restored', 'looks_emptied') \
                      AND iif(json_array_length(?1) = 0, \
-                             id IN (SELECT w.wish_id FROM brake_trip_wish w JOIN brake_trip t ON t.id = w.trip_id \
+                             id IN (SELECT w.change_id FROM brake_trip_change w \
+                                 JOIN brake_trip t ON t.id = w.trip_id \
                                     WHERE t.released_ms IS NULL), \
                              key IN (SELECT value FROM json_each(?1)))";
         let query = sqlx::query(sql).bind(&json).bind(at.0);
         let released = query.execute(&mut *self.tx).await.doing("release held wishes")?.rows_affected();
         let sql = "UPDATE brake_trip SET released_ms = ?1 WHERE released_ms IS NULL AND NOT EXISTS ( \
-                       SELECT 1 FROM brake_trip_wish w JOIN outbox o ON o.id = w.wish_id \
+                       SELECT 1 FROM brake_trip_change w JOIN outbox o ON o.id = w.change_id \
                        WHERE w.trip_id = brake_trip.id AND o.state = 'held')";
         let closed = sqlx::query(sql).bind(at.0).execute(&mut *self.tx).await;
         closed.doing("close released trips")?;

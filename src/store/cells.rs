@@ -118,7 +118,8 @@ impl Store {
     ///
     /// Several of them may be equal.
     pub async fn cells_meant(&self, cells: &[Cell]) -> Result<Vec<Cell>, StoreError> {
-        let sql = "SELECT coalesce((SELECT m.sku FROM sku_meant m WHERE m.asked = value->>0), value->>0) \
+        let sql = "SELECT coalesce((SELECT m.sku FROM sku_spelling m \
+                                    WHERE m.spelling = value->>0), value->>0) \
                    FROM json_each(?1) ORDER BY key";
         let query = sqlx::query_scalar(sql).bind(named(cells));
         let names: Vec<String> =
@@ -139,7 +140,7 @@ impl Store {
 
     /// Returns the journal's last position.
     pub async fn position(&self) -> Result<Position, StoreError> {
-        let sql = "SELECT position FROM counter";
+        let sql = "SELECT position FROM journal_sequence";
         sqlx::query_scalar(sql)
             .fetch_one(&mut *self.read().await?)
             .await
@@ -163,17 +164,20 @@ pub(super) fn named(cells: &[Cell]) -> String {
 /// SQL: the spellings of the stock level `k`; `asked` is the platform's spelling where it has one.
 macro_rules! spellings {
     () => {
-        "(SELECT m.asked FROM sku_meant m WHERE m.fold = k.fold AND m.sku = k.asked UNION ALL SELECT k.asked)"
+        "(SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.case_key AND m.sku = k.asked \
+          UNION ALL SELECT k.asked)"
     };
 }
 
 const CELL_ROWS: &str = concat!(
     "
-WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER) AS warehouse_id, value->>2 AS fold
+WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER) AS warehouse_id,
+                     value->>2 AS case_key
               FROM json_each(?1)),
      -- A spelling the service was never asked for means nobody yet. What it will probably mean is foreseen for the brakes.
      known AS (SELECT k.*, q.id AS own, coalesce(CASE WHEN q.product_id IS NULL THEN (
-                          SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t WHERE t.sku_fold = k.fold
+                          SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t
+                          WHERE t.case_key = k.case_key
                             AND t.product_id IS NOT NULL AND t.alias_of IS NULL AND t.missing_since_ms IS NULL) END,
                           q.id) AS product,
                       (SELECT max(s.id) FROM outbox s WHERE s.sku IN ",
@@ -185,22 +189,25 @@ WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER
      sent AS (SELECT e.id, e.sent_moment FROM exchange e JOIN session s ON s.id = e.session_id
               WHERE s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
 SELECT k.asked, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.product_id, NULL) AS product_id,
-       o.reading_id IS NOT NULL AS was_asked, asked.exchange_id AS asked_position,
+       o.read_batch_id IS NOT NULL AS was_asked, asked.exchange_id AS asked_position,
        (SELECT m.sent_moment FROM sent m WHERE m.id = asked.exchange_id) AS asked_moment, o.lack,
-       (SELECT count(DISTINCT t.product_id) FROM product t WHERE t.sku_fold = k.fold AND t.product_id IS NOT NULL
+       (SELECT count(DISTINCT t.product_id) FROM product t WHERE t.case_key = k.case_key
+           AND t.product_id IS NOT NULL
         AND t.alias_of IS NULL AND t.sku <> k.asked) AS twins,
-       (SELECT json_group_array(t.sku) FROM product t WHERE t.sku_fold = k.fold AND t.product_id IS NOT NULL
+       (SELECT json_group_array(t.sku) FROM product t WHERE t.case_key = k.case_key
+           AND t.product_id IS NOT NULL
         AND t.alias_of IS NULL AND t.sku <> k.asked) AS twin_skus,
        EXISTS (SELECT 1 FROM product t JOIN outbox w ON w.sku = t.sku AND w.sku IS NOT NULL
                        AND w.state IN ('pending', 'sending', 'held', 'in_doubt')
-               WHERE t.sku_fold = k.fold AND t.sku <> k.asked AND t.product_id IS NULL AND t.alias_of IS NULL
+               WHERE t.case_key = k.case_key AND t.sku <> k.asked AND t.product_id IS NULL AND t.alias_of IS NULL
                  AND t.missing_since_ms IS NULL) AS twin_is_awaited,
        o.missing_since_ms IS NOT NULL AS is_missing,
-       p.type AS kind, p.type_exchange_id, p.kit_guess_id IS NOT NULL AS may_be_kit, b.quantity, b.ours, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
+       p.type AS kind, p.type_exchange_id, p.kit_guess_id IS NOT NULL AS may_be_kit, b.quantity,
+       b.own_delta AS ours, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
        (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,
-       b.vanished_ms IS NOT NULL AS vanished, b.is_active IS NOT 0 AS is_active,
-       EXISTS (SELECT 1 FROM cell_write w WHERE w.product = k.own AND w.warehouse_id = k.warehouse_id
-               AND (w.ended IS NULL OR w.doubted_ms IS NOT NULL)) AS is_busy,
+       b.unlinked_ms IS NOT NULL AS vanished, b.is_active IS NOT 0 AS is_active,
+       EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = k.own AND w.warehouse_id = k.warehouse_id
+               AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy,
        EXISTS (SELECT 1 FROM mismatch m WHERE m.product = k.own AND m.warehouse_id = k.warehouse_id)
            AS is_disputed,
        k.last_set_id, (SELECT coalesce(s.dated_at, s.created_at) FROM outbox s WHERE s.id = k.last_set_id) AS last_set_at,
@@ -214,11 +221,13 @@ SELECT k.asked, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.prod
           AND a.kind = 'quantity.adjust'
           AND (a.id > k.first_set_id OR coalesce(a.dated_at, a.created_at) > k.first_counted_at)) AS applied_adjusts,
        iif(k.first_counted_at IS NULL, '[]', (
-           SELECT json_group_array(json_array(h.quantity, h.ours, h.since_ms, h.last_ms)) FROM (
-               SELECT * FROM (SELECT position, quantity, ours, since_ms, observed_ms AS last_ms FROM balance_past
+           SELECT json_group_array(json_array(h.quantity, h.own_delta, h.since_ms, h.last_ms)) FROM (
+               SELECT * FROM (SELECT position, quantity, own_delta, since_ms, observed_ms AS last_ms
+               FROM balance_history
                               WHERE product = k.product AND warehouse_id = k.warehouse_id
                               ORDER BY position DESC LIMIT 500)
-               UNION ALL SELECT 9223372036854775807, b.quantity, b.ours, b.since_ms, coalesce(b.fact_ms, r.observed_ms)
+               UNION ALL SELECT 9223372036854775807, b.quantity, b.own_delta, b.since_ms,
+                                coalesce(b.fact_ms, r.observed_ms)
                WHERE b.quantity IS NOT NULL
                ORDER BY position) h)) AS pairs
 FROM (SELECT k.*, (SELECT min(c.id) FROM outbox c WHERE c.sku IN ",
@@ -239,8 +248,8 @@ FROM (SELECT k.*, (SELECT min(c.id) FROM outbox c WHERE c.sku IN ",
       FROM known k) k
 LEFT JOIN product p ON p.id = k.product
 LEFT JOIN product o ON o.id = k.own
-LEFT JOIN reading asked ON asked.id = o.reading_id
-LEFT JOIN reading r ON r.id = p.reading_id
+LEFT JOIN read_batch asked ON asked.id = o.read_batch_id
+LEFT JOIN read_batch r ON r.id = p.read_batch_id
 LEFT JOIN balance b ON b.product = k.product AND b.warehouse_id = k.warehouse_id
 ORDER BY k.place"
 );
@@ -255,13 +264,14 @@ impl Write {
         exchange: ExchangeId,
         writes: &[CellWrite],
     ) -> Result<bool, StoreError> {
-        let sql = "INSERT INTO cell_write (product, warehouse_id, exchange_id, before, written) \
+        let sql = "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, before, written) \
                    SELECT value->>'product', value->>'warehouse_id', ?2, value->>'before', value->>'written' \
                    FROM json_each(?1) WHERE true \
                    ON CONFLICT (product, warehouse_id) DO UPDATE SET exchange_id = excluded.exchange_id, \
-                       before = excluded.before, written = excluded.written, ended = NULL, is_unseen = 0, \
-                       doubted_ms = NULL, look_ms = NULL \
-                   WHERE cell_write.ended IS NOT NULL";
+                       before = excluded.before, written = excluded.written, ended = NULL, \
+                           is_unconfirmed = 0, \
+                       first_mismatch_ms = NULL, check_due_ms = NULL \
+                   WHERE stock_level_write.ended IS NOT NULL";
         let done = sqlx::query(sql).bind(json(writes)).bind(exchange.0).execute(&mut *self.tx).await;
         Ok(done.doing("claim cells")?.rows_affected() == writes.len() as u64)
     }
@@ -281,7 +291,7 @@ impl Write {
         let applied: Vec<CellWrite> = applied.iter().filter(is_open).cloned().collect();
         self.cells_written(exchange, sent_at, &applied).await?;
         self.writes_accepted(exchange, sent_at, &applied).await?;
-        let sql = "UPDATE cell_write SET ended = ?2 WHERE exchange_id = ?1 AND ended IS NULL";
+        let sql = "UPDATE stock_level_write SET ended = ?2 WHERE exchange_id = ?1 AND ended IS NULL";
         let done = sqlx::query(sql).bind(exchange.0).bind(ended.0).execute(&mut *self.tx).await;
         done.map(drop).doing("end the writes of cells")
     }
@@ -298,19 +308,20 @@ impl Write {
                    SELECT value->>'product', value->>'warehouse_id', value->>'written', ?2, ?3, ?3 \
                    FROM json_each(?1) WHERE true \
                    ON CONFLICT (product, warehouse_id) DO UPDATE SET \
-                       ours = ours + excluded.quantity - coalesce( \
-                           (SELECT w.before FROM cell_write w WHERE w.product = excluded.product \
+                       own_delta = own_delta + excluded.quantity - coalesce( \
+                           (SELECT w.before FROM stock_level_write w WHERE w.product = excluded.product \
                             AND w.warehouse_id = excluded.warehouse_id), excluded.quantity), \
                        since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
                        quantity = excluded.quantity, fact_exchange_id = excluded.fact_exchange_id, \
-                       fact_ms = excluded.fact_ms, vanished_ms = NULL";
+                       fact_ms = excluded.fact_ms, unlinked_ms = NULL";
         let query = sqlx::query(sql).bind(json(written)).bind(exchange.0).bind(sent_at.0);
         query.execute(&mut *self.tx).await.doing("record written quantities")?;
         let products: Vec<i64> = written.iter().map(|write| write.product).collect();
         self.digests_clear(&products).await?;
         let changed = written.iter().filter(|write| write.before != Some(write.written));
         let changed: Vec<(i64, i64)> = changed.map(|write| (write.product, write.warehouse_id)).collect();
-        let sql = "UPDATE cell_write SET emptied_ms = iif(written = 0, iif(before > 0, ?2, emptied_ms), NULL) \
+        let sql = "UPDATE stock_level_write \
+                   SET zeroed_ms = iif(written = 0, iif(before > 0, ?2, zeroed_ms), NULL) \
                    WHERE (product, warehouse_id) IN (SELECT value->>0, value->>1 FROM json_each(?1))";
         let done = sqlx::query(sql).bind(json(&changed)).bind(sent_at.0).execute(&mut *self.tx).await;
         done.doing("note which cells were emptied")?;
@@ -328,13 +339,14 @@ impl Write {
         max_base_age_ms: i64,
     ) -> Result<(), StoreError> {
         // First the counts whose spelling is resolved only now: an earlier fact may still be their base.
-        let sql = "UPDATE outbox SET moves = moves + 1, (base_quantity, base_ours, base_ms) = \
-                       (SELECT quantity, ours, known_ms FROM count_base_then c WHERE c.id = outbox.id) \
+        let sql = "UPDATE outbox SET revision = revision + 1, (base_quantity, base_own_delta, base_ms) = \
+                       (SELECT quantity, own_delta, known_ms FROM count_base_at_insert c \
+                           WHERE c.id = outbox.id) \
                    WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 AND base_ms IS NULL \
-                     AND EXISTS (SELECT 1 FROM count_base_then c WHERE c.id = outbox.id \
+                     AND EXISTS (SELECT 1 FROM count_base_at_insert c WHERE c.id = outbox.id \
                          AND c.known_ms - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= ?3); \
-                   UPDATE outbox SET moves = moves + 1, (base_quantity, base_ours, base_ms) = \
-                       (SELECT quantity, ours, observed_ms FROM count_base c WHERE c.id = outbox.id) \
+                   UPDATE outbox SET revision = revision + 1, (base_quantity, base_own_delta, base_ms) = \
+                       (SELECT quantity, own_delta, observed_ms FROM count_base c WHERE c.id = outbox.id) \
                    WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 \
                      AND octet_length(body) <= 262144 \
                      AND ?2 - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= ?3 \

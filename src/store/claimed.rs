@@ -53,7 +53,7 @@ impl Write {
         let sql = "SELECT p.id, CAST(e.value->>1 AS INTEGER), b.quantity, e.value->>2 \
                    FROM json_each(?1) e JOIN product p ON p.sku = e.value->>0 \
                    LEFT JOIN balance b ON b.product = p.id AND b.warehouse_id = CAST(e.value->>1 AS INTEGER) \
-                       AND b.vanished_ms IS NULL ORDER BY e.key";
+                       AND b.unlinked_ms IS NULL ORDER BY e.key";
         let rows = sqlx::query_as(sql).bind(json(entries)).fetch_all(&mut *self.tx).await;
         Ok(writes(rows.doing("find the cells that a call writes")?))
     }
@@ -61,7 +61,7 @@ impl Write {
     /// Returns the writes of a product update: each stock level with its present quantity.
     pub async fn cell_writes_of(&mut self, id: ProductId, sku: &Sku) -> Result<Vec<CellWrite>, StoreError> {
         let sql = "SELECT b.product, b.warehouse_id, b.quantity, b.quantity FROM product q \
-                   JOIN balance b ON b.product = coalesce(q.alias_of, q.id) AND b.vanished_ms IS NULL \
+                   JOIN balance b ON b.product = coalesce(q.alias_of, q.id) AND b.unlinked_ms IS NULL \
                    WHERE q.sku = coalesce((SELECT sku FROM product WHERE product_id = ?1 \
                        AND missing_since_ms IS NULL ORDER BY id LIMIT 1), ?2) ORDER BY b.warehouse_id";
         let query = sqlx::query_as(sql).bind(id.0).bind(sku.as_str());
@@ -71,7 +71,7 @@ impl Write {
 
     /// Returns the open writes of a call.
     pub async fn cell_writes_open(&mut self, exchange: ExchangeId) -> Result<Vec<CellWrite>, StoreError> {
-        let sql = "SELECT product, warehouse_id, before, written FROM cell_write \
+        let sql = "SELECT product, warehouse_id, before, written FROM stock_level_write \
                    WHERE exchange_id = ?1 AND ended IS NULL ORDER BY product, warehouse_id";
         let rows = sqlx::query_as(sql).bind(exchange.0).fetch_all(&mut *self.tx).await;
         Ok(writes(rows.doing("find the cells that a call wrote")?))
@@ -111,13 +111,13 @@ impl Write {
 
     /// Ends the open writes without an undecided change: a person cancelled it or requested it again.
     pub async fn cells_free(&mut self, at: Timestamp) -> Result<(), StoreError> {
-        let sql = "SELECT exchange_id, product, warehouse_id, before, written FROM cell_write \
+        let sql = "SELECT exchange_id, product, warehouse_id, before, written FROM stock_level_write \
                    WHERE ended IS NULL AND NOT EXISTS ( \
-                       SELECT 1 FROM outbox o WHERE o.exchange_id = cell_write.exchange_id \
+                       SELECT 1 FROM outbox o WHERE o.exchange_id = stock_level_write.exchange_id \
                          AND (o.state IN ('sending', 'in_doubt') OR (o.state = 'held' AND o.reason = 'undecided')) \
-                         AND (o.sku IS NULL OR (o.warehouse_id = cell_write.warehouse_id AND EXISTS ( \
-                             SELECT 1 FROM product p JOIN product q ON q.sku_fold = p.sku_fold \
-                             WHERE p.id = cell_write.product AND q.sku = o.sku)))) \
+                         AND (o.sku IS NULL OR (o.warehouse_id = stock_level_write.warehouse_id AND EXISTS ( \
+                             SELECT 1 FROM product p JOIN product q ON q.case_key = p.case_key \
+                             WHERE p.id = stock_level_write.product AND q.sku = o.sku)))) \
                    ORDER BY exchange_id, product, warehouse_id";
         let free: Vec<(i64, i64, i64, Option<i64>, i64)> =
             sqlx::query_as(sql).fetch_all(&mut *self.tx).await.doing("find the cells a person decided on")?;
@@ -138,7 +138,8 @@ impl Write {
     ) -> Result<(), StoreError> {
         let sql = "SELECT w.exchange_id, d.value->>'sent_ms', w.product, w.warehouse_id, w.before, w.written \
                    FROM (SELECT json(?1) AS value) d JOIN product p ON p.sku = d.value->>'sku' \
-                   JOIN cell_write w ON w.product = p.id AND w.warehouse_id = d.value->>'warehouse_id' \
+                   JOIN stock_level_write w ON w.product = p.id \
+                   AND w.warehouse_id = d.value->>'warehouse_id' \
                    WHERE w.exchange_id = d.value->>'exchange_id' AND w.ended IS NULL";
         let found: Option<(i64, i64, i64, i64, Option<i64>, i64)> = sqlx::query_as(sql)
             .bind(detail)
@@ -179,7 +180,7 @@ impl Write {
         write: &CellWrite,
         ended: Position,
     ) -> Result<(), StoreError> {
-        let sql = "UPDATE cell_write SET ended = ?4 \
+        let sql = "UPDATE stock_level_write SET ended = ?4 \
                    WHERE exchange_id = ?1 AND product = ?2 AND warehouse_id = ?3 AND ended IS NULL";
         let query = sqlx::query(sql).bind(exchange.0).bind(write.product).bind(write.warehouse_id);
         let done = query.bind(ended.0).execute(&mut *self.tx).await;

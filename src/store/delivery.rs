@@ -36,7 +36,7 @@ pub struct NamedWish {
 impl Store {
     /// Returns the subjects of the changes in flight or in doubt.
     pub async fn delivery_under_way(&self) -> Result<BTreeSet<String>, StoreError> {
-        let sql = "SELECT d.subject FROM outbox o JOIN delivery d ON d.wish_id = o.id \
+        let sql = "SELECT d.ordering_key FROM outbox o JOIN delivery d ON d.change_id = o.id \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state IN ('sending', 'in_doubt')";
         let subjects: Vec<String> = sqlx::query_scalar(sql)
             .fetch_all(&mut *self.read().await?)
@@ -47,7 +47,8 @@ impl Store {
 
     /// Returns kind, state and created id of the change with this key.
     pub async fn delivery_named(&self, key: &str) -> Result<Option<NamedWish>, StoreError> {
-        let sql = "SELECT o.kind, o.state, d.made_id FROM outbox o LEFT JOIN delivery d ON d.wish_id = o.id \
+        let sql = "SELECT o.kind, o.state, d.created_id AS made_id FROM outbox o \
+                   LEFT JOIN delivery d ON d.change_id = o.id \
                    WHERE o.key = ?1";
         let named = sqlx::query_as(sql).bind(key).fetch_optional(&mut *self.read().await?).await;
         named.doing("read the wish that makes a shipment")
@@ -55,7 +56,7 @@ impl Store {
 
     /// Returns the change that created this shipment.
     pub async fn shipment_owner(&self, shipment: ShipmentId) -> Result<Option<WishId>, StoreError> {
-        let sql = "SELECT wish_id FROM delivery WHERE kind = 'shipment.create' AND made_id = ?1";
+        let sql = "SELECT change_id FROM delivery WHERE kind = 'shipment.create' AND created_id = ?1";
         let owner: Option<i64> = sqlx::query_scalar(sql)
             .bind(shipment.0)
             .fetch_optional(&mut *self.read().await?)
@@ -71,32 +72,33 @@ impl Write {
         if kept.is_empty() {
             return Ok(());
         }
-        let sql = "INSERT INTO delivery (wish_id, kind, subject, claimed) \
+        let sql = "INSERT INTO delivery (change_id, kind, ordering_key, evidence) \
                    SELECT value->>'id', value->>'kind', value->>'subject', json_extract(value, '$.claimed') \
                    FROM json_each(?1) WHERE true \
-                   ON CONFLICT (wish_id) DO UPDATE SET subject = excluded.subject, claimed = excluded.claimed";
+                   ON CONFLICT (change_id) DO UPDATE SET ordering_key = excluded.ordering_key, \
+                       evidence = excluded.evidence";
         let done = sqlx::query(sql).bind(json(kept)).execute(&mut *self.tx).await;
         done.map(drop).doing("keep what wishes are sent with")
     }
 
     /// Stores the id of the object that a change created; a change without a stored claim has no row.
     pub async fn delivery_made(&mut self, wish: WishId, made_id: i64) -> Result<(), StoreError> {
-        let sql = "UPDATE delivery SET made_id = ?2 WHERE wish_id = ?1";
+        let sql = "UPDATE delivery SET created_id = ?2 WHERE change_id = ?1";
         let done = sqlx::query(sql).bind(wish.0).bind(made_id).execute(&mut *self.tx).await;
         done.map(drop).doing("note what a wish made")
     }
 
     /// Requests that `settle` adopts a shipment as the result of a change in doubt.
     pub async fn adoption_ask(&mut self, wish: WishId, shipment: ShipmentId) -> Result<(), StoreError> {
-        let sql = "INSERT INTO adoption (wish_id, shipment_id) VALUES (?1, ?2) \
-                   ON CONFLICT (wish_id) DO UPDATE SET shipment_id = excluded.shipment_id";
+        let sql = "INSERT INTO adoption (change_id, shipment_id) VALUES (?1, ?2) \
+                   ON CONFLICT (change_id) DO UPDATE SET shipment_id = excluded.shipment_id";
         let done = sqlx::query(sql).bind(wish.0).bind(shipment.0).execute(&mut *self.tx).await;
         done.map(drop).doing("ask for a shipment to be adopted")
     }
 
     /// Deletes the request to adopt a shipment.
     pub async fn adoption_end(&mut self, wish: WishId) -> Result<(), StoreError> {
-        let done = sqlx::query("DELETE FROM adoption WHERE wish_id = ?1").bind(wish.0);
+        let done = sqlx::query("DELETE FROM adoption WHERE change_id = ?1").bind(wish.0);
         done.execute(&mut *self.tx).await.map(drop).doing("end an adoption")
     }
 }

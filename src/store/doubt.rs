@@ -85,21 +85,22 @@ SELECT o.id, o.key, o.kind, ",
     body_column!(),
     ", o.state, o.reason, o.detail, o.exchange_id, e.sent_ms,
        iif(s.is_same, e.sent_moment, s.since_moment) AS sent_moment,
-       d.claimed,
+       d.evidence AS claimed,
        (SELECT coalesce(json_group_array(json_array(l.sent_ms, l.sent_moment, json(l.shown))), '[]')
         FROM (SELECT k.sent_ms, k.shown,
                      iif(ks.is_same, ke.sent_moment, ks.since_moment) AS sent_moment
-              FROM look k JOIN exchange ke ON ke.id = k.exchange_id JOIN found ks ON ks.id = ke.session_id
-              WHERE k.wish_id = o.id AND k.exchange_id > o.exchange_id ORDER BY k.exchange_id) l) AS looks,
+              FROM in_doubt_check k JOIN exchange ke ON ke.id = k.exchange_id
+              JOIN found ks ON ks.id = ke.session_id
+              WHERE k.change_id = o.id AND k.exchange_id > o.exchange_id ORDER BY k.exchange_id) l) AS looks,
        w.product, w.sku AS cell_sku, w.warehouse_id, w.before, w.written
 FROM outbox o
 JOIN exchange e ON e.id = o.exchange_id
 JOIN found s ON s.id = e.session_id
-LEFT JOIN delivery d ON d.wish_id = o.id
-LEFT JOIN (SELECT w.exchange_id, w.product, p.sku, p.sku_fold, w.warehouse_id, w.before, w.written
-           FROM cell_write w JOIN product p ON p.id = w.product) w
+LEFT JOIN delivery d ON d.change_id = o.id
+LEFT JOIN (SELECT w.exchange_id, w.product, p.sku, p.case_key, w.warehouse_id, w.before, w.written
+           FROM stock_level_write w JOIN product p ON p.id = w.product) w
        ON w.exchange_id = o.exchange_id AND w.warehouse_id = o.warehouse_id
-      AND w.sku_fold = (SELECT q.sku_fold FROM product q WHERE q.sku = o.sku)"
+      AND w.case_key = (SELECT q.case_key FROM product q WHERE q.sku = o.sku)"
 );
 
 impl Store {
@@ -115,16 +116,18 @@ impl Store {
 
     /// Returns the number of stock levels in a call, including those that were decided since.
     pub async fn call_entries(&self, exchange: ExchangeId) -> Result<i64, StoreError> {
-        let sql = "SELECT count(*) FROM (SELECT DISTINCT w.sku, w.warehouse_id FROM wish_move m \
-                       JOIN wish_cell w ON w.wish_id = m.wish_id WHERE m.exchange_id = ?1)";
+        let sql = "SELECT count(*) FROM (SELECT DISTINCT w.sku, w.warehouse_id FROM change_transition m \
+                       JOIN change_stock_level w ON w.change_id = m.change_id WHERE m.exchange_id = ?1)";
         let query = sqlx::query_scalar(sql).bind(exchange.0);
         query.fetch_one(&mut *self.read().await?).await.doing("count the stock levels of a call")
     }
 
     /// Returns the shipments to be adopted.
     pub async fn adoption_list(&self) -> Result<Vec<AdoptionRow>, StoreError> {
-        let sql = "SELECT a.wish_id, o.key, o.state, d.claimed, a.shipment_id FROM adoption a \
-                   JOIN outbox o ON o.id = a.wish_id LEFT JOIN delivery d ON d.wish_id = a.wish_id ORDER BY 1";
+        let sql = "SELECT a.change_id AS wish_id, o.key, o.state, d.evidence AS claimed, a.shipment_id \
+                   FROM adoption a \
+                   JOIN outbox o ON o.id = a.change_id LEFT JOIN delivery d ON d.change_id = a.change_id \
+                   ORDER BY 1";
         sqlx::query_as(sql)
             .fetch_all(&mut *self.read().await?)
             .await
@@ -133,11 +136,11 @@ impl Store {
 
     /// Returns the evidence of a change and its later checks as one JSON object.
     pub async fn evidence(&self, wish: WishId) -> Result<Value, StoreError> {
-        let sql = "SELECT json_object('claimed', (SELECT json(claimed) FROM delivery WHERE wish_id = ?1), \
-                       'made_id', (SELECT made_id FROM delivery WHERE wish_id = ?1), \
+        let sql = "SELECT json_object('claimed', (SELECT json(evidence) FROM delivery WHERE change_id = ?1), \
+                       'made_id', (SELECT created_id FROM delivery WHERE change_id = ?1), \
                        'looks', (SELECT json_group_array(json_object('exchange_id', l.exchange_id, 'at', \
                            strftime('%Y-%m-%dT%H:%M:%fZ', l.sent_ms / 1000.0, 'unixepoch'), 'shown', json(l.shown))) \
-                           FROM (SELECT * FROM look WHERE wish_id = ?1 ORDER BY exchange_id) l))";
+                           FROM (SELECT * FROM in_doubt_check WHERE change_id = ?1 ORDER BY exchange_id) l))";
         let text: String = sqlx::query_scalar(sql)
             .bind(wish.0)
             .fetch_one(&mut *self.read().await?)
@@ -156,7 +159,7 @@ impl Write {
         sent_at: Timestamp,
         shown: &[(WishId, Value)],
     ) -> Result<(), StoreError> {
-        let sql = "INSERT OR REPLACE INTO look (wish_id, exchange_id, sent_ms, shown) \
+        let sql = "INSERT OR REPLACE INTO in_doubt_check (change_id, exchange_id, sent_ms, shown) \
                    SELECT value->>0, ?2, ?3, json(value->1) FROM json_each(?1)";
         let query = sqlx::query(sql).bind(json(shown)).bind(exchange.0).bind(sent_at.0);
         query.execute(&mut *self.tx).await.map(drop).doing("keep what a look showed")

@@ -131,7 +131,8 @@ impl Store {
                              FROM counts WINDOW w AS (ORDER BY exchange_id)), \
                    rise AS (SELECT max(exchange_id) AS id FROM moves WHERE rose) \
                    SELECT t.order_id, a.id IS NOT NULL, o.closed_ms IS NOT NULL FROM tracked_order t CROSS JOIN rise \
-                   LEFT JOIN sales_order o ON o.id = t.order_id LEFT JOIN order_ask a ON a.order_id = t.order_id \
+                   LEFT JOIN sales_order o ON o.id = t.order_id \
+                   LEFT JOIN order_read_request a ON a.order_id = t.order_id \
                    WHERE CASE \
                        WHEN o.id IS NULL OR a.id IS NOT NULL OR EXISTS ( \
                            SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.missing_since_ms IS NULL \
@@ -186,7 +187,7 @@ impl Store {
 
     /// Returns the order that was named last and is not among `without`.
     pub async fn order_asked(&self, without: &[OrderId]) -> Result<Option<AskedOrder>, StoreError> {
-        let sql = "SELECT a.id, a.order_id FROM order_ask a \
+        let sql = "SELECT a.id, a.order_id FROM order_read_request a \
                    WHERE a.order_id NOT IN (SELECT value FROM json_each(?1)) ORDER BY a.id DESC LIMIT 1";
         let query = sqlx::query_as(sql).bind(super::cells::json(without));
         query.fetch_optional(&mut *self.read().await?).await.doing("find the order that was named last")
@@ -226,7 +227,7 @@ impl Write {
 
     /// Requests that tracked orders, also closed ones, are read at the next free call.
     pub async fn order_ask(&mut self, orders: &[OrderId]) -> Result<(), StoreError> {
-        let sql = "INSERT OR REPLACE INTO order_ask (order_id) \
+        let sql = "INSERT OR REPLACE INTO order_read_request (order_id) \
                    SELECT t.order_id FROM tracked_order t \
                    WHERE t.order_id IN (SELECT value FROM json_each(?1)) ORDER BY t.order_id";
         let done = sqlx::query(sql).bind(super::cells::json(orders)).execute(&mut *self.tx).await;
@@ -235,7 +236,7 @@ impl Write {
 
     /// Removes the request for an order that was read; a request that came later stays.
     pub async fn order_asked_done(&mut self, asked: AskedOrder) -> Result<(), StoreError> {
-        let sql = "DELETE FROM order_ask WHERE order_id = ?1 AND id <= ?2";
+        let sql = "DELETE FROM order_read_request WHERE order_id = ?1 AND id <= ?2";
         let done = sqlx::query(sql).bind(asked.order_id).bind(asked.id).execute(&mut *self.tx).await;
         done.map(drop).doing("note that an order was read")
     }

@@ -36,6 +36,18 @@ pub enum StoreError {
         #[source]
         source: MigrateError,
     },
+    /// The database was made by other migrations than those of this program.
+    #[error(
+        "cannot open the database {path}: another version of tallyd created it with another schema \
+         (migration {version} differs), and this version does not convert it; nothing was changed. Keep the \
+         file and set `database.path` to a new one, or run the version of tallyd that wrote it"
+    )]
+    OtherSchema {
+        /// Path of the database file.
+        path: PathBuf,
+        /// The first migration that differs.
+        version: i64,
+    },
     /// The database does not exist.
     #[error(
         "there is no database at {path}: check `database.path`, or start `tallyd run` once, which creates it"
@@ -146,6 +158,7 @@ impl StoreError {
             Self::NoRoom { .. } => true,
             Self::Open { .. }
             | Self::Migrate { .. }
+            | Self::OtherSchema { .. }
             | Self::Missing { .. }
             | Self::Elsewhere { .. }
             | Self::Lock(_)

@@ -26,7 +26,7 @@ macro_rules! body {
 /// SQL: takes the next position and stores a body.
 macro_rules! position_and_body {
     () => {
-        concat!("UPDATE counter SET position = position + 1; ", body!())
+        concat!("UPDATE journal_sequence SET position = position + 1; ", body!())
     };
 }
 
@@ -34,7 +34,8 @@ macro_rules! position_and_body {
 macro_rules! begin {
     () => {
         "INSERT INTO exchange (id, request_body_id, run_id, session_id, operation, target, lane, sent_ms, sent_moment) \
-         SELECT position, (SELECT id FROM body WHERE digest = ?1), ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM counter \
+         SELECT position, (SELECT id FROM body WHERE digest = ?1), ?4, ?5, ?6, ?7, ?8, ?9, ?10 \
+         FROM journal_sequence \
          RETURNING id"
     };
 }
@@ -156,7 +157,7 @@ impl Store {
 
     /// Returns the limiter's persisted state.
     pub async fn limiter_memory(&self) -> Result<Option<String>, StoreError> {
-        let memory = sqlx::query_scalar("SELECT memory FROM limiter_memory")
+        let memory = sqlx::query_scalar("SELECT state FROM limiter_state")
             .fetch_optional(&mut *self.read().await?)
             .await;
         memory.doing("read the limiter's memory")
@@ -166,14 +167,14 @@ impl Store {
 impl Write {
     /// Takes the next position; inside a transaction, so positions are in the order of commits.
     pub async fn position_next(&mut self) -> Result<Position, StoreError> {
-        let sql = "UPDATE counter SET position = position + 1 RETURNING position";
+        let sql = "UPDATE journal_sequence SET position = position + 1 RETURNING position";
         let next = sqlx::query_scalar(sql).fetch_one(&mut *self.tx).await;
         next.map(Position).doing("take the next position")
     }
 
     /// Sets the position during a replay of the journal.
     pub async fn position_set(&mut self, position: Position) -> Result<(), StoreError> {
-        let done = sqlx::query("UPDATE counter SET position = ?1").bind(position.0);
+        let done = sqlx::query("UPDATE journal_sequence SET position = ?1").bind(position.0);
         done.execute(&mut *self.tx).await.map(drop).doing("take over a position")
     }
 
@@ -212,11 +213,11 @@ impl Write {
         let kept = ended.body.map(Kept::unless_large).transpose()?.unwrap_or_default();
         let sql = concat!(
             position_and_body!(),
-            "UPDATE exchange SET ended = (SELECT position FROM counter), verdict = ?5, status = ?6, \
+            "UPDATE exchange SET ended = (SELECT position FROM journal_sequence), verdict = ?5, status = ?6, \
                  response_body_id = (SELECT id FROM body WHERE digest = ?1), message = ?7, answered_ms = ?8, \
                  answered_moment = ?9 \
              WHERE id = ?4 AND ended IS NULL; \
-             SELECT position, EXISTS (SELECT 1 FROM body WHERE digest = ?1) FROM counter"
+             SELECT position, EXISTS (SELECT 1 FROM body WHERE digest = ?1) FROM journal_sequence"
         );
         let (position, is_kept): (i64, bool) = sqlx::query_as_with(sql, kept.bound()?)
             .bind(id.0)
@@ -245,7 +246,7 @@ impl Write {
 
     /// Marks an accepted answer as not applied, so that a replay does not apply it either.
     pub async fn exchange_set_aside(&mut self, id: ExchangeId) -> Result<(), StoreError> {
-        let done = sqlx::query("UPDATE exchange SET set_aside = 1 WHERE id = ?1").bind(id.0);
+        let done = sqlx::query("UPDATE exchange SET is_ignored = 1 WHERE id = ?1").bind(id.0);
         done.execute(&mut *self.tx).await.map(drop).doing("set an answer aside")
     }
 
@@ -312,8 +313,8 @@ impl Write {
 
     /// Stores the limiter's state.
     pub async fn limiter_remember(&mut self, memory: &str) -> Result<(), StoreError> {
-        let sql = "INSERT INTO limiter_memory (id, memory) VALUES (1, ?1) \
-                   ON CONFLICT (id) DO UPDATE SET memory = excluded.memory WHERE memory IS NOT excluded.memory";
+        let sql = "INSERT INTO limiter_state (id, state) VALUES (1, ?1) \
+                   ON CONFLICT (id) DO UPDATE SET state = excluded.state WHERE state IS NOT excluded.state";
         let done = sqlx::query(sql).bind(memory).execute(&mut *self.tx).await;
         done.map(drop).doing("keep the limiter's memory")
     }

@@ -133,7 +133,8 @@ impl Store {
     /// Returns the SKUs with this case key.
     pub async fn explain_skus(&self, fold: &str) -> Result<Vec<KnownSku>, StoreError> {
         let sql = "SELECT p.id, p.sku, m.product AS meant, p.product_id, p.type AS kind, p.missing_since_ms AS missing_ms \
-                   FROM product p JOIN sku_meant m ON m.asked = p.sku WHERE p.sku_fold = ?1 ORDER BY p.id";
+                   FROM product p JOIN sku_spelling m ON m.spelling = p.sku WHERE p.case_key = ?1 \
+                   ORDER BY p.id";
         sqlx::query_as(sql).bind(fold).fetch_all(&mut *self.read().await?).await.doing("read a SKU")
     }
 
@@ -146,14 +147,16 @@ impl Store {
         let sql = "WITH cell AS (SELECT warehouse_id FROM balance WHERE product = ?1 \
                        UNION SELECT warehouse_id FROM outbox WHERE sku IN (SELECT value FROM json_each(?2)) \
                            AND warehouse_id IS NOT NULL) \
-                   SELECT c.warehouse_id, w.name AS warehouse_name, b.quantity, b.ours, \
+                   SELECT c.warehouse_id, w.name AS warehouse_name, b.quantity, b.own_delta AS ours, \
                           coalesce(b.fact_ms, r.observed_ms) AS fact_ms, \
-                          coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, b.vanished_ms, \
+                          coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
+                              b.unlinked_ms AS vanished_ms, \
                           (SELECT s.pending_quantity FROM stock s WHERE s.sku = p.sku \
                            AND s.warehouse_id = c.warehouse_id) AS pending_quantity, \
-                          (SELECT cw.written FROM cell_write cw WHERE cw.product = p.id \
+                          (SELECT cw.written FROM stock_level_write cw WHERE cw.product = p.id \
                            AND cw.warehouse_id = c.warehouse_id AND cw.ended IS NULL) AS writing \
-                   FROM cell c LEFT JOIN product p ON p.id = ?1 LEFT JOIN reading r ON r.id = p.reading_id \
+                   FROM cell c LEFT JOIN product p ON p.id = ?1 \
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id \
                    LEFT JOIN balance b ON b.product = ?1 AND b.warehouse_id = c.warehouse_id \
                    LEFT JOIN warehouse w ON w.id = c.warehouse_id ORDER BY c.warehouse_id";
         let query = sqlx::query_as(sql).bind(product).bind(json(spellings));
@@ -163,14 +166,15 @@ impl Store {
     /// Returns all pairs of a stock level, oldest first.
     pub async fn explain_pairs(&self, product: i64, warehouse: i64) -> Result<Vec<PairRow>, StoreError> {
         let sql = "WITH pair AS ( \
-                       SELECT position AS until, quantity, ours, since_ms FROM balance_past \
+                       SELECT position AS until, quantity, own_delta, since_ms FROM balance_history \
                        WHERE product = ?1 AND warehouse_id = ?2 \
-                       UNION ALL SELECT 9223372036854775807, quantity, ours, since_ms FROM balance \
+                       UNION ALL SELECT 9223372036854775807, quantity, own_delta, since_ms FROM balance \
                        WHERE product = ?1 AND warehouse_id = ?2), \
                    came AS (SELECT pair.*, coalesce(lag(until) OVER (ORDER BY until), \
                                 (SELECT min(f.ended) FROM exchange f WHERE f.sent_ms = pair.since_ms)) AS position \
                             FROM pair) \
-                   SELECT c.quantity, c.ours, c.position, c.since_ms, e.id AS exchange_id, e.operation \
+                   SELECT c.quantity, c.own_delta AS ours, c.position, c.since_ms, e.id AS exchange_id, \
+                   e.operation \
                    FROM came c LEFT JOIN exchange e ON e.ended = c.position ORDER BY c.until";
         let query = sqlx::query_as(sql).bind(product).bind(warehouse);
         query.fetch_all(&mut *self.read().await?).await.doing("read the facts a cell had")
@@ -185,8 +189,10 @@ impl Store {
         let sql = concat!(
             "SELECT o.id, o.key, o.kind, ",
             body_column!(),
-            ", o.state, o.reason, o.detail, o.created_at, o.position, o.base_quantity, o.base_ours, o.written, \
-               o.moved_ms, o.released_ms, o.exchange_id, e.operation, e.sent_ms, e.ended, e.verdict \
+            ", o.state, o.reason, o.detail, o.created_at, o.position, o.base_quantity, \
+             o.base_own_delta AS base_ours, o.written, \
+               o.state_changed_ms AS moved_ms, o.released_ms, o.exchange_id, e.operation, e.sent_ms, \
+                   e.ended, e.verdict \
              FROM outbox o LEFT JOIN exchange e ON e.id = o.exchange_id \
              WHERE o.sku IN (SELECT value FROM json_each(?1)) AND o.warehouse_id = ?2 ORDER BY o.id"
         );
@@ -199,9 +205,9 @@ impl Store {
         let sql = "WITH wish AS (SELECT o.id, o.key, o.released_ms FROM outbox o \
                                  WHERE o.id IN (SELECT value FROM json_each(?1))) \
                    SELECT l.exchange_id AS position, l.sent_ms AS at_ms, 'look' AS kind, w.key AS subject, \
-                          l.shown AS detail FROM wish w JOIN look l ON l.wish_id = w.id \
+                          l.shown AS detail FROM wish w JOIN in_doubt_check l ON l.change_id = w.id \
                    UNION ALL SELECT NULL, t.at_ms, 'trip', w.key, t.what FROM wish w \
-                       JOIN brake_trip_wish b ON b.wish_id = w.id JOIN brake_trip t ON t.id = b.trip_id \
+                       JOIN brake_trip_change b ON b.change_id = w.id JOIN brake_trip t ON t.id = b.trip_id \
                    UNION ALL SELECT e.position, e.at_ms, e.kind, e.subject, e.detail FROM event e \
                        WHERE e.subject IN (SELECT key FROM wish) \
                           OR (e.kind = 'brake.released' AND e.at_ms IN (SELECT released_ms FROM wish)) \

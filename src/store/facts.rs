@@ -28,11 +28,11 @@ const fn table(name: &'static str, key: &'static [&'static str]) -> FactTable {
     FactTable { name, key, instead: &[] }
 }
 
-const READ_BY: &str = "(SELECT r.exchange_id FROM reading r WHERE r.id = product.reading_id)";
+const READ_BY: &str = "(SELECT r.exchange_id FROM read_batch r WHERE r.id = product.read_batch_id)";
 const CELL_EXCHANGE: &str = "coalesce(fact_exchange_id, (SELECT r.exchange_id FROM product p \
-    JOIN reading r ON r.id = p.reading_id WHERE p.id = balance.product))";
+    JOIN read_batch r ON r.id = p.read_batch_id WHERE p.id = balance.product))";
 const CELL_MS: &str = "coalesce(fact_ms, (SELECT r.observed_ms FROM product p \
-    JOIN reading r ON r.id = p.reading_id WHERE p.id = balance.product))";
+    JOIN read_batch r ON r.id = p.read_batch_id WHERE p.id = balance.product))";
 
 /// Tables of facts. A reading is compared with the products that point to it.
 pub const FACTS: &[FactTable] = &[
@@ -42,7 +42,7 @@ pub const FACTS: &[FactTable] = &[
         instead: &[
             ("id", ""),
             ("alias_of", "(SELECT p.sku FROM product p WHERE p.id = product.alias_of)"),
-            ("reading_id", READ_BY),
+            ("read_batch_id", READ_BY),
             ("digest", ""),
         ],
     },
@@ -56,14 +56,14 @@ pub const FACTS: &[FactTable] = &[
         ],
     },
     FactTable {
-        name: "balance_past",
+        name: "balance_history",
         key: &["product", "warehouse_id", "position"],
-        instead: &[("product", "(SELECT p.sku FROM product p WHERE p.id = balance_past.product)")],
+        instead: &[("product", "(SELECT p.sku FROM product p WHERE p.id = balance_history.product)")],
     },
     FactTable {
-        name: "cell_write",
+        name: "stock_level_write",
         key: &["product", "warehouse_id"],
-        instead: &[("product", "(SELECT p.sku FROM product p WHERE p.id = cell_write.product)")],
+        instead: &[("product", "(SELECT p.sku FROM product p WHERE p.id = stock_level_write.product)")],
     },
     table("warehouse", &["id"]),
     table("supplier", &["id"]),
@@ -73,20 +73,20 @@ pub const FACTS: &[FactTable] = &[
     table("kit_component", &["kit_id", "component_id"]),
     table("sales_order", &["id"]),
     table("order_line_item", &["order_id", "line_item_id"]),
-    table("allocation_reading", &["order_id", "line_item_id"]),
-    table("order_line_allocation", &["order_id", "line_item_id", "place"]),
+    table("allocation_read", &["order_id", "line_item_id"]),
+    table("order_line_allocation", &["order_id", "line_item_id", "ordinal"]),
     table("shipment", &["id"]),
     table("shipment_line", &["shipment_id", "item_id"]),
     table("report_month", &["report", "year", "month"]),
     table("work_queue", &["exchange_id"]),
-    table("learnt_sku", &["sku"]),
+    table("discovered_sku", &["sku"]),
     table("parked", &["exchange_id", "record", "why"]),
 ];
 
 /// Tables without facts, each with its content.
 pub const REST: &[(&str, &str)] = &[
-    ("reading", "facts, compared with the products that point to it"),
-    ("counter", "the journal"),
+    ("read_batch", "facts, compared with the products that point to it"),
+    ("journal_sequence", "the journal"),
     ("session", "the journal"),
     ("run", "the journal"),
     ("body", "the journal"),
@@ -94,31 +94,31 @@ pub const REST: &[(&str, &str)] = &[
     ("event", "the journal"),
     ("snapshot", "the journal"),
     ("snapshot_table", "the journal"),
-    ("belonging", "whose database it is"),
-    ("copy_mark", "whether it is a copy"),
+    ("account_binding", "whose database it is"),
+    ("backup_marker", "whether it is a copy"),
     ("request", "what people asked beside the daemon"),
     ("page_size", "what the service takes at a time"),
-    ("limiter_memory", "the account's budget"),
+    ("limiter_state", "the account's budget"),
     ("job_state", "due times"),
     ("tracked_sku", "what people want tracked, and what was learnt"),
-    ("removed_sku", "what people want tracked"),
+    ("untracked_sku", "what people want tracked"),
     ("tracked_order", "what people want tracked"),
-    ("order_ask", "what people want read"),
+    ("order_read_request", "what people want read"),
     ("quantity_policy", "the configuration"),
     ("outbox", "wishes"),
-    ("wish_key", "wishes"),
-    ("pruning", "wishes"),
+    ("change_key", "wishes"),
+    ("prune_guard", "wishes"),
     ("delivery", "wishes"),
-    ("look", "wishes"),
+    ("in_doubt_check", "wishes"),
     ("adoption", "wishes"),
-    ("count_word", "wishes"),
-    ("wish_move", "wishes"),
+    ("count_resolution", "wishes"),
+    ("change_transition", "wishes"),
     ("mismatch", "what waits for a person; a wish that agrees ends it"),
     ("quarantine", "what fails alone"),
     ("parked_subject", "the names of what was parked, for people"),
-    ("lacking", "what answers lacked and is not proved absent"),
+    ("suspected_absence", "what answers lacked and is not proved absent"),
     ("brake_trip", "wishes"),
-    ("brake_trip_wish", "wishes"),
+    ("brake_trip_change", "wishes"),
 ];
 
 /// Row of facts.

@@ -35,7 +35,7 @@ fn is_left(operation: Operation) -> bool {
 impl Journal {
     /// Returns the projection version that recorded the mirror last; `None`: there was no session.
     pub async fn fold_version(&mut self) -> Result<Option<i64>, StoreError> {
-        let sql = "SELECT fold FROM session ORDER BY id DESC LIMIT 1";
+        let sql = "SELECT projection_version FROM session ORDER BY id DESC LIMIT 1";
         let version = sqlx::query_scalar(sql).fetch_optional(&mut self.reader).await;
         version.doing("read which version of the fold recorded the mirror")
     }
@@ -63,7 +63,7 @@ impl Journal {
                        asked AS (SELECT DISTINCT e.operation, e.target FROM odd JOIN exchange e USING (id) \
                                  WHERE e.operation NOT IN (SELECT value FROM json_each(?1))) \
                    SELECT max(e.id) AS newest FROM exchange e JOIN asked USING (operation, target) \
-                   WHERE EXISTS (SELECT 1 FROM odd) AND e.verdict = 'accepted' AND NOT e.set_aside \
+                   WHERE EXISTS (SELECT 1 FROM odd) AND e.verdict = 'accepted' AND NOT e.is_ignored \
                    GROUP BY e.operation, e.target, e.request_body_id \
                    HAVING newest IN (SELECT id FROM odd) AND e.response_body_id IS NOT NULL ORDER BY newest";
         let query = sqlx::query_scalar(sql).bind(super::cells::json(&left));
@@ -84,7 +84,7 @@ impl Journal {
 impl Write {
     /// Stores the projection version of a session.
     pub async fn session_fold(&mut self, session_id: i64, version: i64) -> Result<(), StoreError> {
-        let query = sqlx::query("UPDATE session SET fold = ?2 WHERE id = ?1").bind(session_id).bind(version);
+        let query = sqlx::query("UPDATE session SET projection_version = ?2 WHERE id = ?1").bind(session_id).bind(version);
         let done = query.execute(&mut *self.tx).await;
         done.map(drop).doing("note which version of the fold works")
     }

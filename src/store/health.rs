@@ -178,9 +178,11 @@ pub struct UnreadableRow {
 /// SQL: start of the wait of the change `o`, in milliseconds since 1970. A change waits from its insertion. A
 /// change that was held or in doubt waits from its next return to `pending`. `moves` is at most 2 for a
 /// change that was only inserted, which saves a lookup in `wish_move` for each change of a large backlog.
-const WAITING_SINCE: &str = "coalesce(CASE WHEN o.moves > 2 THEN ( \
-        SELECT min(m.at_ms) FROM wish_move m WHERE m.wish_id = o.id AND m.state = 'pending' AND m.move > ( \
-            SELECT max(h.move) FROM wish_move h WHERE h.wish_id = o.id AND h.state IN ('held', 'in_doubt'))) END, \
+const WAITING_SINCE: &str = "coalesce(CASE WHEN o.revision > 2 THEN ( \
+        SELECT min(m.at_ms) FROM change_transition m WHERE m.change_id = o.id AND m.state = 'pending' \
+        AND m.revision > ( \
+            SELECT max(h.revision) FROM change_transition h WHERE h.change_id = o.id \
+            AND h.state IN ('held', 'in_doubt'))) END, \
     unixepoch(o.created_at) * 1000)";
 
 /// SQL: `behind_` and the state of a held or in-doubt change for the stock level of `o`.
@@ -309,7 +311,8 @@ impl Store {
     /// acknowledgement and are left out.
     async fn health_rejected(&self) -> Result<Option<RejectedRow>, StoreError> {
         let sql = "SELECT n.wishes, n.since_ms, o.key, o.reason, o.detail \
-                   FROM (SELECT count(*) AS wishes, min(coalesce(moved_ms, 0)) AS since_ms, max(id) AS newest \
+                   FROM (SELECT count(*) AS wishes, min(coalesce(state_changed_ms, 0)) AS since_ms, \
+                   max(id) AS newest \
                          FROM outbox WHERE state = 'rejected' AND acknowledged_ms IS NULL \
                            AND reason NOT IN ('operator', 'remote_wins')) n \
                    JOIN outbox o ON o.id = n.newest";
@@ -359,7 +362,7 @@ impl Store {
                    SELECT job, subject, why, polls, since_ms FROM odd \
                    WHERE NOT EXISTS (SELECT 1 FROM run l WHERE l.job = odd.job AND l.id > odd.newest_run \
                                      AND l.outcome IN ('ok', 'partial') AND l.trigger NOT IN ('outbox', 'operator')) \
-                     AND NOT EXISTS (SELECT 1 FROM product d JOIN reading g ON g.id = d.reading_id \
+                     AND NOT EXISTS (SELECT 1 FROM product d JOIN read_batch g ON g.id = d.read_batch_id \
                                      WHERE d.sku = odd.subject AND odd.job = 'balances' \
                                        AND g.exchange_id > odd.newest) \
                    ORDER BY job, subject";

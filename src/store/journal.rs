@@ -118,7 +118,7 @@ impl Journal {
 
     /// Returns the journal's last position.
     pub async fn last(&mut self) -> Result<Position, StoreError> {
-        let last = sqlx::query_scalar("SELECT position FROM counter").fetch_one(&mut self.reader).await;
+        let last = sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut self.reader).await;
         last.map(Position).doing("read the journal's position")
     }
 
@@ -150,7 +150,7 @@ impl Journal {
         for row in self.exchanges(sql, after, to).await? {
             entries.push(Entry::Begun(row.asking()?));
         }
-        let sql = format!("{EXCHANGES} WHERE e.ended > ?1 AND e.ended <= ?2 AND NOT e.set_aside");
+        let sql = format!("{EXCHANGES} WHERE e.ended > ?1 AND e.ended <= ?2 AND NOT e.is_ignored");
         for row in self.exchanges(sql, after, to).await? {
             entries.push(Entry::Ended(row.asking()?, row.ending()?));
         }

@@ -145,7 +145,7 @@ impl Write {
         exchange: ExchangeId,
         products: &[ProductFact],
     ) -> Result<u64, StoreError> {
-        let sql = "INSERT INTO product (sku, sku_fold, product_id, name, upc, type, type_exchange_id) \
+        let sql = "INSERT INTO product (sku, case_key, product_id, name, upc, type, type_exchange_id) \
                    SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, \
                           iif(value->>5 IS NULL, NULL, ?2) \
                    FROM json_each(?1) WHERE true \

@@ -28,6 +28,7 @@ pub struct LackingRow {
     /// Time of that answer since boot.
     pub last_moment: i64,
     /// Number of answers that lacked it.
+    #[sqlx(rename = "checks")]
     pub looks: i64,
 }
 
@@ -37,8 +38,8 @@ impl Store {
     /// # Errors
     /// Fails where the database cannot be read.
     pub async fn lacking(&self) -> Result<Vec<LackingRow>, StoreError> {
-        let sql = "SELECT subject, what, first_ms, first_moment, last_ms, last_moment, looks \
-                   FROM lacking ORDER BY subject";
+        let sql = "SELECT subject, what, first_ms, first_moment, last_ms, last_moment, checks \
+                   FROM suspected_absence ORDER BY subject";
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read what answers lacked")
     }
 
@@ -53,7 +54,7 @@ impl Store {
             #[sqlx(flatten)]
             row: LackingRow,
         }
-        let sql = "SELECT o.id, l.* FROM outbox o JOIN lacking l ON l.subject = 'wish ' || o.id \
+        let sql = "SELECT o.id, l.* FROM outbox o JOIN suspected_absence l ON l.subject = 'change ' || o.id \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' \
                      AND o.reason IN (SELECT value FROM json_each(?1)) ORDER BY o.id";
         let reasons = [
@@ -141,10 +142,10 @@ impl Write {
     pub async fn lacking_note(&mut self, row: &LackingRow) -> Result<(), StoreError> {
         let doing = "note what an answer lacked";
         let forgotten =
-            sqlx::query("DELETE FROM lacking WHERE last_ms < ?1").bind(row.last_ms - FORGOTTEN_MS);
+            sqlx::query("DELETE FROM suspected_absence WHERE last_ms < ?1").bind(row.last_ms - FORGOTTEN_MS);
         forgotten.execute(&mut *self.tx).await.doing(doing)?;
-        let sql = "INSERT OR REPLACE INTO lacking \
-                       (subject, what, first_ms, first_moment, last_ms, last_moment, looks) \
+        let sql = "INSERT OR REPLACE INTO suspected_absence \
+                       (subject, what, first_ms, first_moment, last_ms, last_moment, checks) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         let query = sqlx::query(sql)
             .bind(&row.subject)
@@ -162,7 +163,7 @@ impl Write {
     /// # Errors
     /// Fails where the database cannot be written.
     pub async fn lacking_end(&mut self, subject: &str) -> Result<(), StoreError> {
-        let query = sqlx::query("DELETE FROM lacking WHERE subject = ?1").bind(subject);
+        let query = sqlx::query("DELETE FROM suspected_absence WHERE subject = ?1").bind(subject);
         query.execute(&mut *self.tx).await.map(drop).doing("forget what was lacking")
     }
 }

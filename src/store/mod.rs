@@ -42,6 +42,7 @@ mod kits;
 mod lacking;
 mod list;
 mod lock;
+mod migrations;
 mod open;
 mod orders;
 mod outbox;

@@ -1,6 +1,7 @@
 //! Opening of the database, and write transactions.
 
 use super::error::Doing;
+use super::migrations::{self, MIGRATIONS};
 use super::position_file::PositionFile;
 use super::seat::{BUSY, Opening, Seat, Taken, Transaction};
 use super::{FileId, Lock, StoreError};
@@ -67,6 +68,7 @@ impl Store {
         let (named, path) = (path.to_owned(), &super::files::real(path));
         let failed = |error: std::io::Error| StoreError::Open { path: path.to_owned(), source: error.into() };
         super::files::create_for_group(path).map_err(failed)?;
+        migrations::check_before_opening(path, opening.busy).await?;
         let mut store = Self::connect(path, true, opening).await?;
         let opened = FileId::of(path).map_err(failed)?;
         if let Some(opened) = opened {
@@ -102,7 +104,7 @@ impl Store {
         }
         let path = &super::files::real(path);
         let store = Self::connect(path, false, Opening::default()).await?;
-        refuse_other_schema(&mut *store.read().await?, path).await?;
+        migrations::check_schema(&mut *store.read().await?, path).await?;
         Ok(store)
     }
 
@@ -136,7 +138,7 @@ impl Store {
         let mut writer = self.writer.take().await.map_err(|error| failed(error.into()))?;
         // `run` takes a connection or a pool by a trait with which the compiler cannot prove the future
         // `Send`.
-        sqlx::migrate!("migrations/mirror").run_direct(None, &mut *writer, false).await.map_err(failed)
+        MIGRATIONS.run_direct(None, &mut *writer, false).await.map_err(failed)
     }
 
     async fn over(path: &Path, options: SqliteConnectOptions, opening: &Opening) -> Result<Self, StoreError> {
@@ -267,7 +269,8 @@ impl Write {
         let Some(file) = self.position_file else {
             return self.tx.end(sqlx::query("COMMIT")).await.map(drop).doing("commit");
         };
-        let ended = self.tx.end(sqlx::query("SELECT position FROM counter; COMMIT")).await.doing("commit")?;
+        let query = sqlx::query("SELECT position FROM journal_sequence; COMMIT");
+        let ended = self.tx.end(query).await.doing("commit")?;
         if let Some(position) = ended.first() {
             file.note(Position(position.try_get(0).doing("read the position that was committed")?));
         }
@@ -304,22 +307,8 @@ pub(super) async fn reader(path: &Path) -> Result<SqliteConnection, StoreError> 
         .log_slow_statements(tracing::log::LevelFilter::Debug, Duration::from_secs(1));
     let opened = options.connect().await;
     let mut reader = opened.map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
-    refuse_other_schema(&mut reader, path).await?;
+    migrations::check_schema(&mut reader, path).await?;
     Ok(reader)
-}
-
-async fn refuse_other_schema(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
-    let migrator = sqlx::migrate!("migrations/mirror");
-    let newest = migrator.iter().map(|m| m.version).max();
-    let applied: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
-        .fetch_one(read)
-        .await
-        .map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
-    if applied == newest {
-        return Ok(());
-    }
-    let value = format!("{applied:?}, this program works with {newest:?}; run the tallyd that matches it");
-    Err(StoreError::Foreign { what: "a schema version", value })
 }
 
 #[cfg(test)]
@@ -370,7 +359,7 @@ mod tests {
         let room = "PRAGMA max_page_count = 100000";
         store.writer.take().await.unwrap().execute(room).await.unwrap();
         let mut write = store.begin(Durability::Full).await.unwrap();
-        write.tx.execute("UPDATE counter SET position = 7").await.unwrap();
+        write.tx.execute("UPDATE journal_sequence SET position = 7").await.unwrap();
         write.commit().await.unwrap();
         assert_eq!(store.position().await.unwrap(), Position(7));
     }
@@ -424,7 +413,7 @@ mod tests {
         let size = || std::fs::metadata(path.with_file_name("t.db-wal")).unwrap().len();
         let most: u64 = LOG_MAX_BYTES.parse().unwrap();
         let mut reader = reader(&path).await.unwrap();
-        reader.execute("BEGIN; SELECT * FROM counter").await.unwrap();
+        reader.execute("BEGIN; SELECT * FROM journal_sequence").await.unwrap();
         let mut number = 0;
         let mut fill = async || {
             let mut write = store.begin(Durability::Normal).await.unwrap();

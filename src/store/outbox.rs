@@ -155,9 +155,10 @@ macro_rules! columns {
             "SELECT id, key, kind, ",
             body_column!(),
             ", priority, state, reason, detail, created_at, dated_at, settled_at, \
-             base_quantity, base_ours, base_ms, position, moves, exchange_id, written, mine, theirs, released_ms, \
-             (SELECT json_array(c.quantity, c.base_quantity, c.base_ours) FROM count_word c \
-              WHERE c.wish_id = outbox.id) AS word, ",
+             base_quantity, base_own_delta AS base_ours, base_ms, position, revision AS moves, exchange_id, \
+                 written, mine, theirs, released_ms, \
+             (SELECT json_array(c.quantity, c.base_quantity, c.base_own_delta) FROM count_resolution c \
+              WHERE c.change_id = outbox.id) AS word, ",
             calendar_goes_back!(),
             " AS is_dated_twice"
         )
@@ -169,12 +170,13 @@ pub(super) const COLUMNS: &str = concat!(columns!(), " FROM outbox");
 /// Returns true if the insert guard refused the key because another body has it.
 fn is_key_of_another(error: &sqlx::Error) -> bool {
     let said = error.as_database_error().map(|error| error.message());
-    said.is_some_and(|said| said.contains("this key already names another wish"))
+    said.is_some_and(|said| said.contains("this key already names another change"))
 }
 
-const MOVE: &str = "UPDATE outbox SET moves = moves + 1, state = m.value->>'to', reason = m.value->>'reason', \
-        detail = m.value->>'detail', mine = m.value->>'mine', theirs = m.value->>'theirs', \
-        moved_ms = ?3, settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
+const MOVE: &str = "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', \
+        reason = m.value->>'reason', detail = m.value->>'detail', mine = m.value->>'mine', \
+        theirs = m.value->>'theirs', state_changed_ms = ?3, \
+        settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
     FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2";
 
 impl Store {
@@ -216,8 +218,9 @@ impl Store {
         let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
                      AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 FROM outbox s \
-                         WHERE s.sku IN (SELECT n.asked FROM sku_meant m JOIN sku_meant n \
-                                             ON n.fold = m.fold AND n.product = m.product WHERE m.asked = o.sku \
+                         WHERE s.sku IN (SELECT n.spelling FROM sku_spelling m JOIN sku_spelling n \
+                                             ON n.case_key = m.case_key AND n.product = m.product \
+                                                 WHERE m.spelling = o.sku \
                                          UNION ALL SELECT o.sku) \
                            AND s.warehouse_id = o.warehouse_id AND (s.state = 'applied' OR s.reason = 'landed') \
                            AND s.sku IS NOT NULL AND s.kind = 'quantity.set' AND s.id > o.id)";
@@ -299,7 +302,7 @@ pub(super) async fn outbox_open_of(
         columns!(),
         ", k.cell_sku, k.warehouse \
          FROM k CROSS JOIN outbox ON outbox.warehouse_id = k.warehouse AND outbox.sku IN ( \
-             SELECT m.asked FROM sku_meant m WHERE m.fold = k.cell_fold AND m.sku = k.cell_sku \
+             SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.cell_fold AND m.sku = k.cell_sku \
              UNION ALL SELECT k.cell_sku) \
          WHERE state IN ('pending', 'sending', 'held', 'in_doubt') AND outbox.sku IS NOT NULL \
            AND state IN ('pending', 'held') ORDER BY id"
@@ -357,7 +360,7 @@ impl Write {
 
     /// Dates changes whose insertion lies in the future: `at` replaces the time of their insertion.
     pub async fn outbox_date(&mut self, wishes: &[WishId], at: Timestamp) -> Result<(), StoreError> {
-        let sql = "UPDATE outbox SET moves = moves + 1, dated_at = ?2 \
+        let sql = "UPDATE outbox SET revision = revision + 1, dated_at = ?2 \
                    WHERE id IN (SELECT value FROM json_each(?1)) AND dated_at IS NULL AND created_at > ?2";
         let query = sqlx::query(sql).bind(super::cells::json(wishes)).bind(at.rfc3339());
         query.execute(&mut *self.tx).await.map(drop).doing("date wishes that came from the future")
@@ -370,8 +373,9 @@ impl Write {
         claims: &[Claim],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
-        let sql = "UPDATE outbox SET moves = moves + 1, state = 'sending', reason = NULL, detail = NULL, \
-                       exchange_id = ?2, written = m.value->>'written', moved_ms = ?3 \
+        let sql = "UPDATE outbox SET revision = revision + 1, state = 'sending', reason = NULL, \
+                   detail = NULL, \
+                       exchange_id = ?2, written = m.value->>'written', state_changed_ms = ?3 \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = 'pending'";
         let query = sqlx::query(sql).bind(super::cells::json(claims)).bind(exchange.0).bind(at.0);
         Ok(query.execute(&mut *self.tx).await.doing("claim wishes")?.rows_affected())
@@ -384,8 +388,8 @@ impl Write {
         notes: &[Verdict],
         at: Timestamp,
     ) -> Result<u64, StoreError> {
-        let sql = "UPDATE outbox SET moves = moves + 1, reason = m.value->>'reason', \
-                       detail = m.value->>'detail', moved_ms = ?3 \
+        let sql = "UPDATE outbox SET revision = revision + 1, reason = m.value->>'reason', \
+                       detail = m.value->>'detail', state_changed_ms = ?3 \
                    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2 \
                      AND (reason IS NOT m.value->>'reason' OR detail IS NOT m.value->>'detail')";
         let query = sqlx::query(sql).bind(super::cells::json(notes)).bind(state.as_str()).bind(at.0);

@@ -18,10 +18,11 @@ pub const PAST_FORGOTTEN: &str = "past.forgotten";
 const NEWEST: i64 = 5;
 
 /// SQL: the rows that an event with the detail `?1` deletes.
-const FORGOTTEN: &str = "FROM balance_past WHERE (product, warehouse_id, position) IN ( \
+const FORGOTTEN: &str = "FROM balance_history WHERE (product, warehouse_id, position) IN ( \
     SELECT product, warehouse_id, position FROM ( \
         SELECT product, warehouse_id, position, \
-               row_number() OVER (PARTITION BY product, warehouse_id ORDER BY position DESC) AS place FROM balance_past) \
+               row_number() OVER (PARTITION BY product, warehouse_id ORDER BY position DESC) AS place \
+                   FROM balance_history) \
     WHERE position <= json_extract(?1, '$.to') AND place > json_extract(?1, '$.newest') \
       AND (product, warehouse_id) NOT IN ( \
           SELECT p.id, spared.value->>1 FROM json_each(?1, '$.spared') spared JOIN product p ON p.sku = spared.value->>0))";
@@ -29,8 +30,8 @@ const FORGOTTEN: &str = "FROM balance_past WHERE (product, warehouse_id, positio
 impl Write {
     /// Appends the event, deletes history entries up to a position, and returns their number.
     pub async fn past_forget(&mut self, to: Position, at: Timestamp) -> Result<u64, StoreError> {
-        let sql = "SELECT DISTINCT p.sku, o.warehouse_id FROM outbox o JOIN product p ON p.sku_fold IN ( \
-                       lower(trim(o.sku)), (SELECT q.sku_fold FROM product q WHERE q.sku = o.sku)) \
+        let sql = "SELECT DISTINCT p.sku, o.warehouse_id FROM outbox o JOIN product p ON p.case_key IN ( \
+                       lower(trim(o.sku)), (SELECT q.case_key FROM product q WHERE q.sku = o.sku)) \
                    WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.kind = 'quantity.set' \
                    ORDER BY p.sku, o.warehouse_id";
         let open = sqlx::query_as(sql).fetch_all(&mut *self.tx).await;
@@ -41,7 +42,7 @@ impl Write {
         let query = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(&detail);
         let count: i64 = query.fetch_one(&mut *self.tx).await.doing("count the earlier facts that may go")?;
         if count > 0 {
-            self.event_append(at, PAST_FORGOTTEN, "balance_past", Some(&detail)).await?;
+            self.event_append(at, PAST_FORGOTTEN, "balance_history", Some(&detail)).await?;
             self.past_refold(&detail).await?;
         }
         Ok(count.unsigned_abs())

@@ -84,7 +84,7 @@ impl Store {
     /// Returns id and spelling of each product that the platform returned under this case key.
     pub async fn product_twins(&self, fold: &str) -> Result<Vec<(i64, String)>, StoreError> {
         let sql = "SELECT product_id, sku FROM product \
-                   WHERE sku_fold = ?1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
+                   WHERE case_key = ?1 AND product_id IS NOT NULL AND missing_since_ms IS NULL ORDER BY id";
         sqlx::query_as(sql)
             .bind(fold)
             .fetch_all(&mut *self.read().await?)
@@ -97,7 +97,7 @@ impl Store {
         let sql = "SELECT p.id, p.product_id, p.total, r.exchange_id AS read_by, p.lack, \
                           p.missing_since_ms IS NOT NULL AS is_missing FROM product q \
                    JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
-                   LEFT JOIN reading r ON r.id = p.reading_id WHERE q.sku = ?1";
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE q.sku = ?1";
         let head: Option<Head> = sqlx::query_as(sql)
             .bind(sku.as_str())
             .fetch_optional(&mut *self.read().await?)
@@ -109,11 +109,12 @@ impl Store {
         let lack = lack.as_deref().and_then(Lack::of);
         let sql = "SELECT b.product, b.warehouse_id, b.quantity, \
                           coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id, \
-                          EXISTS (SELECT 1 FROM cell_write w WHERE w.product = b.product \
+                          EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = b.product \
                                   AND w.warehouse_id = b.warehouse_id \
-                                    AND (w.ended IS NULL OR w.doubted_ms IS NOT NULL)) AS is_busy \
-                   FROM balance b JOIN product p ON p.id = b.product LEFT JOIN reading r ON r.id = p.reading_id \
-                   WHERE b.product = ?1 AND b.vanished_ms IS NULL ORDER BY b.warehouse_id";
+                                    AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy \
+                   FROM balance b JOIN product p ON p.id = b.product \
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id \
+                   WHERE b.product = ?1 AND b.unlinked_ms IS NULL ORDER BY b.warehouse_id";
         let cells = sqlx::query_as(sql).bind(id).fetch_all(&mut *self.read().await?).await;
         let cells = cells.doing("read the cells of a product")?;
         Ok(ProductCells { product_id, total, read_by, lack, is_missing, cells })

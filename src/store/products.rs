@@ -40,10 +40,10 @@ pub struct ProductCell {
 const PRODUCTS: &str = "SELECT json_object('sku', p.sku, 'product_id', p.product_id, 'name', p.name, 'upc', p.upc, \
     'type', p.type, 'quantity', p.total, 'warehouses', json(( \
         SELECT json_group_array(json_object('warehouse_id', b.warehouse_id, 'quantity', b.quantity)) \
-        FROM balance b WHERE b.product = p.id AND b.vanished_ms IS NULL)), \
+        FROM balance b WHERE b.product = p.id AND b.unlinked_ms IS NULL)), \
     'observed_at', strftime('%Y-%m-%dT%H:%M:%fZ', iif(p.lack IS NULL, r.observed_ms, \
         (SELECT max(b.fact_ms) FROM balance b WHERE b.product = p.id)) / 1000.0, 'unixepoch')) \
-    FROM product p LEFT JOIN reading r ON r.id = p.reading_id \
+    FROM product p LEFT JOIN read_batch r ON r.id = p.read_batch_id \
     WHERE p.product_id IS NOT NULL AND (CASE ?2 WHEN 'upc' THEN p.upc ELSE p.sku END) \
         IN (SELECT value FROM json_each(?1)) ORDER BY p.sku";
 

@@ -88,7 +88,8 @@ impl Write {
                    WHERE ended <= ?1 AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL) \
                      AND id NOT IN (SELECT o.exchange_id FROM outbox o \
                                     WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.exchange_id IS NOT NULL \
-                                    UNION ALL SELECT l.exchange_id FROM look l JOIN outbox o ON o.id = l.wish_id \
+                                    UNION ALL SELECT l.exchange_id FROM in_doubt_check l \
+                                    JOIN outbox o ON o.id = l.change_id \
                                     WHERE o.state IN ('sending', 'held', 'in_doubt') \
                                     UNION ALL SELECT n.value FROM event f, json_each(f.detail, '$.exchanges') n \
                                     WHERE f.position > ?1 AND f.kind = ?2)";

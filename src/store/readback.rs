@@ -51,10 +51,10 @@ struct WriteRow {
     before: Option<i64>,
     written: i64,
     ended: Option<i64>,
-    is_unseen: bool,
+    is_unconfirmed: bool,
     is_proven: bool,
-    doubted_ms: Option<i64>,
-    look_ms: Option<i64>,
+    first_mismatch_ms: Option<i64>,
+    check_due_ms: Option<i64>,
 }
 
 impl WriteRow {
@@ -63,8 +63,8 @@ impl WriteRow {
             concluded: self.ended.map(Position),
             before: self.before.map(Quantity),
             target: Quantity(self.written),
-            is_unseen: self.is_unseen,
-            doubted_at: self.doubted_ms.map(Timestamp),
+            is_unseen: self.is_unconfirmed,
+            doubted_at: self.first_mismatch_ms.map(Timestamp),
         }
     }
 
@@ -102,8 +102,9 @@ impl Store {
     /// Returns the time of the next check of an accepted write, without the SKUs in `left_out`; `None`: there
     /// is none.
     pub async fn readback_due(&self, left_out: &[&str]) -> Result<Option<Timestamp>, StoreError> {
-        let sql = "SELECT min(iif(doubted_ms IS NULL, look_ms + ?1, look_ms)) FROM cell_write \
-                   WHERE look_ms IS NOT NULL AND product NOT IN \
+        let sql = "SELECT min(iif(first_mismatch_ms IS NULL, check_due_ms + ?1, check_due_ms)) \
+                   FROM stock_level_write \
+                   WHERE check_due_ms IS NOT NULL AND product NOT IN \
                        (SELECT id FROM product WHERE sku IN (SELECT value FROM json_each(?2)))";
         let due: Option<i64> = sqlx::query_scalar(sql)
             .bind(time::millis(SHARED_FOR))
@@ -118,9 +119,10 @@ impl Store {
     ///
     /// SKUs with true come first.
     pub async fn readback_skus(&self, now: Timestamp) -> Result<Vec<(Sku, bool)>, StoreError> {
-        let sql = "SELECT p.sku, max(w.doubted_ms IS NOT NULL) AS doubted FROM cell_write w \
-                   JOIN product p ON p.id = w.product WHERE w.look_ms IS NOT NULL AND w.look_ms <= ?1 \
-                   GROUP BY p.id ORDER BY doubted DESC, min(w.look_ms), p.sku";
+        let sql = "SELECT p.sku, max(w.first_mismatch_ms IS NOT NULL) AS doubted FROM stock_level_write w \
+                   JOIN product p ON p.id = w.product WHERE w.check_due_ms IS NOT NULL \
+                   AND w.check_due_ms <= ?1 \
+                   GROUP BY p.id ORDER BY doubted DESC, min(w.check_due_ms), p.sku";
         let rows: Vec<(String, bool)> = sqlx::query_as(sql)
             .bind(now.0)
             .fetch_all(&mut *self.read().await?)
@@ -158,9 +160,9 @@ impl Write {
                 // The answer lacks the stock level: a due check has no result, and any later read judges the
                 // write.
                 (Admission::Fact | Admission::Contradiction | Admission::LookAgain { .. }, None) => {
-                    let was_due = row.look_ms.is_some_and(|at| at <= page.observed_at.0);
+                    let was_due = row.check_due_ms.is_some_and(|at| at <= page.observed_at.0);
                     if was_due && page.asked.iter().any(|sku| sku.as_str() == row.sku) {
-                        kept.push(row.after(row.is_unseen, row.is_proven, None, None));
+                        kept.push(row.after(row.is_unconfirmed, row.is_proven, None, None));
                     }
                 }
                 (Admission::Fact, Some(_)) => kept.push(row.after(false, proven, None, None)),
@@ -179,7 +181,7 @@ impl Write {
             }
             let is_judged =
                 kept.len() > kept_before && !judged.no_fact.contains(&(row.product, row.warehouse_id));
-            judged.freed += u64::from(is_judged && row.doubted_ms.is_some());
+            judged.freed += u64::from(is_judged && row.first_mismatch_ms.is_some());
         }
         self.writes_keep(&kept).await?;
         Ok(judged)
@@ -189,10 +191,10 @@ impl Write {
     async fn writes_to_judge(&mut self, page: &BalancePage<'_>) -> Result<Vec<WriteRow>, StoreError> {
         let skus: BTreeSet<&Sku> = page.asked.iter().chain(page.products.iter().map(|p| &p.sku)).collect();
         let sql = "SELECT w.product, w.warehouse_id, p.sku, w.exchange_id, w.before, w.written, w.ended, \
-                          w.is_unseen, w.is_proven, w.doubted_ms, w.look_ms \
-                   FROM cell_write w JOIN product p ON p.id = w.product \
+                          w.is_unconfirmed, w.is_proven, w.first_mismatch_ms, w.check_due_ms \
+                   FROM stock_level_write w JOIN product p ON p.id = w.product \
                    WHERE p.sku IN (SELECT value FROM json_each(?1)) \
-                     AND (w.ended IS NULL OR w.ended > ?2 OR w.is_unseen)";
+                     AND (w.ended IS NULL OR w.ended > ?2 OR w.is_unconfirmed)";
         let query = sqlx::query_as(sql).bind(json(&skus)).bind(page.exchange_id.0);
         query.fetch_all(&mut *self.tx).await.doing("read what we wrote to the cells of a page")
     }
@@ -201,8 +203,8 @@ impl Write {
         if rows.is_empty() {
             return Ok(());
         }
-        let sql = "UPDATE cell_write SET is_unseen = m.value->>2, is_proven = m.value->>3, \
-                       doubted_ms = m.value->>4, look_ms = m.value->>5 FROM json_each(?1) m \
+        let sql = "UPDATE stock_level_write SET is_unconfirmed = m.value->>2, is_proven = m.value->>3, \
+                       first_mismatch_ms = m.value->>4, check_due_ms = m.value->>5 FROM json_each(?1) m \
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1";
         let done = sqlx::query(sql).bind(json(rows)).execute(&mut *self.tx).await;
         done.map(drop).doing("keep what a page shows of accepted writes")
@@ -259,7 +261,7 @@ impl Write {
         if changing.is_empty() {
             return Ok(());
         }
-        let sql = "SELECT product, warehouse_id FROM cell_write \
+        let sql = "SELECT product, warehouse_id FROM stock_level_write \
                    WHERE exchange_id = ?1 AND ended IS NULL AND is_proven";
         let query = sqlx::query_as(sql).bind(exchange.0).fetch_all(&mut *self.tx).await;
         let proven: BTreeSet<(i64, i64)> =
@@ -274,7 +276,8 @@ impl Write {
         let rows: Vec<Value> = changing.iter().map(row).collect();
         // Counted from the send time, which a replay knows too. Two checks decide, at least [`LOOKS_APART`]
         // apart.
-        let sql = "UPDATE cell_write SET is_unseen = 1, look_ms = iif(m.value->>2, ?3, NULL) FROM json_each(?1) m \
+        let sql = "UPDATE stock_level_write \
+                   SET is_unconfirmed = 1, check_due_ms = iif(m.value->>2, ?3, NULL) FROM json_each(?1) m \
                    WHERE product = m.value->>0 AND warehouse_id = m.value->>1 AND exchange_id = ?2";
         let query = sqlx::query(sql).bind(json(&rows)).bind(exchange.0).bind(sent_at.plus(LOOKS_APART).0);
         query.execute(&mut *self.tx).await.map(drop).doing("note which writes are to be looked for")

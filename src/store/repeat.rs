@@ -39,7 +39,7 @@ pub struct Unread<'a> {
 /// SQL: the reading with an equal request and answer. ?1 version, ?2 exchange, ?3 first SKU, ?4 digest.
 macro_rules! told_the_same {
     () => {
-        "SELECT r.id FROM product p JOIN reading r ON r.id = p.reading_id AND r.told_by = ?1 \
+        "SELECT r.id FROM product p JOIN read_batch r ON r.id = p.read_batch_id AND r.verified_by = ?1 \
          JOIN exchange e ON e.id = r.exchange_id JOIN exchange n ON n.id = ?2 \
              AND n.operation = e.operation AND n.request_body_id = e.request_body_id \
          JOIN body b ON b.id = e.response_body_id AND b.digest = ?4 WHERE p.sku = ?3"
@@ -69,11 +69,12 @@ impl Write {
     /// Returns false if the answer must be parsed; then nothing changes.
     pub async fn reading_repeat(&mut self, unread: &Unread<'_>) -> Result<bool, StoreError> {
         let sql = concat!(
-            "UPDATE reading SET exchange_id = ?2, observed_ms = ?5 WHERE id = (",
+            "UPDATE read_batch SET exchange_id = ?2, observed_ms = ?5 WHERE id = (",
             told_the_same!(),
-            ") AND NOT EXISTS (SELECT 1 FROM cell_write WHERE ended IS NULL) \
-               AND NOT EXISTS (SELECT 1 FROM cell_write WHERE ended > ?2) \
-               AND NOT EXISTS (SELECT 1 FROM cell_write WHERE is_unseen) AND NOT EXISTS (SELECT 1 FROM mismatch)"
+            ") AND NOT EXISTS (SELECT 1 FROM stock_level_write WHERE ended IS NULL) \
+               AND NOT EXISTS (SELECT 1 FROM stock_level_write WHERE ended > ?2) \
+               AND NOT EXISTS (SELECT 1 FROM stock_level_write WHERE is_unconfirmed) \
+               AND NOT EXISTS (SELECT 1 FROM mismatch)"
         );
         let done = unread.bound(sql).bind(unread.observed_at.0).execute(&mut *self.tx).await;
         Ok(done.doing("move a reading on that was told the same")?.rows_affected() > 0)
@@ -82,8 +83,8 @@ impl Write {
     /// Marks the page's reading as exactly equal to its answer; called after the page was recorded.
     pub(super) async fn reading_told(&mut self, page: &BalancePage<'_>) -> Result<(), StoreError> {
         let Some(first) = page.asked.first() else { return Ok(()) };
-        let sql = "UPDATE reading SET told_by = ?1 WHERE exchange_id = ?2 \
-                   AND id = (SELECT reading_id FROM product WHERE sku = ?3)";
+        let sql = "UPDATE read_batch SET verified_by = ?1 WHERE exchange_id = ?2 \
+                   AND id = (SELECT read_batch_id FROM product WHERE sku = ?3)";
         let query = sqlx::query(sql).bind(READER).bind(page.exchange_id.0).bind(first.as_str());
         query.execute(&mut *self.tx).await.map(drop).doing("note what a reading was told")
     }

@@ -168,19 +168,20 @@ impl Write {
         let rows = super::cells::json(&months.iter().map(row).collect::<Vec<_>>());
         let sql = "SELECT count(*) FROM json_each(?1) LEFT JOIN report_month m \
                        ON m.report = ?2 AND m.year = value->>0 AND m.month = value->>1 \
-                   WHERE m.said IS NOT value->>2";
+                   WHERE m.payload IS NOT value->>2";
         let changed: i64 = sqlx::query_scalar(sql)
             .bind(&rows)
             .bind(report.as_str())
             .fetch_one(&mut *self.tx)
             .await
             .doing("compare a report with what it said before")?;
-        let sql = "INSERT INTO report_month (report, year, month, said, is_agreed, exchange_id, observed_ms) \
+        let sql = "INSERT INTO report_month (report, year, month, payload, is_agreed, exchange_id, \
+                   observed_ms) \
                    SELECT ?2, value->>0, value->>1, value->>2, 0, ?3, ?4 FROM json_each(?1) WHERE true \
                    ON CONFLICT (report, year, month) DO UPDATE SET \
-                       is_agreed = (said = excluded.said AND observed_ms >= \
+                       is_agreed = (payload = excluded.payload AND observed_ms >= \
                            (SELECT value->>3 FROM json_each(?1) WHERE (value->>0, value->>1) = (year, month))), \
-                       said = excluded.said, exchange_id = excluded.exchange_id, \
+                       payload = excluded.payload, exchange_id = excluded.exchange_id, \
                        observed_ms = excluded.observed_ms";
         let query = sqlx::query(sql).bind(&rows).bind(report.as_str()).bind(exchange.0).bind(observed_at.0);
         query.execute(&mut *self.tx).await.doing("record a report")?;

@@ -182,9 +182,10 @@ impl Write {
         }
         let base = near.filter(|_| number.is_some());
         self.say(&wish.key, &json!({"said": "use", "quantity": number, "base": base}), at).await?;
-        let sql = "INSERT INTO count_word (wish_id, quantity, base_quantity, base_ours) VALUES (?1, ?2, ?3, ?4) \
-                   ON CONFLICT (wish_id) DO UPDATE SET quantity = excluded.quantity, \
-                       base_quantity = excluded.base_quantity, base_ours = excluded.base_ours";
+        let sql = "INSERT INTO count_resolution (change_id, quantity, base_quantity, base_own_delta) \
+                   VALUES (?1, ?2, ?3, ?4) \
+                   ON CONFLICT (change_id) DO UPDATE SET quantity = excluded.quantity, \
+                       base_quantity = excluded.base_quantity, base_own_delta = excluded.base_own_delta";
         let query = sqlx::query(sql).bind(wish.id).bind(number.map(|number| number.0));
         let query = query.bind(base.map(|(quantity, ..)| quantity)).bind(base.map(|(_, ours, _)| ours));
         query.execute(&mut *self.tx).await.doing("keep a person's word on a count")?;
@@ -198,10 +199,12 @@ impl Write {
     }
 
     async fn fact_now(&mut self, wish: &WishRow) -> Result<Option<FactNow>, StoreError> {
-        let sql = "SELECT b.quantity, b.ours, coalesce(b.fact_ms, r.observed_ms) FROM wish_cell c \
+        let sql = "SELECT b.quantity, b.own_delta, coalesce(b.fact_ms, r.observed_ms) \
+                   FROM change_stock_level c \
                    JOIN product p ON p.id = c.product \
                    JOIN balance b ON b.product = p.id AND b.warehouse_id = c.warehouse_id \
-                   LEFT JOIN reading r ON r.id = p.reading_id WHERE c.wish_id = ?1 AND b.vanished_ms IS NULL";
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE c.change_id = ?1 \
+                   AND b.unlinked_ms IS NULL";
         let found = sqlx::query_as(sql).bind(wish.id).fetch_optional(&mut *self.tx).await;
         found.doing("read the fact of a wish's cell")
     }

@@ -75,8 +75,10 @@ impl Store {
     /// Returns the signs stored in the database: its backup marker, its last host, and true if a session
     /// exists. The marker is its time, and true if a person set it.
     async fn origin(&self) -> Result<Origin, StoreError> {
-        let sql = "SELECT (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') FROM copy_mark), \
-                          EXISTS (SELECT 1 FROM copy_mark m JOIN event e ON e.position = m.position AND e.kind = ?1), \
+        let sql = "SELECT (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', made_ms / 1000.0, 'unixepoch') \
+                              FROM backup_marker), \
+                          EXISTS (SELECT 1 FROM backup_marker m JOIN event e ON e.position = m.position \
+                              AND e.kind = ?1), \
                           (SELECT host FROM session ORDER BY id DESC LIMIT 1), EXISTS (SELECT 1 FROM session)";
         let (at, is_declared, host, is_used): (Option<String>, bool, Option<String>, bool) =
             sqlx::query_as(sql)
@@ -97,7 +99,7 @@ impl Write {
     /// Fails where the database cannot be written.
     pub async fn restored_declare(&mut self, at: Timestamp) -> Result<(), StoreError> {
         let position = self.event_append(at, DECLARED, "database", None).await?;
-        let sql = "INSERT OR REPLACE INTO copy_mark (id, made_ms, position) VALUES (1, ?1, ?2)";
+        let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, ?1, ?2)";
         let done = sqlx::query(sql).bind(at.0).bind(position.0).execute(&mut *self.tx).await;
         done.map(drop).doing("mark the database as restored")
     }
@@ -107,10 +109,10 @@ impl Write {
     /// Call it after [`Write::session_begin`], which puts open writes in doubt. It also jumps over the lost
     /// positions and deletes the backup marker.
     pub async fn restored_hold(&mut self, restored: &Restored, at: Timestamp) -> Result<u64, StoreError> {
-        let sql = "UPDATE counter SET position = max(position, ?1)";
+        let sql = "UPDATE journal_sequence SET position = max(position, ?1)";
         let jump = sqlx::query(sql).bind(restored.reached.0).execute(&mut *self.tx).await;
         jump.doing("jump over the positions that were lost")?;
-        let done = sqlx::query("DELETE FROM copy_mark").execute(&mut *self.tx).await;
+        let done = sqlx::query("DELETE FROM backup_marker").execute(&mut *self.tx).await;
         done.doing("take a copy into use")?;
         self.forget_doubts(at).await?;
         self.forget_bases().await?;
@@ -127,7 +129,8 @@ impl Write {
     /// Moves adjusts in doubt to `pending`, so that [`DOUBLES`] holds them with the other changes. A check
     /// cannot decide them any more, because the stock level may have changed and returned since.
     async fn forget_doubts(&mut self, at: Timestamp) -> Result<(), StoreError> {
-        let sql = "UPDATE outbox SET moves = moves + 1, state = 'pending', reason = 'not_sent', moved_ms = ?1 \
+        let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = 'not_sent', \
+                   state_changed_ms = ?1 \
                    WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'in_doubt' AND kind = 'quantity.adjust'";
         let done = sqlx::query(sql).bind(at.0).execute(&mut *self.tx).await;
         done.doing("hold the adjusts in doubt")?;
@@ -138,8 +141,10 @@ impl Write {
     /// (docs/rules.md 3). `base_ms` 0 excludes earlier facts as a base. NULL would mean that the SKU was not
     /// resolved.
     async fn forget_bases(&mut self) -> Result<(), StoreError> {
-        let sql = "UPDATE outbox SET moves = moves + 1, base_quantity = NULL, base_ours = NULL, base_ms = 0, \
-                       position = (SELECT position FROM counter) WHERE state = 'pending' AND kind = 'quantity.set'";
+        let sql = "UPDATE outbox SET revision = revision + 1, base_quantity = NULL, base_own_delta = NULL, \
+                   base_ms = 0, \
+                       position = (SELECT position FROM journal_sequence) WHERE state = 'pending' \
+                           AND kind = 'quantity.set'";
         sqlx::query(sql).execute(&mut *self.tx).await.map(drop).doing("forget the bases of counts")
     }
 }

@@ -193,7 +193,8 @@ impl Write {
     /// numbers of both.
     async fn mend(&mut self, at: Timestamp) -> Result<(u64, u64), StoreError> {
         let in_doubt = sqlx::query(
-            "UPDATE outbox SET moves = moves + 1, state = 'in_doubt', reason = 'no_answer', moved_ms = ?1, \
+            "UPDATE outbox SET revision = revision + 1, state = 'in_doubt', reason = 'no_answer', \
+             state_changed_ms = ?1, \
                     detail = 'tallyd ended before the answer came; the service may or may not have done it' \
              WHERE state IN ('sending', 'held', 'in_doubt') AND state = 'sending'",
         )

@@ -30,7 +30,7 @@ pub struct SnapshotRow {
 
 /// Returns the tables of a snapshot: the facts, and the readings that products point to.
 fn tables() -> impl Iterator<Item = &'static str> {
-    FACTS.iter().map(|table| table.name).chain(["reading"])
+    FACTS.iter().map(|table| table.name).chain(["read_batch"])
 }
 
 impl Journal {
@@ -113,7 +113,7 @@ impl Write {
         let sql = "INSERT INTO snapshot (position, taken_ms, pruned_to, by_size) \
                    SELECT position, ?1, coalesce((SELECT max(pruned_to) FROM snapshot), 0), \
                           coalesce((SELECT by_size FROM snapshot ORDER BY position DESC LIMIT 1), 0) \
-                   FROM counter RETURNING position";
+                   FROM journal_sequence RETURNING position";
         let position: i64 =
             sqlx::query_scalar(sql).bind(at.0).fetch_one(&mut *self.tx).await.doing("keep a snapshot")?;
         for (name, body) in &snapshot.tables {

@@ -131,10 +131,10 @@ impl Store {
     /// The number is R − O now, less R − O then. Unchanged stock levels are left out.
     pub async fn moved_by_others(&self) -> Result<Vec<(String, i64, i64)>, StoreError> {
         let sql = "SELECT sku, warehouse_id, moved FROM ( \
-                       SELECT p.sku, b.warehouse_id, b.quantity - b.ours - coalesce( \
-                           (SELECT past.quantity - past.ours FROM balance_past past \
+                       SELECT p.sku, b.warehouse_id, b.quantity - b.own_delta - coalesce( \
+                           (SELECT past.quantity - past.own_delta FROM balance_history past \
                             WHERE past.product = b.product AND past.warehouse_id = b.warehouse_id \
-                            ORDER BY past.position LIMIT 1), b.quantity - b.ours) AS moved \
+                            ORDER BY past.position LIMIT 1), b.quantity - b.own_delta) AS moved \
                        FROM balance b JOIN product p ON p.id = b.product) WHERE moved <> 0";
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("count what others moved")
     }

@@ -48,7 +48,8 @@ pub struct CandidateRow {
 impl Store {
     /// Returns the transitions of a change, oldest first.
     pub async fn story_moves(&self, wish: WishId) -> Result<Vec<MoveRow>, StoreError> {
-        let sql = "SELECT position, at_ms, state, reason, detail, exchange_id FROM wish_move WHERE wish_id = ?1 ORDER BY move";
+        let sql = "SELECT position, at_ms, state, reason, detail, exchange_id FROM change_transition \
+                   WHERE change_id = ?1 ORDER BY revision";
         sqlx::query_as(sql)
             .bind(wish.0)
             .fetch_all(&mut *self.read().await?)
@@ -69,7 +70,7 @@ impl Store {
     /// Returns the exchanges that carried a change, in order.
     pub async fn story_exchanges(&self, wish: WishId) -> Result<Vec<ExchangeRow>, StoreError> {
         let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
-                   FROM exchange WHERE id IN (SELECT exchange_id FROM wish_move WHERE wish_id = ?1 \
+                   FROM exchange WHERE id IN (SELECT exchange_id FROM change_transition WHERE change_id = ?1 \
                                               UNION SELECT exchange_id FROM outbox WHERE id = ?1) ORDER BY id";
         sqlx::query_as(sql)
             .bind(wish.0)
@@ -92,7 +93,8 @@ impl Store {
                    WHERE (s.order_id = ?1 OR i.line_item_id IN \
                              (SELECT line_item_id FROM order_line_item WHERE order_id = ?1)) \
                      AND i.line_item_id IS NOT NULL \
-                     AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.kind = 'shipment.create' AND d.made_id = s.id) \
+                     AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.kind = 'shipment.create' \
+                     AND d.created_id = s.id) \
                    GROUP BY i.shipment_id ORDER BY i.shipment_id";
         let rows: Vec<(i64, String)> = sqlx::query_as(sql)
             .bind(order.0)

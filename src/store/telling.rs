@@ -63,7 +63,7 @@ pub struct ToldWish {
 }
 
 const EXCHANGES: &str = "SELECT e.id, e.ended, e.run_id, r.job, r.trigger, e.operation, e.target, e.lane, e.sent_ms, \
-    e.answered_ms, e.verdict, e.status, e.message, e.parked, e.set_aside, q.packed AS request, \
+    e.answered_ms, e.verdict, e.status, e.message, e.parked, e.is_ignored AS set_aside, q.packed AS request, \
     q.size AS request_size, a.packed AS response, a.size AS response_size \
     FROM exchange e JOIN run r ON r.id = e.run_id \
     LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id";

@@ -90,7 +90,8 @@ impl Store {
         while let (Some(after), true) = (&stands.never_read, page.is_empty()) {
             let sql = "SELECT json_group_array(sku), CAST(max(sku) AS BLOB), count(*) FROM ( \
                            SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
-                           WHERE t.sku > CAST(?1 AS TEXT) AND p.reading_id IS NULL ORDER BY t.sku LIMIT ?2)";
+                           WHERE t.sku > CAST(?1 AS TEXT) AND p.read_batch_id IS NULL \
+                           ORDER BY t.sku LIMIT ?2)";
             let query = sqlx::query_as(sql).bind(after).bind(limit);
             let never = query.fetch_one(&mut *self.read().await?).await;
             let (skus, last, count): (Text, Option<Vec<u8>>, u32) =
@@ -115,7 +116,8 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT json_group_array(json_array(sku, exchange_id, id)) FROM ( \
-                       SELECT p.sku, r.exchange_id, r.id FROM reading r JOIN product p ON p.reading_id = r.id \
+                       SELECT p.sku, r.exchange_id, r.id FROM read_batch r \
+                       JOIN product p ON p.read_batch_id = r.id \
                        JOIN tracked_sku t ON t.sku = p.sku \
                        WHERE r.exchange_id < ?1 AND (r.exchange_id, r.id, p.sku) > (?3, ?4, ?5) \
                        ORDER BY r.exchange_id, r.id, p.sku LIMIT ?2)";
@@ -157,7 +159,7 @@ impl Write {
     /// Records discovered SKUs; they are tracked unless a person removed them.
     pub async fn learnt_sku_add(&mut self, exchange: ExchangeId, skus: &[Sku]) -> Result<u64, StoreError> {
         let json = super::cells::json(skus);
-        let sql = "INSERT INTO learnt_sku (sku, exchange_id) SELECT value, ?2 FROM json_each(?1)";
+        let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT value, ?2 FROM json_each(?1)";
         let done = sqlx::query(sql).bind(json).bind(exchange.0).execute(&mut *self.tx).await;
         Ok(done.doing("note the SKUs that were met")?.rows_affected())
     }
@@ -176,7 +178,7 @@ impl Write {
 
     /// Applies the event [`SKU_LEARNT`] in a replay.
     pub async fn learnt_sku_refold(&mut self, sku: &str, detail: &str) -> Result<(), StoreError> {
-        let sql = "INSERT INTO learnt_sku (sku, exchange_id) SELECT ?1, ?2->>'exchange_id'";
+        let sql = "INSERT INTO discovered_sku (sku, exchange_id) SELECT ?1, ?2->>'exchange_id'";
         let done = sqlx::query(sql).bind(sku).bind(detail).execute(&mut *self.tx).await;
         done.map(drop).doing("note a SKU that was made")
     }

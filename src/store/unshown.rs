@@ -78,7 +78,7 @@ impl Store {
     ///
     /// Requested beside SKUs that may be gone, they show that the answer is not empty in error.
     pub async fn witnesses(&self, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
-        let sql = "SELECT p.sku FROM reading r JOIN product p ON p.reading_id = r.id \
+        let sql = "SELECT p.sku FROM read_batch r JOIN product p ON p.read_batch_id = r.id \
                    WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
                      AND p.lack IS NULL AND p.sku NOT IN (SELECT value FROM json_each(?1)) \
                      AND p.sku NOT IN (SELECT subject FROM quarantine WHERE operation = ?2) \
@@ -88,7 +88,7 @@ impl Store {
             return Ok(shown);
         }
         let sql = "SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
-                   WHERE p.reading_id IS NULL AND t.sku NOT IN (SELECT value FROM json_each(?1)) \
+                   WHERE p.read_batch_id IS NULL AND t.sku NOT IN (SELECT value FROM json_each(?1)) \
                      AND t.sku NOT IN (SELECT subject FROM quarantine WHERE operation = ?2) \
                    ORDER BY t.sku LIMIT ?3";
         self.some_skus(sql, beside).await
@@ -115,12 +115,14 @@ impl Store {
                    FROM (SELECT o.id, o.warehouse_id, coalesce(o.sku, ( \
                                     SELECT u.sku FROM product u WHERE u.product_id = o.body->>'Id' \
                                       AND u.missing_since_ms IS NULL ORDER BY u.id LIMIT 1), o.body->>'Sku') AS asked, \
-                                coalesce(o.moved_ms, 0) AS held_ms, \
-                                coalesce((SELECT max(m.position) FROM wish_move m WHERE m.wish_id = o.id), 0) AS held \
+                                coalesce(o.state_changed_ms, 0) AS held_ms, \
+                                coalesce((SELECT max(m.position) FROM change_transition m \
+                                    WHERE m.change_id = o.id), 0) AS held \
                          FROM outbox o WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' \
                            AND o.reason = 'no_fact') h \
-                   LEFT JOIN product p ON p.id = (SELECT m.product FROM sku_meant m WHERE m.asked = h.asked) \
-                   LEFT JOIN reading r ON r.id = p.reading_id WHERE h.asked IS NOT NULL ORDER BY h.id";
+                   LEFT JOIN product p ON p.id = (SELECT m.product FROM sku_spelling m \
+                   WHERE m.spelling = h.asked) \
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE h.asked IS NOT NULL ORDER BY h.id";
         sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read which wishes lack a fact")
     }
 }
@@ -145,8 +147,9 @@ impl Write {
         products.extend(partial.iter().map(|row| row.id));
         let shown = partial.iter().flat_map(|row| row.fact.cells.iter().map(|c| (row.id, c.warehouse_id.0)));
         let shown: Vec<(i64, i64)> = shown.collect();
-        let sql = "UPDATE balance SET fact_exchange_id = reading.exchange_id, fact_ms = reading.observed_ms \
-                   FROM product JOIN reading ON reading.id = product.reading_id \
+        let sql = "UPDATE balance SET fact_exchange_id = read_batch.exchange_id, \
+                   fact_ms = read_batch.observed_ms \
+                   FROM product JOIN read_batch ON read_batch.id = product.read_batch_id \
                    WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
                      AND balance.product IN (SELECT value FROM json_each(?1)) \
                      AND (balance.product, balance.warehouse_id) NOT IN ( \

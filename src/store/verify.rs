@@ -38,16 +38,17 @@ pub struct MirrorAge {
 
 const CELLS: &str = "
 SELECT p.sku, b.warehouse_id,
-       iif(b.vanished_ms IS NULL AND p.missing_since_ms IS NULL, b.quantity, NULL) AS quantity,
+       iif(b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL, b.quantity, NULL) AS quantity,
        s.pending_quantity, iif(w.ended IS NULL, w.written, NULL) AS writing,
        coalesce(w.ended > ?2, 0) AS is_overlapped,
        (SELECT group_concat(o.key, ', ') FROM outbox o
         WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.sku IS NOT NULL
-          AND o.sku IN (SELECT m.asked FROM sku_meant m WHERE m.fold = p.sku_fold AND m.product = p.id)
+          AND o.sku IN (SELECT m.spelling FROM sku_spelling m WHERE m.case_key = p.case_key
+          AND m.product = p.id)
           AND o.warehouse_id = b.warehouse_id) AS wishes
 FROM balance b JOIN product p ON p.id = b.product
 LEFT JOIN stock s ON s.sku = p.sku AND s.warehouse_id = b.warehouse_id
-LEFT JOIN cell_write w ON w.product = p.id AND w.warehouse_id = b.warehouse_id
+LEFT JOIN stock_level_write w ON w.product = p.id AND w.warehouse_id = b.warehouse_id
 WHERE p.sku IN (SELECT value FROM json_each(?1)) AND p.alias_of IS NULL
 ORDER BY p.sku, b.warehouse_id";
 
@@ -55,7 +56,8 @@ impl Store {
     /// Returns the tracked SKUs that were read longest ago.
     pub async fn verify_skus(&self, limit: usize) -> Result<Vec<Sku>, StoreError> {
         let sql = "SELECT p.sku FROM tracked_sku t JOIN product q ON q.sku = t.sku \
-                   JOIN product p ON p.id = coalesce(q.alias_of, q.id) JOIN reading r ON r.id = p.reading_id \
+                   JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
+                   JOIN read_batch r ON r.id = p.read_batch_id \
                    GROUP BY p.id ORDER BY r.exchange_id, r.id, p.sku LIMIT ?1";
         let skus: Vec<String> = sqlx::query_scalar(sql)
             .bind(i64::try_from(limit).unwrap_or(i64::MAX))
@@ -78,8 +80,8 @@ impl Store {
     /// Returns size and age of the mirror.
     pub async fn mirror_age(&self) -> Result<MirrorAge, StoreError> {
         let sql = "WITH fact AS (SELECT coalesce(b.fact_ms, r.observed_ms) AS at FROM balance b \
-                       JOIN product p ON p.id = b.product LEFT JOIN reading r ON r.id = p.reading_id \
-                       WHERE b.vanished_ms IS NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL) \
+                       JOIN product p ON p.id = b.product LEFT JOIN read_batch r ON r.id = p.read_batch_id \
+                       WHERE b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL) \
                    SELECT count(*) AS cells, min(at) AS oldest_ms, \
                           (SELECT at FROM fact ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 2 FROM fact)) AS median_ms \
                    FROM fact";

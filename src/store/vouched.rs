@@ -57,7 +57,7 @@ impl Store {
     /// Returns id and time of the newest applied read of the counts, if it is after `position`.
     async fn counts_looked_at_after(&self, position: i64) -> Result<Option<(i64, i64)>, StoreError> {
         let sql = "SELECT id, sent_ms FROM exchange WHERE id > ?1 AND operation = ?2 \
-                   AND verdict = 'accepted' AND NOT set_aside ORDER BY id DESC LIMIT 1";
+                   AND verdict = 'accepted' AND NOT is_ignored ORDER BY id DESC LIMIT 1";
         let query = sqlx::query_as(sql).bind(position).bind(Operation::WorkQueue.as_str());
         query.fetch_optional(&mut *self.read().await?).await.doing("find the last look at the work queue")
     }

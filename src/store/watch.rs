@@ -50,7 +50,7 @@ impl Store {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS wish,
                           coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3, ?4, ?5)), 0) AS word,
                           coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,
-                          coalesce((SELECT max(id) FROM order_ask), 0) AS \"order\"";
+                          coalesce((SELECT max(id) FROM order_read_request), 0) AS \"order\"";
         let query =
             sqlx::query_as(sql).bind(heard.0).bind(RESOLVED).bind(RELEASED).bind(RETRIED).bind(LIFTED);
         query.fetch_one(&mut *self.read().await?).await.doing("look for wishes, words, requests and orders")

@@ -67,7 +67,7 @@ async fn a_start_waits_where_not_even_a_read_is_let_in_and_a_stop_ends_the_wait(
     let mut other = world.outsider().await;
     other.execute("PRAGMA locking_mode = EXCLUSIVE").await.unwrap();
     other.execute("BEGIN EXCLUSIVE").await.unwrap();
-    other.execute("UPDATE counter SET position = position").await.unwrap();
+    other.execute("UPDATE journal_sequence SET position = position").await.unwrap();
     let mut running = Running::start(&config).await;
     running.until("database.stuck").await;
     assert_eq!(running.stop().await, Some(0), "a start that is broken off is no failure");

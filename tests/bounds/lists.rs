@@ -65,7 +65,8 @@ async fn fill(world: &World, skus: u32) {
         format!("WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {skus})");
     for insert in [
         "INSERT INTO tracked_sku (sku) SELECT printf('SKU-%07d-of-a-large-shop', n) FROM n",
-        "INSERT INTO product (id, sku, sku_fold, product_id, name) SELECT n, printf('SKU-%07d-of-a-large-shop', n), \
+        "INSERT INTO product (id, sku, case_key, product_id, name) \
+         SELECT n, printf('SKU-%07d-of-a-large-shop', n), \
          printf('sku-%07d-of-a-large-shop', n), n, 'A product of a large shop' FROM n",
         "INSERT INTO balance (product, warehouse_id, quantity, fact_exchange_id, fact_ms) SELECT n, 1, n, 1, 1 FROM n",
     ] {

@@ -90,19 +90,19 @@ async fn poison(world: &World) {
         ("shipment_line", "carrier_name"),
         ("run", "summary"),
         ("exchange", "message"),
-        ("wish_move", "detail"),
+        ("change_transition", "detail"),
         ("event", "subject"),
     ] {
         let sql = format!("UPDATE {table} SET {column} = ?1");
         let done = other.execute(sqlx::query(sqlx::AssertSqlSafe(sql)).bind(EVIL)).await;
         done.unwrap_or_else(|why| panic!("{table}.{column}: {why}"));
     }
-    let details = sqlx::query("UPDATE outbox SET moves = moves + 1, detail = ?1").bind(EVIL);
+    let details = sqlx::query("UPDATE outbox SET revision = revision + 1, detail = ?1").bind(EVIL);
     other.execute(details).await.unwrap();
     let event = "INSERT INTO event (position, at_ms, kind, subject, detail) \
-                 SELECT position + 1, 0, ?1, ?1, json_object(?1, ?1) FROM counter";
+                 SELECT position + 1, 0, ?1, ?1, json_object(?1, ?1) FROM journal_sequence";
     other.execute(sqlx::query(event).bind(EVIL)).await.unwrap();
-    other.execute("UPDATE counter SET position = position + 1").await.unwrap();
+    other.execute("UPDATE journal_sequence SET position = position + 1").await.unwrap();
     let tracked = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(EVIL);
     other.execute(tracked).await.unwrap();
 }
@@ -111,7 +111,7 @@ async fn poison(world: &World) {
 async fn no_command_lets_text_of_others_act_on_the_terminal() {
     let (world, config, sku) = evil_world().await;
     let order = world.sandbox.orders().await.unwrap()[0].to_string();
-    let end = world.number("SELECT position FROM counter").await;
+    let end = world.number("SELECT position FROM journal_sequence").await;
     let (end, exchange) = (end.to_string(), world.number("SELECT max(id) FROM exchange").await.to_string());
     let run = world.number("SELECT max(id) FROM run").await.to_string();
     let rejected = format!("rejected {EVIL}");

@@ -37,7 +37,7 @@ async fn a_copy_beside_a_running_daemon_is_whole_private_and_marked() {
     let names: Vec<&String> = told.as_object().unwrap().keys().collect();
     assert_eq!(names, ["elapsed_ms", "file", "made_at", "position", "rows", "size_bytes", "tables"]);
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
-    assert_eq!(count(&file, "copy_mark").await, 1);
+    assert_eq!(count(&file, "backup_marker").await, 1);
     assert_eq!(count(&file, "balance").await, world.number("SELECT count(*) FROM balance").await);
     assert!(!world.path.with_file_name("copy.db.partial").exists());
 
@@ -88,7 +88,7 @@ async fn the_job_keeps_the_newest_and_removes_nothing_it_did_not_make() {
     assert_eq!(names.len(), 5, "two copies of ours, and three files that are not: {names:?}");
     assert!(names.contains(&strange) && names.contains(&"tallyd.db".to_owned()) && foreign.exists());
     let newest = folder.join(&names[3]);
-    assert_eq!(count(&newest, "copy_mark").await, 1, "{newest:?}");
+    assert_eq!(count(&newest, "backup_marker").await, 1, "{newest:?}");
 }
 
 #[tokio::test]

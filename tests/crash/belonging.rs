@@ -74,14 +74,14 @@ async fn another_address_of_the_same_company_is_proved_with_one_call_and_remembe
 #[tokio::test(flavor = "multi_thread")]
 async fn another_companys_key_read_while_running_sends_nothing_until_the_right_one_is_back() {
     let (world, _) = settled_world().await;
-    world.sql("UPDATE outbox SET moves = moves + 1, moved_ms = 1, state = 'held', reason = 'brake'").await;
+    world.sql("UPDATE outbox SET revision = revision + 1, state_changed_ms = 1, state = 'held', reason = 'brake'").await;
     let own = world.sandbox.integration_key().to_owned();
     let working = world.work().await;
     world.until("the daemon works", async |w| w.number("SELECT count(*) FROM session").await == 2).await;
     world.write_key(&another_company(&world).await);
     working.reload.send(world.config()).await.unwrap();
     world.until("the company was looked at", async |w| w.number(DIFFERS).await == 1).await;
-    world.sql("UPDATE outbox SET moves = moves + 1, moved_ms = 2, state = 'pending', reason = NULL").await;
+    world.sql("UPDATE outbox SET revision = revision + 1, state_changed_ms = 2, state = 'pending', reason = NULL").await;
     let cell = world.shop().await.into_iter().find(|cell| cell.2 > 20).unwrap();
     let body = json!({"sku": cell.0, "warehouse_id": cell.1, "delta": -1});
     world.wish("b", "quantity.adjust", &body.to_string()).await;

@@ -64,9 +64,10 @@ fn stages(base: &[u8], wal: &[u8]) -> Vec<Vec<u8>> {
 
 /// What the database says of its wishes and its journal.
 async fn told(db: &mut SqliteConnection) -> String {
-    let sql = "SELECT (SELECT json_group_array(json_array(id, state, exchange_id, moves)) FROM outbox) \
+    let sql = "SELECT (SELECT json_group_array(json_array(id, state, exchange_id, revision)) FROM outbox) \
                || (SELECT json_group_array(json_array(id, ended, verdict)) FROM exchange) \
-               || (SELECT json_group_array(json_array(product, warehouse_id, quantity, ours)) FROM balance)";
+               || (SELECT json_group_array(json_array(product, warehouse_id, quantity, own_delta)) \
+                   FROM balance)";
     sqlx::query_scalar(sql).fetch_one(db).await.unwrap()
 }
 

@@ -59,7 +59,7 @@ async fn on_another_host(world: &World, behind_ms: i64) {
             "UPDATE session SET boot_id = 'another boot', started_moment = 5, started_ms = started_ms - {behind_ms};
              UPDATE exchange SET sent_ms = sent_ms - {behind_ms}, answered_ms = answered_ms - {behind_ms},
                                  sent_moment = 7, answered_moment = iif(answered_moment IS NULL, NULL, 8);
-             UPDATE look SET sent_ms = sent_ms - {behind_ms}"
+             UPDATE in_doubt_check SET sent_ms = sent_ms - {behind_ms}"
         ))
         .await;
 }
@@ -203,5 +203,5 @@ async fn a_person_says_that_the_database_was_restored() {
     assert!(detail.contains("tallyd restored"), "{detail}");
     let events = "SELECT count(*) FROM event WHERE kind = 'database.declared_restored'";
     assert_eq!(world.number(events).await, 1);
-    assert_eq!(world.number("SELECT count(*) FROM copy_mark").await, 0, "said once, held once");
+    assert_eq!(world.number("SELECT count(*) FROM backup_marker").await, 0, "said once, held once");
 }

@@ -19,9 +19,9 @@ SELECT 2 * i - 1, 1 + i / 101, 1, 'POST /api/product/getProductBalances', '/api/
 INSERT INTO run (session_id, job, trigger, started_ms) VALUES (1, 'push', 'outbox', 5);
 INSERT INTO exchange (id, run_id, session_id, operation, target, lane, sent_ms, sent_moment)
 VALUES (2000001, 10001, 1, 'POST /api/inventory/updateQuantityOnHand', '/', 'push', 5, 5);
-UPDATE counter SET position = 2000001;
+UPDATE journal_sequence SET position = 2000001;
 INSERT INTO outbox (key, kind, body) VALUES ('w', 'quantity.adjust', '{\"sku\":\"A\",\"warehouse_id\":1,\"delta\":1}');
-UPDATE outbox SET moves = moves + 1, moved_ms = 1, state = 'sending', exchange_id = 2000001;
+UPDATE outbox SET revision = revision + 1, state_changed_ms = 1, state = 'sending', exchange_id = 2000001;
 ";
 
 /// A daemon leaves its position file before its first session.

@@ -39,7 +39,7 @@ async fn a_lines_allocation_is_read_once_and_teaches_kits_their_components_and_t
         assert_eq!(
             shop.rows(
                 "allocation_id, product_id, sku, warehouse_id, quantity",
-                &format!("order_line_allocation WHERE line_item_id = {line} ORDER BY place")
+                &format!("order_line_allocation WHERE line_item_id = {line} ORDER BY ordinal")
             )
             .await,
             shop.served(&path, &fields).await
@@ -73,10 +73,10 @@ async fn an_order_the_service_does_not_find_is_a_fact_that_is_not_asked_for_at_o
     shop.good_once().await;
     shop.good_once().await;
     assert_eq!(shop.calls_of(ALLOCATION), 1);
-    assert_eq!(shop.rows("is_found", "allocation_reading").await, json!([[0.0]]));
-    shop.execute("UPDATE allocation_reading SET observed_ms = observed_ms - 86400000").await;
+    assert_eq!(shop.rows("is_found", "allocation_read").await, json!([[0.0]]));
+    shop.execute("UPDATE allocation_read SET observed_ms = observed_ms - 86400000").await;
     shop.good_once().await;
-    assert_eq!(shop.rows("is_found", "allocation_reading").await, json!([[1.0]]), "found a day later");
+    assert_eq!(shop.rows("is_found", "allocation_read").await, json!([[1.0]]), "found a day later");
 }
 
 #[tokio::test]

@@ -55,7 +55,7 @@ async fn a_month_that_says_something_else_is_read_again() {
     let shop = Shop::open().await;
     shop.good_once().await;
     shop.execute(
-        "UPDATE report_month SET said = '[]' WHERE report = 'top_selling' AND (year, month) = \
+        "UPDATE report_month SET payload = '[]' WHERE report = 'top_selling' AND (year, month) = \
              (SELECT year, month FROM top_seller LIMIT 1);
          UPDATE report_month SET observed_ms = 1 WHERE report = 'business_health' AND (year, month) = \
              (SELECT year, month FROM business_health LIMIT 1);",

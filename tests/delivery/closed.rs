@@ -93,7 +93,7 @@ async fn a_closed_order_that_a_person_names_is_read() {
     assert!(said.contains("1 were tracked before and are read again"), "{said}");
     dock.run(JobKind::OrderLines).await;
     assert_eq!(state(&dock).await, "open");
-    assert_eq!(dock.number("SELECT count(*) FROM order_ask").await, 0);
+    assert_eq!(dock.number("SELECT count(*) FROM order_read_request").await, 0);
 }
 
 #[tokio::test]

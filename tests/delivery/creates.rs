@@ -134,7 +134,7 @@ async fn an_update_undoes_no_sale_and_changes_no_quantity() {
     let (state, _, detail) = dock.fate("u").await;
     assert_eq!(state, "applied", "{detail}");
     assert_eq!(dock.cell("UPD-1", warehouse).await, 7);
-    assert_eq!(dock.number("SELECT count(*) FROM cell_write WHERE ended IS NULL").await, 0);
+    assert_eq!(dock.number("SELECT count(*) FROM stock_level_write WHERE ended IS NULL").await, 0);
     assert_eq!(dock.number("SELECT count(*) FROM product WHERE sku = 'UPD-1' AND name = 'After'").await, 1);
     dock.wish("d", "quantity.adjust", json!({"sku": "UPD-1", "warehouse_id": warehouse, "delta": -3})).await;
     dock.push().await;
@@ -222,7 +222,7 @@ async fn a_lost_update_is_sent_again_once_the_first_cannot_come_any_more() {
     dock.later(crate::support::LONG);
     dock.push().await;
     assert_eq!(dock.state("u").await, "applied");
-    assert_eq!(dock.number("SELECT count(*) FROM cell_write WHERE ended IS NULL").await, 0);
+    assert_eq!(dock.number("SELECT count(*) FROM stock_level_write WHERE ended IS NULL").await, 0);
 }
 
 /// Looks after a create whose answer was lost show neither what it made nor others that are there.

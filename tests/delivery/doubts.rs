@@ -49,7 +49,8 @@ async fn a_lost_adjust_is_applied_once_and_known_to_be() {
         assert_eq!(dock.cell(&sku, warehouse).await, expected);
     }
     let ours = format!(
-        "SELECT ours FROM balance b JOIN product p ON p.id = b.product WHERE sku = '{sku}' AND warehouse_id = {warehouse}"
+        "SELECT own_delta FROM balance b JOIN product p ON p.id = b.product WHERE sku = '{sku}' \
+         AND warehouse_id = {warehouse}"
     );
     assert_eq!(dock.number(&ours).await, -6, "our own writes are no drift");
     assert_eq!(dock.calls(UPDATE), 3);
@@ -324,7 +325,7 @@ async fn a_lost_create_is_found_by_its_name_and_made_once() {
     let made =
         dock.number("SELECT count(*) FROM outbox WHERE kind = 'product.create' AND state = 'applied'").await;
     assert_eq!(
-        dock.number("SELECT count(*) FROM learnt_sku l JOIN outbox o ON o.body->>'Sku' = l.sku").await,
+        dock.number("SELECT count(*) FROM discovered_sku l JOIN outbox o ON o.body->>'Sku' = l.sku").await,
         made
     );
 }

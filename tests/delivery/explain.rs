@@ -159,7 +159,8 @@ async fn a_sku_nobody_knows_and_one_that_may_be_several_are_named() {
     assert!(failed(&["no such thing"]).await.contains("no quantity of no such thing is known"));
     assert!(failed(&[&sku, "999"]).await.contains("in warehouse 999"));
     let twin = format!(" {sku}");
-    let sql = "INSERT INTO product (sku, sku_fold, product_id) SELECT ?1, sku_fold, 4711 FROM product WHERE sku = ?2";
+    let sql = "INSERT INTO product (sku, case_key, product_id) SELECT ?1, case_key, 4711 FROM product \
+               WHERE sku = ?2";
     sqlx::query(sql).bind(&twin).bind(&sku).execute(&mut dock.outsider().await).await.unwrap();
     assert!(failed(&[&sku.to_lowercase()]).await.contains("name one of them exactly"));
     assert!(told(&dock, &[&sku]).await.contains("the wish `a`"));

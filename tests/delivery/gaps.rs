@@ -158,7 +158,7 @@ async fn a_read_that_is_refused_is_not_sent_again_in_its_run() {
 async fn a_wait_that_the_service_ordered_outlives_the_program() {
     let mut dock = Dock::open().await;
     dock.fault(SUPPLIERS, json!({"Status": 429, "RetryAfter": 600})).await;
-    let kept = "SELECT count(*) FROM limiter_memory WHERE memory LIKE '%\"rate\"%'";
+    let kept = "SELECT count(*) FROM limiter_state WHERE state LIKE '%\"rate\"%'";
     tokio::select! {
         summary = dock.run(JobKind::Suppliers) => panic!("it did not wait: {summary}"),
         () = async { while dock.number(kept).await == 0 {} } => {}

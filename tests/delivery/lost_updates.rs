@@ -42,7 +42,7 @@ async fn a_lost_update_that_shows_is_done_and_a_colleagues_change_after_it_stays
     dock.push().await;
     assert_eq!(dock.state("u").await, "applied", "{:?}", dock.fate("u").await);
     assert_eq!(dock.calls(PRODUCT_PUT), 2, "ours and the colleague's");
-    assert_eq!(dock.number("SELECT count(*) FROM cell_write WHERE ended IS NULL").await, 0);
+    assert_eq!(dock.number("SELECT count(*) FROM stock_level_write WHERE ended IS NULL").await, 0);
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn a_lost_update_that_nothing_shows_is_left_to_a_person() {
     let (state, reason, detail) = dock.fate("u").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "undecided"), "{detail}");
     assert!(detail.contains("UPD-3"), "{detail}");
-    let open = dock.number("SELECT count(*) FROM cell_write WHERE ended IS NULL").await;
+    let open = dock.number("SELECT count(*) FROM stock_level_write WHERE ended IS NULL").await;
     assert_eq!(open, 0, "the product's quantities wait for no person");
     dock.done(&["outbox", "resolve", "u", "--not-landed"]).await;
     dock.push().await;

@@ -25,11 +25,13 @@ impl Act {
         let settled = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
         match self {
             Act::Cancel(key) => format!(
-                "UPDATE outbox SET moves = moves + 1, state = 'cancelled', reason = 'operator', moved_ms = 1, \
+                "UPDATE outbox SET revision = revision + 1, state = 'cancelled', reason = 'operator', \
+                 state_changed_ms = 1, \
                      settled_at = {settled} WHERE key = '{case} {key}' AND state IN ('pending', 'held')"
             ),
             Act::Retry(key) => format!(
-                "UPDATE outbox SET moves = moves + 1, state = 'pending', reason = NULL, moved_ms = 1 \
+                "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = NULL, \
+                 state_changed_ms = 1 \
                  WHERE key = '{case} {key}' AND state = 'held'"
             ),
         }

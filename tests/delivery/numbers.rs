@@ -87,7 +87,7 @@ async fn ahead(dock: &Dock, key: &str, kind: &str, body: Value, by: Duration) {
     let insert = sqlx::query(sql).bind(key).bind(kind).bind(body.to_string());
     insert.execute(&mut other).await.unwrap();
     let at = now(dock).plus(by).rfc3339();
-    let dated = sqlx::query("UPDATE outbox SET moves = moves + 1, created_at = ?2 WHERE key = ?1");
+    let dated = sqlx::query("UPDATE outbox SET revision = revision + 1, created_at = ?2 WHERE key = ?1");
     dated.bind(key).bind(at).execute(&mut other).await.unwrap();
     other.execute("COMMIT").await.unwrap();
 }
@@ -136,7 +136,7 @@ async fn the_same_key_with_the_same_wish_is_the_same_however_it_is_written() {
     for other in [body("6"), body("\"5\""), body("5,\"x\":null"), format!("[{}]", body("5"))] {
         let sql = "INSERT INTO outbox (key, kind, body) VALUES ('k', 'quantity.adjust', ?1)";
         let error = sqlx::query(sql).bind(&other).execute(&mut dock.outsider().await).await.unwrap_err();
-        assert!(error.to_string().contains("this key already names another wish"), "{other}: {error}");
+        assert!(error.to_string().contains("this key already names another change"), "{other}: {error}");
     }
 }
 

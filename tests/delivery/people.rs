@@ -20,7 +20,7 @@ fn count(sku: &str, warehouse: i64, quantity: i64) -> Value {
 
 /// What our settled writes moved the cell by.
 async fn ours(dock: &Dock, sku: &str, warehouse: i64) -> i64 {
-    let sql = "SELECT ours FROM balance b JOIN product p ON p.id = b.product";
+    let sql = "SELECT own_delta FROM balance b JOIN product p ON p.id = b.product";
     dock.number(&format!("{sql} WHERE sku = '{sku}' AND warehouse_id = {warehouse}")).await
 }
 
@@ -259,14 +259,14 @@ async fn what_is_sold_after_a_person_said_a_number_still_counts() {
 async fn a_number_is_refused_where_nobody_knows_what_it_is_measured_against() {
     let dock = Dock::open_with("policy = \"ask\"").await;
     in_conflict(&dock).await;
-    let sql = "UPDATE reading SET observed_ms = observed_ms - 3600000; \
+    let sql = "UPDATE read_batch SET observed_ms = observed_ms - 3600000; \
                UPDATE balance SET fact_ms = fact_ms - 3600000";
     sqlx::Executor::execute(&mut dock.outsider().await, sql).await.unwrap();
     let refused = dock.refused(&["outbox", "resolve", "count", "--use", "7"]).await;
     assert!(refused.contains("long ago") && refused.contains("insert a new count"), "{refused}");
     assert_eq!(dock.state("count").await, "held");
     // The journal tells the true times: they are put back, for its fold is compared at the end.
-    let sql = "UPDATE reading SET observed_ms = observed_ms + 3600000; \
+    let sql = "UPDATE read_batch SET observed_ms = observed_ms + 3600000; \
                UPDATE balance SET fact_ms = fact_ms + 3600000";
     sqlx::Executor::execute(&mut dock.outsider().await, sql).await.unwrap();
 }
@@ -315,7 +315,7 @@ async fn a_word_that_makes_no_sense_changes_nothing_and_names_the_one_that_does(
     let (sku, warehouse, _) = cell(&dock).await;
     undecided(&dock, "lost", &sku, warehouse).await;
     dock.wish("waits", "quantity.adjust", adjust(&sku, warehouse, -1)).await;
-    let before = dock.number("SELECT position FROM counter").await;
+    let before = dock.number("SELECT position FROM journal_sequence").await;
     let cases: [(&[&str], i32, &str); 9] = [
         (&["resolve", "lost", "--use", "mine"], 1, "tallyd outbox resolve lost --not-landed"),
         (&["resolve", "lost", "--shipment", "5"], 1, "tallyd outbox resolve lost --landed"),
@@ -332,7 +332,7 @@ async fn a_word_that_makes_no_sense_changes_nothing_and_names_the_one_that_does(
         assert_eq!(code, expected, "{args:?}: {said}");
         assert!(said.contains(words), "{args:?}: {said}");
     }
-    assert_eq!(dock.number("SELECT position FROM counter").await, before, "nothing was written");
+    assert_eq!(dock.number("SELECT position FROM journal_sequence").await, before, "nothing was written");
     assert_eq!((dock.state("lost").await, dock.state("waits").await), ("held".into(), "pending".into()));
 }
 

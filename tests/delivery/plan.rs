@@ -40,7 +40,7 @@ async fn sent(dock: &Dock, position: i64) -> Vec<(String, String)> {
 }
 
 async fn position(dock: &Dock) -> i64 {
-    dock.number("SELECT position FROM counter").await
+    dock.number("SELECT position FROM journal_sequence").await
 }
 
 async fn track(dock: &Dock, sku: &str) {

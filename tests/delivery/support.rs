@@ -327,7 +327,7 @@ impl Dock {
 
     /// The id of what a wish made.
     pub async fn made(&self, key: &str) -> i64 {
-        let sql = "SELECT made_id FROM delivery JOIN outbox ON id = wish_id WHERE key = ?1";
+        let sql = "SELECT created_id FROM delivery JOIN outbox ON id = change_id WHERE key = ?1";
         sqlx::query_scalar(sql).bind(key).fetch_one(&mut self.outsider().await).await.unwrap()
     }
 

@@ -246,7 +246,7 @@ async fn an_allocation_that_always_fails_keeps_no_other_waiting() {
         }
     });
     dock.run(JobKind::OrderLines).await;
-    assert_eq!(dock.number("SELECT count(*) FROM allocation_reading").await, 3);
+    assert_eq!(dock.number("SELECT count(*) FROM allocation_read").await, 3);
     assert_eq!(dock.calls(ALLOCATION), 3 + 4);
     dock.run(JobKind::OrderLines).await;
     assert_eq!(dock.calls(ALLOCATION), 3 + 4, "set aside");
@@ -353,7 +353,7 @@ async fn an_order_that_is_tracked_beside_an_idle_daemon_is_read_at_once() {
     assert!(calls <= 2 * first.len() + 3, "{calls} calls: the others are read at their turn");
     // And so is one that is named again.
     dock.done(&["order", "track", &first[0].to_string()]).await;
-    dock.until_number("SELECT count(*) FROM order_ask", 0).await;
+    dock.until_number("SELECT count(*) FROM order_read_request", 0).await;
     assert!(dock.calls(LINES) > calls);
 }
 

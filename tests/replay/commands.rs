@@ -59,7 +59,7 @@ async fn the_journal_is_shown_exported_and_compared_between_positions() {
     let mut shop = Shop::open(7).await;
     shop.track_all().await;
     shop.run(tallyd::model::JobKind::Balances).await;
-    let position = shop.number("SELECT position FROM counter").await;
+    let position = shop.number("SELECT position FROM journal_sequence").await;
     let cell = shop.sandbox.stock().await.unwrap().into_iter().find(|row| row.quantity > 3).unwrap();
     shop.sandbox.sale(&cell.sku, cell.warehouse_id, 2).await.unwrap();
     shop.end();
@@ -88,7 +88,7 @@ async fn the_journal_is_shown_exported_and_compared_between_positions() {
     assert_eq!(lines.len(), 2, "{text}");
     assert!(!text.contains(shop.sandbox.integration_key()) && !text.contains(shop.sandbox.gateway_key()));
 
-    let end = shop.number("SELECT position FROM counter").await.to_string();
+    let end = shop.number("SELECT position FROM journal_sequence").await.to_string();
     let changed = read(&shop, &["journal", "diff", &position.to_string(), &end, "--json"]).await;
     let balance = changed.as_array().unwrap().iter().find(|table| table["table"] == "balance").unwrap();
     assert_eq!(balance["rows"][0]["before"]["quantity"], cell.quantity, "{changed}");

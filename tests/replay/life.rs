@@ -147,7 +147,7 @@ async fn rename(shop: &Shop, key: &str, number: usize) {
     let sql = format!(
         "SELECT json_object('Id', product_id, 'CompanyId', 1, 'Sku', sku, 'Name', 'Renamed {key}', 'Warehouses', \
          json((SELECT json_group_array(json_object('ProductId', p.product_id, 'WarehouseId', warehouse_id)) \
-               FROM balance WHERE product = p.id AND vanished_ms IS NULL)), \
+               FROM balance WHERE product = p.id AND unlinked_ms IS NULL)), \
          'Identifiers', json_object('ProductId', product_id, 'UPC', upc)) \
          FROM product p WHERE product_id IS NOT NULL ORDER BY id LIMIT 1 OFFSET {}",
         number % 8
@@ -201,7 +201,7 @@ async fn one_row_changed_by_hand_is_found_and_named() {
         ("balance", "UPDATE balance SET quantity = quantity + 1 WHERE rowid_of = 0"),
         ("supplier", "UPDATE supplier SET name = 'x' WHERE id = (SELECT min(id) FROM supplier)"),
         ("sales_order", "DELETE FROM sales_order WHERE id = (SELECT min(id) FROM sales_order)"),
-        ("learnt_sku", "INSERT INTO learnt_sku VALUES ('planted', 1)"),
+        ("discovered_sku", "INSERT INTO discovered_sku VALUES ('planted', 1)"),
     ];
     for (table, change) in changes {
         let change = change.replace(

@@ -11,7 +11,7 @@ use tallyd::model::JobKind;
 const COPIES: &str = "
     CREATE TEMP TABLE last AS SELECT * FROM exchange WHERE id = (
         SELECT max(id) FROM exchange WHERE operation LIKE '%getProductBalances');
-    CREATE TEMP TABLE base AS SELECT position FROM counter;
+    CREATE TEMP TABLE base AS SELECT position FROM journal_sequence;
     INSERT INTO exchange (id, run_id, session_id, operation, target, lane, request_body_id, sent_ms, sent_moment, ended,
                           answered_ms, answered_moment, verdict, status, response_body_id)
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {N})
@@ -19,8 +19,9 @@ const COPIES: &str = "
            sent_moment + {MS} * i, base.position + 2 * i + 1, answered_ms + {MS} * i, answered_moment + {MS} * i, verdict,
            status, response_body_id
     FROM n, last, base;
-    UPDATE counter SET position = position + 2 * {N} + 1;
-    UPDATE reading SET exchange_id = (SELECT max(id) FROM exchange), observed_ms = (SELECT max(sent_ms) FROM exchange)
+    UPDATE journal_sequence SET position = position + 2 * {N} + 1;
+    UPDATE read_batch SET exchange_id = (SELECT max(id) FROM exchange),
+        observed_ms = (SELECT max(sent_ms) FROM exchange)
     WHERE exchange_id = (SELECT id FROM last)";
 
 /// Makes so many copies of the last read of balances, so many milliseconds apart.

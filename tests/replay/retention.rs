@@ -56,7 +56,7 @@ async fn old_bodies_go_and_the_snapshot_and_what_follows_still_make_the_mirror()
     let pruned = prune(&shop, KEPT).await;
     assert!(pruned.gone.exchanges > 0 && pruned.gone.runs > 0, "{pruned:?}");
     assert_eq!(shop.number(writes).await, before + 1, "exchanges of writes are kept for ever");
-    assert_eq!(shop.number("SELECT count(*) FROM wish_key").await, 3);
+    assert_eq!(shop.number("SELECT count(*) FROM change_key").await, 3);
     assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 2);
     assert_replayed(&shop.database()).await;
     day(&shop, 3).await;
@@ -163,7 +163,7 @@ async fn what_a_cell_once_held_is_forgotten_with_the_bodies_but_for_the_newest_a
     }
     let pairs = |cell: &tallyd::sandbox::StockRow| {
         format!(
-            "SELECT count(*) FROM balance_past h JOIN product p ON p.id = h.product \
+            "SELECT count(*) FROM balance_history h JOIN product p ON p.id = h.product \
              WHERE p.sku = '{}' AND h.warehouse_id = {}",
             cell.sku, cell.warehouse_id
         )

@@ -12,11 +12,11 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a version would have left that takes the first warehouse of a list for nonsense.
 const LAST_VERSION: &str = "
     CREATE TEMP TABLE odd AS SELECT {which}(id) AS id FROM exchange
-        WHERE operation = 'GET /api/Warehouses' AND verdict = 'accepted' AND NOT set_aside;
+        WHERE operation = 'GET /api/Warehouses' AND verdict = 'accepted' AND NOT is_ignored;
     INSERT INTO parked SELECT id, 0, 'there are no such warehouses', '{}' FROM odd;
     UPDATE exchange SET parked = 1 WHERE id = (SELECT id FROM odd);
     DELETE FROM warehouse WHERE id = (SELECT min(id) FROM warehouse);
-    UPDATE session SET fold = 0";
+    UPDATE session SET projection_version = 0";
 
 const CHANGED: &str = "SELECT count(*) FROM event WHERE kind = 'fold.changed'";
 

@@ -74,7 +74,7 @@ impl Shop {
         let moved = units(&self.world.stock().await) - units(before);
         assert_eq!(usize::try_from(moved).unwrap(), self.inserted.len(), "each once");
         self.world.agrees().await;
-        let applied = "SELECT key, moved_ms FROM outbox WHERE state = 'applied'";
+        let applied = "SELECT key, state_changed_ms FROM outbox WHERE state = 'applied'";
         let applied: Vec<(String, i64)> =
             sqlx::query_as(applied).fetch_all(&mut self.world.outsider).await.unwrap();
         let waits = applied.into_iter().map(|(key, at)| (at - self.inserted[&key], key));

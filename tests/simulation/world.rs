@@ -187,7 +187,7 @@ impl World {
 
     /// A person says which shipment a wish in doubt made.
     pub async fn adopt(&mut self, wish: i64, shipment: i64) {
-        let insert = sqlx::query("INSERT INTO adoption (wish_id, shipment_id) VALUES (?1, ?2)");
+        let insert = sqlx::query("INSERT INTO adoption (change_id, shipment_id) VALUES (?1, ?2)");
         insert.bind(wish).bind(shipment).execute(&mut self.outsider).await.unwrap();
     }
 
@@ -214,7 +214,7 @@ impl World {
         let insert = sqlx::query("INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)");
         let insert = insert.bind(&key).bind(kind).bind(body).bind(priority);
         insert.execute(&mut *insertion).await.unwrap();
-        let dated = sqlx::query("UPDATE outbox SET moves = moves + 1, created_at = ?2 WHERE key = ?1");
+        let dated = sqlx::query("UPDATE outbox SET revision = revision + 1, created_at = ?2 WHERE key = ?1");
         dated.bind(&key).bind(self.clock.now().rfc3339()).execute(&mut *insertion).await.unwrap();
         insertion.commit().await.unwrap();
         self.plan_job(JobKind::Push, self.clock.now_ms() + GATHER_MS, Trigger::Outbox);
@@ -317,7 +317,7 @@ impl World {
     /// Goes on until no cell waits for a second look: a read that shows what was there before our last write decides
     /// nothing alone.
     pub async fn looked_twice(&mut self) {
-        const DOUBTED: &str = "SELECT count(*) FROM cell_write WHERE doubted_ms IS NOT NULL";
+        const DOUBTED: &str = "SELECT count(*) FROM stock_level_write WHERE first_mismatch_ms IS NOT NULL";
         let until = self.clock.now_ms() + SECOND_LOOK_MS;
         while self.number(DOUBTED).await > 0 && self.step(until).await {
             self.rest().await;

@@ -464,7 +464,7 @@ fn order_subject(wish: &outbox::ShipmentCreate) -> String {
 
 /// Returns the key of the change in the table of absences.
 fn lacking_subject(wish: WishId) -> String {
-    format!("wish {wish}")
+    format!("change {wish}")
 }
 
 /// Returns the ordering key of a shipment.

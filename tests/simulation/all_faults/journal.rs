@@ -14,10 +14,11 @@ const TABLES: [(&str, &str); 7] = [
     ("exchange", "SELECT * FROM exchange ORDER BY id"),
     ("body", "SELECT * FROM body ORDER BY id"),
     ("event", "SELECT * FROM event ORDER BY position"),
-    ("wish_move", "SELECT * FROM wish_move ORDER BY wish_id, move"),
+    ("change_transition", "SELECT * FROM change_transition ORDER BY change_id, revision"),
     (
         "outbox",
-        "SELECT id, key, state, reason, detail, position, base_quantity, base_ours, base_ms, exchange_id, written, moved_ms FROM outbox ORDER BY id",
+        "SELECT id, key, state, reason, detail, position, base_quantity, base_own_delta, base_ms, \
+         exchange_id, written, state_changed_ms FROM outbox ORDER BY id",
     ),
 ];
 

@@ -69,7 +69,7 @@ pub const LATE_MS: i64 = 5_000;
 /// A read that a push made for its own writes serves it for so long.
 const OWN_READ_MS: i64 = 5_000;
 /// Rises with each wish and each change of one.
-const MOVES: &str = "SELECT count(*) + coalesce(sum(moves), 0) FROM outbox";
+const MOVES: &str = "SELECT count(*) + coalesce(sum(revision), 0) FROM outbox";
 
 /// What came of a seed.
 #[derive(Debug, Default)]

@@ -28,8 +28,9 @@ const OPEN: &str = "SELECT key, kind, state, coalesce(reason, '') AS reason, coa
 
 /// When a person's word last let each wish go on, or ended it, by the host's calendar: the move after it was held, or stayed
 /// in doubt. What waited for it has its time from then.
-const DECIDED: &str = "SELECT o.key, max(m.at_ms) FROM wish_move m \
-    JOIN wish_move h ON h.wish_id = m.wish_id AND h.move = m.move - 1 JOIN outbox o ON o.id = m.wish_id \
+const DECIDED: &str = "SELECT o.key, max(m.at_ms) FROM change_transition m \
+    JOIN change_transition h ON h.change_id = m.change_id AND h.revision = m.revision - 1 \
+    JOIN outbox o ON o.id = m.change_id \
     WHERE h.state = 'held' OR h.state = 'in_doubt' AND m.reason = 'operator' GROUP BY o.key";
 
 /// Since when nothing is wrong but with entries.
