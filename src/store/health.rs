@@ -173,11 +173,12 @@ pub struct UnreadableRow {
     pub since_ms: i64,
 }
 
-/// A wish waits since it was inserted; one that was held or in doubt, since it became pending after that. `moves` is 1 or 2
-/// for a wish that was only inserted, which spares a look at the moves of each wish of a large backlog.
+/// A wish waits since it was inserted; one that was held, since it became pending after that. One that was in doubt and had
+/// not landed waits on: sent ten times without an answer, it waits since the first. `moves` is 1 or 2 for a wish that was
+/// only inserted, which spares a look at the moves of each wish of a large backlog.
 const WAITING_SINCE: &str = "coalesce(CASE WHEN o.moves > 2 THEN ( \
         SELECT min(m.at_ms) FROM wish_move m WHERE m.wish_id = o.id AND m.state = 'pending' AND m.move > ( \
-            SELECT max(h.move) FROM wish_move h WHERE h.wish_id = o.id AND h.state IN ('held', 'in_doubt'))) END, \
+            SELECT max(h.move) FROM wish_move h WHERE h.wish_id = o.id AND h.state = 'held')) END, \
     unixepoch(o.created_at) * 1000)";
 
 /// Another wish of the same cell that is held or in doubt.

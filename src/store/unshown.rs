@@ -71,14 +71,16 @@ impl Store {
         Ok((count.unsigned_abs(), others))
     }
 
-    /// A few SKUs, none of `beside`, that the service showed most lately; where it showed none yet, tracked ones. Asked
-    /// for beside SKUs that may be gone, they tell whether the answer holds anything at all.
+    /// A few SKUs, none of `beside`: those that the last answers showed, then those that they lacked; where none was ever
+    /// shown, tracked ones. Asked for beside SKUs that may be gone, the former tell whether the answer holds anything at
+    /// all. One of the latter that comes again tells that the platform leaves out what it has.
     pub async fn witnesses(&self, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
         let sql = "SELECT p.sku FROM reading r JOIN product p ON p.reading_id = r.id \
                    WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
-                     AND p.lack IS NULL AND p.sku NOT IN (SELECT value FROM json_each(?1)) \
+                     AND coalesce(p.lack, 'silent') IN ('absent', 'silent') \
+                     AND p.sku NOT IN (SELECT value FROM json_each(?1)) \
                      AND p.sku NOT IN (SELECT subject FROM quarantine WHERE operation = ?2) \
-                   ORDER BY r.exchange_id DESC, r.id DESC, p.sku LIMIT ?3";
+                   ORDER BY p.lack IS NOT NULL, r.exchange_id DESC, r.id DESC, p.sku LIMIT ?3";
         let shown = self.some_skus(sql, beside).await?;
         if !shown.is_empty() {
             return Ok(shown);
