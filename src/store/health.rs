@@ -176,13 +176,13 @@ pub struct UnreadableRow {
 }
 
 /// SQL: start of the wait of the change `o`, in milliseconds since 1970. A change waits from its insertion. A
-/// change that was held or in doubt waits from its next return to `pending`. `moves` is at most 2 for a
-/// change that was only inserted, which saves a lookup in `wish_move` for each change of a large backlog.
+/// change that was held waits from its next return to `pending`; one that was in doubt and had no effect waits on.
+/// `revision` is at most 2 for a change that was only inserted, which saves a lookup in `change_transition` for
+/// each change of a large backlog.
 const WAITING_SINCE: &str = "coalesce(CASE WHEN o.revision > 2 THEN ( \
         SELECT min(m.at_ms) FROM change_transition m WHERE m.change_id = o.id AND m.state = 'pending' \
         AND m.revision > ( \
-            SELECT max(h.revision) FROM change_transition h WHERE h.change_id = o.id \
-            AND h.state IN ('held', 'in_doubt'))) END, \
+            SELECT max(h.revision) FROM change_transition h WHERE h.change_id = o.id AND h.state = 'held')) END, \
     unixepoch(o.created_at) * 1000)";
 
 /// SQL: `behind_` and the state of a held or in-doubt change for the stock level of `o`.

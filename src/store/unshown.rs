@@ -74,15 +74,18 @@ impl Store {
         Ok((count.unsigned_abs(), others))
     }
 
-    /// Returns a few SKUs outside `beside` that the platform showed most recently; without any, tracked ones.
+    /// Returns a few SKUs outside `beside`: those that the last answers showed, then those that they lacked;
+    /// without any, tracked ones.
     ///
-    /// Requested beside SKUs that may be gone, they show that the answer is not empty in error.
+    /// Requested beside SKUs that may be gone, the former show that the answer is not empty in error. One of the
+    /// latter that comes again shows that the platform leaves out records.
     pub async fn witnesses(&self, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
         let sql = "SELECT p.sku FROM read_batch r JOIN product p ON p.read_batch_id = r.id \
                    WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
-                     AND p.lack IS NULL AND p.sku NOT IN (SELECT value FROM json_each(?1)) \
+                     AND coalesce(p.lack, 'silent') IN ('absent', 'silent') \
+                     AND p.sku NOT IN (SELECT value FROM json_each(?1)) \
                      AND p.sku NOT IN (SELECT subject FROM quarantine WHERE operation = ?2) \
-                   ORDER BY r.exchange_id DESC, r.id DESC, p.sku LIMIT ?3";
+                   ORDER BY p.lack IS NOT NULL, r.exchange_id DESC, r.id DESC, p.sku LIMIT ?3";
         let shown = self.some_skus(sql, beside).await?;
         if !shown.is_empty() {
             return Ok(shown);

@@ -130,6 +130,21 @@ async fn a_wish_that_waits_is_late_only_beyond_the_holds_in_force() {
 }
 
 #[tokio::test]
+async fn a_change_whose_calls_are_never_answered_waits_since_it_was_inserted() {
+    let dock = quiet().await;
+    moved(&dock, "w").await;
+    for _ in 0..3 {
+        dock.fault(UPDATE, json!({"Drop": "before"})).await;
+        dock.push().await;
+        assert_eq!(dock.state("w").await, "in_doubt", "{:?}", dock.fate("w").await);
+        dock.settle_after(LONG).await;
+        assert_eq!(dock.state("w").await, "pending", "it had no effect");
+    }
+    let waiting = finding(&dock, Code::Waiting).await;
+    assert!(waiting.text.contains("`w` for 33 min"), "{}", waiting.text);
+}
+
+#[tokio::test]
 async fn a_shipment_that_somebody_may_have_made_is_in_doubt_and_not_held() {
     let dock = quiet().await;
     let (a, _) = dock.two_skus().await;

@@ -59,8 +59,10 @@ fn looks<'r>(rows: &'r [UnshownRow], now: Timestamp, aside: &Aside) -> BTreeMap<
 async fn go_on(context: &Context, tally: &mut Tally) -> Result<(), JobError> {
     let told = context.store.unshown_list().await?.into_iter().filter(|row| row.is_told);
     let detail = "an answer tells of the cell again, so it is planned anew";
+    let lacking = lacking::held(context).await?;
+    // Read after the due times, because a time that is due now must not lie after it.
     let now = context.now();
-    let lacking = lacking::held(context).await?.into_iter().filter(|(_, at)| *at <= now);
+    let lacking = lacking.into_iter().filter(|(_, at)| *at <= now);
     let again = "what it names is looked at again";
     let moves: Vec<Verdict> = told
         .map(|row| Verdict::new(WishId(row.id), State::Pending, None, detail))

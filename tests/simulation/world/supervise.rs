@@ -162,10 +162,13 @@ impl World {
 
     /// The host's calendar is so far ahead of the world's time from now on.
     pub fn set_calendar(&mut self, ahead_ms: i64) {
-        self.clock.set_calendar(ahead_ms);
-        let now = self.clock.now();
-        if let Some(timetable) = &mut self.timetable {
-            timetable.look(now);
+        // The daemon looks every few seconds: it knows the time until now.
+        for calendar in [self.clock.ahead_ms(), ahead_ms] {
+            self.clock.set_calendar(calendar);
+            let now = self.clock.now();
+            if let Some(timetable) = &mut self.timetable {
+                timetable.look(now);
+            }
         }
     }
 
