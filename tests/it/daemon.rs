@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-mod support;
-
+use crate::support::{BALANCES, UPDATE, World};
 use serde_json::json;
 use sqlx::Executor;
-use support::{BALANCES, UPDATE, World};
 use tallyd::journal::RunOutcome;
 use tallyd::sandbox::Options;
 use tokio::time::Duration;

@@ -8,11 +8,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may end the test")]
 
-mod contract_support;
-#[path = "golden_client/rows.rs"]
 mod rows;
 
-use contract_support::{Exchange, Shop, exchanges, shop};
+use crate::contract_support::{Exchange, Shop, exchanges, shop};
 use rows::{Row, Writing, rows};
 use secrecy::SecretString;
 use serde_json::Value;

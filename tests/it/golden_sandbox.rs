@@ -6,11 +6,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may end the test")]
 
-mod contract_support;
-
+use crate::contract_support::{self, Exchange, Shop, Step, exchanges, shop};
 use axum::body::Bytes;
 use axum::http::{Request, Response};
-use contract_support::{Exchange, Shop, Step, exchanges, shop};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -7,8 +7,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may end the test")]
 
-#[path = "openapi/interface.rs"]
-mod interface;
+pub(crate) mod interface;
 
 use axum::body::Bytes;
 use axum::http::{Request, Response};

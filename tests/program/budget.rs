@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-mod support;
-
+use crate::support::{BALANCES, UPDATE, World};
 use serde_json::json;
 use std::sync::Arc;
-use support::{BALANCES, UPDATE, World};
 use tallyd::client::wire::ProductKey;
 use tallyd::daemon::{self, Question, SystemClock};
 use tallyd::job;

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-mod support;
-
+use crate::support::World;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use support::World;
 
 /// A world with a configuration file for the program.
 struct Desk {

@@ -3,10 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
-mod support;
-
+use crate::support::World;
 use std::process::{Command, Output};
-use support::World;
 
 /// What the page calls the database, the SKU and the warehouse.
 const PATH: &str = "/var/lib/tallyd/tallyd.db";
@@ -16,7 +14,7 @@ const WAREHOUSES: [(&str, &str); 2] =
 
 /// The fenced examples, in order: language and text.
 fn examples() -> Vec<(&'static str, String)> {
-    let page = include_str!("../docs/database.md");
+    let page = include_str!("../../docs/database.md");
     let blocks = page.split("```").skip(1).step_by(2);
     blocks
         .map(|block| block.split_once('\n').unwrap())

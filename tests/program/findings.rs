@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
-mod support;
-
+use crate::support::World;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use support::World;
 use tallyd::store::{Lock, Store};
 
 /// The program as an operator has it, with what the daemon logs in a file.

@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-mod support;
-
+use crate::support::World;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::{Command, Output, Stdio};
-use support::World;
 
 async fn run(world: &World, more: &str, args: &[&str]) -> Output {
     let config = world.path.with_file_name("tallyd.toml");
@@ -131,7 +129,7 @@ async fn the_metrics_file_holds_what_its_page_promises() {
         .filter_map(|line| line.strip_prefix("# TYPE "))
         .map(|line| line.split(' ').next().unwrap())
         .collect();
-    let page = include_str!("../docs/operations.md");
+    let page = include_str!("../../docs/operations.md");
     let (_, table) = page.split_once("\n## Metrics\n").unwrap();
     let table = table.split("\n## ").next().unwrap();
     let written: BTreeSet<&str> = table

@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
-mod support;
-
+use crate::support::{UPDATE, World};
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
-use support::{UPDATE, World};
 
 /// The program against the shop of a world; what it logs goes to a file.
 struct Desk<'a> {

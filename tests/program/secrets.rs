@@ -4,8 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-mod support;
-
+use crate::support::World;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
 use sqlx::{ConnectOptions, Row};
 use std::io::{Read, Write};
@@ -13,7 +12,6 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use support::World;
 use tallyd::journal::Body;
 use tallyd::sandbox::Options;
 use tallyd::store::{Lock, Store};

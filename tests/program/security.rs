@@ -1,12 +1,10 @@
 //! What SECURITY.md promises and no other test shows: hostile text stays text, the sandbox stays on this machine, and
-//! keys go nowhere in the clear. Keys that must not be found: tests/secrets.rs. Redirects, sizes: tests/client_http.rs.
+//! keys go nowhere in the clear. Keys that must not be found: secrets.rs. Redirects, sizes: tests/it/client_http.rs.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
-mod support;
-
+use crate::support::World;
 use std::process::{Command, Output, Stdio};
-use support::World;
 
 /// Names that would do harm where a name is pasted into a statement, a path, a line of the log or a terminal.
 const HOSTILE: [&str; 6] = [

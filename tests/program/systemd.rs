@@ -3,14 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
-mod support;
-
+use crate::support::{UPDATE, World};
 use serde_json::json;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use support::{UPDATE, World};
 use tokio::time::Instant;
 
 /// The longest that is waited for anything the daemon says.

@@ -4,7 +4,7 @@
 //! indexes. What must hold: whatever is said, each entry has one verdict at most and none lies outside the call; and where
 //! the answer is believed (nothing is read back), exactly the entries that the service refused are refused.
 
-use crate::choices::Choices;
+use super::choices::Choices;
 use std::collections::BTreeSet;
 use tallyd::client::wire::{Attribution, UpdateAnswer, UpdateStatus, attribute};
 use tallyd::model::Sku;

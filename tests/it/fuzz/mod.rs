@@ -17,14 +17,13 @@
 mod attribution;
 mod choices;
 mod configuration;
-#[path = "../openapi/interface.rs"]
-mod interface;
 mod requests;
 mod shop;
 mod table;
 mod wire;
 mod wishes;
 
+use crate::openapi::interface;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};

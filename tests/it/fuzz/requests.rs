@@ -4,9 +4,9 @@
 //! where there is no operation), never 500; what is refused changes no stock; and after all of them the shop is in order:
 //! no negative quantity, each product the sum of its warehouses, no more shipped of a line than was sold.
 
-use crate::choices::Choices;
-use crate::interface::Interface;
-use crate::shop::{Shop, block_on, known};
+use super::choices::Choices;
+use super::interface::Interface;
+use super::shop::{Shop, block_on, known};
 use axum::body::Bytes;
 use axum::http::Response;
 use serde_json::{Value, json};

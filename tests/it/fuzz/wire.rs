@@ -4,7 +4,7 @@
 //! What must hold: nothing panics; only a 2xx is accepted; what is accepted of a read can be decoded, and no record of it
 //! is lost (each is read or parked) or made up (what is no object is no record); a wait lies between a second and a day.
 
-use crate::choices::Choices;
+use super::choices::Choices;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;

@@ -4,8 +4,8 @@
 //! and the sandbox does not answer that request with 400. A shop's own ids are put where a body names others, because
 //! whether a warehouse exists is a question of facts and not of the body.
 
-use crate::choices::Choices;
-use crate::shop::{Shop, block_on, known};
+use super::choices::Choices;
+use super::shop::{Shop, block_on, known};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! docs/openapi.yaml as a judge of the sandbox's requests and answers.
 //!
 //! The schemas are judged by a JSON-schema validator of others; that the judge finds something is tried on planted
-//! violations in tests/openapi.rs. What the answers say is not looked at.
+//! violations in tests/it/openapi.rs. What the answers say is not looked at.
 
 #![allow(dead_code, reason = "each of the tests asks for its part")]
 
@@ -25,7 +25,7 @@ pub(crate) struct Interface {
 impl Interface {
     /// The file as it stands in the repository.
     pub(crate) fn read() -> Self {
-        let file = serde_saphyr::from_str(include_str!("../../docs/openapi.yaml")).unwrap();
+        let file = serde_saphyr::from_str(include_str!("../../../docs/openapi.yaml")).unwrap();
         Self { file, compiled: RefCell::default() }
     }
 

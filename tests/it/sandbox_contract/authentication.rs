@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{GATEWAY_KEY, INTEGRATION_KEY, Shop, UPDATE, WAREHOUSES, WORK_QUEUE, keys, keys_of};
+use super::support::{GATEWAY_KEY, INTEGRATION_KEY, Shop, UPDATE, WAREHOUSES, WORK_QUEUE, keys, keys_of};
 
 #[tokio::test]
 async fn both_keys_are_needed() {

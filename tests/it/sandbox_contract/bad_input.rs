@@ -4,7 +4,7 @@
 use serde_json::json;
 use tallyd::sandbox::Options;
 
-use crate::support::{
+use super::support::{
     BALANCES, CREATE_SHIPMENTS, INVENTORY, ORDER_LINES, PRODUCTS, Shop, TRACKING, UPDATE, WAREHOUSES,
     WORK_QUEUE, keys, options,
 };

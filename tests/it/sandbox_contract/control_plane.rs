@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{BALANCES, INVENTORY, Shop, WAREHOUSES, WORK_QUEUE, id};
+use super::support::{BALANCES, INVENTORY, Shop, WAREHOUSES, WORK_QUEUE, id};
 
 #[tokio::test]
 async fn an_order_that_is_short_is_refused_and_nothing_has_moved() {
@@ -95,7 +95,7 @@ async fn what_makes_no_sense_is_refused_with_a_message() {
 #[tokio::test]
 async fn it_needs_no_key_and_is_neither_counted_nor_delayed() {
     let options =
-        tallyd::sandbox::Options { calls_per_minute: 1, latency_ms: 5_000, ..crate::support::options() };
+        tallyd::sandbox::Options { calls_per_minute: 1, latency_ms: 5_000, ..super::support::options() };
     let shop = Shop::with(options).await;
     for _ in 0..5 {
         shop.control("/_sandbox/clock", &json!({ "AdvanceSeconds": 0 })).await;
@@ -188,7 +188,7 @@ async fn a_foreign_host_is_refused_and_addresses_and_local_names_are_not() {
         (format!("localhost:{port}"), 200),
     ] {
         for path in ["/_sandbox/clock", "/_sandbox/calls"] {
-            let answered = crate::support::exchange_as(shop.sandbox.addr(), &host, "GET", path).await;
+            let answered = super::support::exchange_as(shop.sandbox.addr(), &host, "GET", path).await;
             assert!(answered.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {answered}");
             assert!(status == 200 || answered.contains("--host"), "{answered}");
         }

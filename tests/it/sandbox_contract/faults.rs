@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Shop, UPDATE, WAREHOUSES, WORK_QUEUE, id, keys, parse};
+use super::support::{Shop, UPDATE, WAREHOUSES, WORK_QUEUE, id, keys, parse};
 
 const QUEUE: &str = "GET /api/Company/WorkQueue";
 const SET: &str = "POST /api/inventory/updateQuantityOnHand";
@@ -94,7 +94,7 @@ async fn a_truncated_body_is_shorter_than_its_content_length_says() {
 
 #[tokio::test]
 async fn a_large_body_is_cut_where_it_was_said() {
-    let shop = Shop::with(tallyd::sandbox::Options { skus: 2_000, ..crate::support::options() }).await;
+    let shop = Shop::with(tallyd::sandbox::Options { skus: 2_000, ..super::support::options() }).await;
     let body = json!({ "skus": shop.sandbox.skus().await.expect("skus") }).to_string();
     fault(
         &shop,
@@ -127,7 +127,7 @@ async fn a_probability_is_drawn_from_the_seed() {
 #[tokio::test]
 async fn faults_are_counted_against_the_quota_and_refused_calls_use_none_up() {
     let shop =
-        Shop::with(tallyd::sandbox::Options { calls_per_minute: 1, ..crate::support::options() }).await;
+        Shop::with(tallyd::sandbox::Options { calls_per_minute: 1, ..super::support::options() }).await;
     fault(&shop, json!({ "Operation": QUEUE, "Status": 500, "Times": 2 })).await;
     shop.get_as("unknown", WORK_QUEUE).await.message(403);
     shop.get(WORK_QUEUE).await.message(500);
@@ -139,7 +139,7 @@ async fn faults_are_counted_against_the_quota_and_refused_calls_use_none_up() {
 #[tokio::test]
 async fn an_injected_400_counts_as_a_bad_request() {
     let shop =
-        Shop::with(tallyd::sandbox::Options { bad_requests_per_day: 1, ..crate::support::options() }).await;
+        Shop::with(tallyd::sandbox::Options { bad_requests_per_day: 1, ..super::support::options() }).await;
     fault(&shop, json!({ "Operation": QUEUE, "Status": 400, "Times": 1 })).await;
     shop.get(WORK_QUEUE).await.message(400);
     shop.get(WORK_QUEUE).await.message(403);
@@ -164,8 +164,8 @@ async fn a_connection_that_was_kept_open_answers_until_it_is_cut() {
     let mut stream = tokio::net::TcpStream::connect(shop.sandbox.addr()).await.expect("connects");
     let request = format!(
         "GET {WORK_QUEUE} HTTP/1.1\r\nHost: s\r\nsvc-subscription-key: {}\r\ngateway-subscription-key: {}\r\n\r\n",
-        crate::support::INTEGRATION_KEY,
-        crate::support::GATEWAY_KEY
+        super::support::INTEGRATION_KEY,
+        super::support::GATEWAY_KEY
     );
     stream.write_all(request.as_bytes()).await.expect("sent");
     let mut first = vec![0; 12];

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 use tallyd::sandbox::Options;
 
-use crate::support::{BALANCES, ORDER_LINES, Shop, options};
+use super::support::{BALANCES, ORDER_LINES, Shop, options};
 
 #[tokio::test]
 async fn one_seed_is_one_shop_and_another_seed_another() {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tallyd::sandbox::{Clock, Core, Error, Options, start};
 
-use crate::support::{Shop, UPDATE, WORK_QUEUE, exchange, id, keys, options, parse, request, status};
+use super::support::{Shop, UPDATE, WORK_QUEUE, exchange, id, keys, options, parse, request, status};
 
 #[tokio::test(start_paused = true)]
 async fn a_request_is_handled_without_sockets_on_a_clock_that_is_handed_in() {

@@ -4,7 +4,7 @@ use serde_json::json;
 use tallyd::sandbox::Options;
 use tokio::task::JoinHandle;
 
-use crate::support::{
+use super::support::{
     BALANCES, Shop, UPDATE, WAREHOUSES, WORK_QUEUE, core_on_paused_time, exchange, keys, options, request,
     status,
 };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{BALANCES, Shop, WAREHOUSES, assert_fields, id};
+use super::support::{BALANCES, Shop, WAREHOUSES, assert_fields, id};
 
 #[tokio::test]
 async fn warehouses_are_listed_with_their_fields_and_pagination() {
@@ -70,7 +70,7 @@ async fn pages_follow_each_other_without_gap_or_overlap() {
 #[tokio::test]
 async fn a_page_has_25_entries_unless_told_and_never_more_than_200() {
     let shop =
-        Shop::with(tallyd::sandbox::Options { calls_per_minute: 0, ..crate::support::options() }).await;
+        Shop::with(tallyd::sandbox::Options { calls_per_minute: 0, ..super::support::options() }).await;
     for number in 0..200 {
         shop.post(WAREHOUSES, &json!({ "Name": format!("Hall {number}") })).await.data();
     }

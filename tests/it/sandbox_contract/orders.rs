@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{BALANCES, ORDER_LINES, Shop, assert_fields, id};
+use super::support::{BALANCES, ORDER_LINES, Shop, assert_fields, id};
 
 #[tokio::test]
 async fn line_items_have_the_documented_fields() {

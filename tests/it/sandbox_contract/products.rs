@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{BALANCES, INVENTORY, Shop, WAREHOUSES, assert_fields, id, keys};
+use super::support::{BALANCES, INVENTORY, Shop, WAREHOUSES, assert_fields, id, keys};
 
 const PRODUCT_FIELDS: [&str; 18] = [
     "Id",
@@ -249,7 +249,7 @@ async fn an_update_that_is_not_valid_is_a_200_without_success() {
         assert_eq!(told["data"]["Product"], Value::Null);
     }
     let theirs =
-        shop.send("PUT", INVENTORY, &crate::support::keys_of(&other), product.to_string().as_bytes()).await;
+        shop.send("PUT", INVENTORY, &super::support::keys_of(&other), product.to_string().as_bytes()).await;
     assert_eq!(theirs.ok()["data"]["WasSuccessful"], false, "a product of another company");
     shop.put(INVENTORY, &json!({ "Sku": "VAL", "Name": "n" })).await.message(400);
     shop.put(INVENTORY, &with("Id", json!("x"))).await.message(400);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Shop, WORK_QUEUE, assert_fields, id};
+use super::support::{Shop, WORK_QUEUE, assert_fields, id};
 
 const TOP_SELLING: &str = "/api/Inventory/TopSelling";
 const HEALTH: &str = "/api/Company/BusinessHealth";

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{CREATE_SHIPMENTS, ORDER_LINES, Shop, TRACKING, assert_fields, id};
+use super::support::{CREATE_SHIPMENTS, ORDER_LINES, Shop, TRACKING, assert_fields, id};
 
 /// An order of two lines, five and two pieces, and its line ids.
 async fn order(shop: &Shop) -> (i64, Vec<i64>) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{BALANCES, INVENTORY, PRODUCTS, Shop, UPDATE, assert_fields, id};
+use super::support::{BALANCES, INVENTORY, PRODUCTS, Shop, UPDATE, assert_fields, id};
 
 /// The quantity of a SKU in a warehouse.
 async fn cell(shop: &Shop, sku: &str, warehouse_id: i64) -> i64 {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Shop, assert_fields};
+use super::support::{Shop, assert_fields};
 
 async fn path(shop: &Shop) -> String {
     let storefronts = shop.get("/api/storefronts").await.data();

@@ -9,8 +9,8 @@
 //! What is made up is the service, which counts a call when it arrives, and what crashes and networks do: a request
 //! arrives before it is given up or not at all, and a call that was given up is done within the grace time.
 
-use crate::explorer::Machine;
-use crate::shown::{renamed, without};
+use super::explorer::Machine;
+use super::shown::{renamed, without};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;

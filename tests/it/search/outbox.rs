@@ -4,12 +4,12 @@
 //! looks by its decisions (`plan`, `settle`), words by `Stand`. What is made up is the service: a request is done at once,
 //! never, or late, up to just before the quiet time is over; a colleague may do the same. The join between a verdict and a
 //! move (`job/carry.rs`, `store/run.rs`) reads and writes the database and so stands here a second time, in [`moved`] and
-//! [`Wish::crash`]; tests/crash and tests/delivery hold the first one.
+//! [`Wish::crash`]; tests/program/crash and tests/program/delivery hold the first one.
 //!
 //! Time goes in steps of five minutes: two of them are the quiet time of creates. People are truthful, and may say what
 //! they know at any time.
 
-use crate::explorer::Machine;
+use super::explorer::Machine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tallyd::client::wire::{Outcome, decode_created_shipments, decode_product_answer, decode_update};

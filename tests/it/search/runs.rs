@@ -5,8 +5,8 @@
 //! open runs is asked once and remembered. What stands here a second time is the turn that a run waits for
 //! (`Context::turn`, a lock) and the way a person's run takes, beside the slots.
 
-use crate::explorer::Machine;
-use crate::shown::{renamed, without};
+use super::explorer::Machine;
+use super::shown::{renamed, without};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};

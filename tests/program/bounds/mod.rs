@@ -1,18 +1,21 @@
 //! Bounds of the program as it is installed: memory, files beside the database, what reaches a terminal.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test ends at the first surprise, and nobody imports it"
+)]
 
 mod files;
 mod lists;
 mod memory;
-#[path = "../support/mod.rs"]
-mod support;
 mod terminal;
 
+use crate::support::{self, World};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
-use support::World;
 use tallyd::store::{Holder, Lock};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};

@@ -1,6 +1,6 @@
 //! Copies: whole while others write, never over another file, and rotated without touching what is not theirs.
 
-use crate::rig;
+use super::rig;
 use crate::support::World;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

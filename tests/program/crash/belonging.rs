@@ -1,6 +1,6 @@
 //! One database belongs to one address and company: a new key of the same company works on, another company's stops it.
 
-use crate::rig;
+use super::rig;
 use crate::support::{UPDATE, World};
 use serde_json::json;
 use std::sync::Arc;

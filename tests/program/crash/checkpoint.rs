@@ -5,7 +5,7 @@
 //! The pages are taken from the log by its documented format, not by SQLite, so that every stage between none and all of
 //! them can be had.
 
-use crate::power::{self, History};
+use super::power::{self, History};
 use sqlx::SqliteConnection;
 use std::collections::BTreeMap;
 use std::path::Path;

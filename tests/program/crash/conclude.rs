@@ -1,6 +1,6 @@
 //! An answer came and cannot be written down: it is kept until it can, and nothing new is sent.
 
-use crate::rig::{self, Hook, Life, Moved, Side, Wire};
+use super::rig::{self, Hook, Life, Moved, Side, Wire};
 use crate::support::{UPDATE, World};
 use sqlx::Executor;
 use sqlx::sqlite::SqliteConnection;
@@ -120,7 +120,7 @@ async fn below_the_floor_of_free_space_nothing_is_claimed_and_work_goes_on_above
     assert_eq!(world.shop_cell(&cell.0, cell.1).await, cell.2 - 4);
 }
 
-/// The whole of it on a disk that is really full: `sudo cargo test --test crash -- --ignored small_disk`.
+/// The whole of it on a disk that is really full: `sudo cargo test --test program -- --ignored small_disk`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "mounts a small disk, which only root may"]
 async fn on_a_small_disk_that_fills_up_the_answer_is_kept_until_there_is_room() {

@@ -1,7 +1,7 @@
 //! One database over two hosts: a host that takes over measures by its own clock since its boot, and a database that came
 //! without its mark, or from another machine, is known as such.
 
-use crate::rig::{self, Moved, Side, Wire};
+use super::rig::{self, Moved, Side, Wire};
 use crate::support::World;
 use std::path::Path;
 use std::sync::Arc;

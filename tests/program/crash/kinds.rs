@@ -2,7 +2,7 @@
 //!
 //! A kind the program learns stands in no row at first, and `every_kind_is_killed_somewhere` fails.
 
-use crate::rig::{self, Moved};
+use super::rig::{self, Moved};
 use crate::support::World;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -4,8 +4,8 @@
 //!
 //! *After* a commit is *before* the next event: in between nothing outlives the process.
 
-use crate::kinds::{Flow, Shop};
-use crate::rig::{self, Hook, Life, Moved, Wire};
+use super::kinds::{Flow, Shop};
+use super::rig::{self, Hook, Life, Moved, Wire};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tallyd::client::Transport;

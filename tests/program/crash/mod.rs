@@ -20,6 +20,4 @@ mod recovery;
 mod restored;
 mod rig;
 mod storm;
-#[path = "../support/mod.rs"]
-mod support;
 mod trouble;

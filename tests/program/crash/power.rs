@@ -1,7 +1,7 @@
 //! A power cut: the disk keeps some prefix of the write-ahead log, perhaps with half a frame at its end. The database
 //! opens from each of them, and knows of every call that can have left by then.
 
-use crate::rig::{self, Hook, Life, Moved, Side, Wire};
+use super::rig::{self, Hook, Life, Moved, Side, Wire};
 use crate::support::World;
 use serde_json::json;
 use sqlx::sqlite::SqliteConnectOptions;

@@ -1,6 +1,6 @@
 //! The start after a crash: what stood open is closed, at once, however long the history is.
 
-use crate::rig::{self, Moved};
+use super::rig::{self, Moved};
 use crate::support::World;
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ fn in_use(world: &World) {
     std::fs::write(world.path.with_file_name("tallyd.db.position"), "").unwrap();
 }
 
-/// `cargo test --test crash -- --ignored million --nocapture`.
+/// `cargo test --test program -- --ignored million --nocapture`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "builds a million rows"]
 async fn the_start_after_a_crash_with_a_million_exchanges_takes_less_than_five_seconds() {

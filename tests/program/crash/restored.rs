@@ -1,6 +1,6 @@
 //! The database goes back in time: what may have been done since is held, once, and a crash is no restore.
 
-use crate::rig::{self, Moved};
+use super::rig::{self, Moved};
 use crate::support::World;
 use std::path::Path;
 use tallyd::daemon::Daemon;

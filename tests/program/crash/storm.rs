@@ -1,7 +1,7 @@
 //! A storm of `kill -9` on the real program, while another process inserts wishes: every wish is applied, every
 //! quantity is exact, and nobody has to do anything.
 
-use crate::rig;
+use super::rig;
 use crate::support::World;
 use sqlx::Executor;
 use std::collections::BTreeMap;
@@ -120,7 +120,7 @@ async fn a_storm_of_kills_loses_and_doubles_nothing() {
     storm(Duration::from_secs(8)).await;
 }
 
-/// `cargo test --test crash -- --ignored long_storm --nocapture`.
+/// `cargo test --test program -- --ignored long_storm --nocapture`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes more than a minute"]
 async fn a_long_storm_of_kills_loses_and_doubles_nothing() {

@@ -1,7 +1,7 @@
 //! A database that cannot be used: every message says what was being done, on what, why not, and what to do; nothing
 //! is changed by the attempt.
 
-use crate::rig;
+use super::rig;
 use crate::support::World;
 use std::path::Path;
 use tallyd::store::{Lock, Store, StoreError};
@@ -90,7 +90,7 @@ async fn a_killed_migration_leaves_no_half_of_it() {
     assert_eq!(world.number("SELECT count(*) FROM belonging").await, 1);
 }
 
-/// `sudo cargo test --test crash -- --ignored read_only`.
+/// `sudo cargo test --test program -- --ignored read_only`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "mounts a disk read-only, which only root may"]
 async fn a_read_only_file_system_is_named() {

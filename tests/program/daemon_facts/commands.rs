@@ -1,6 +1,6 @@
 //! The reading commands: each answers what the mirror holds, and `product find` asks the service.
 
-use crate::support::Shop;
+use super::support::Shop;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

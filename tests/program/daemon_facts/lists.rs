@@ -1,6 +1,6 @@
 //! Lists: all pages, nothing lost, nothing deleted.
 
-use crate::support::Shop;
+use super::support::Shop;
 use serde_json::json;
 use tallyd::journal::RunOutcome;
 use tallyd::model::JobKind;

@@ -1,7 +1,7 @@
 //! Orders: where their lines are taken from, what of them is on its way, when they are closed; and kits, which orders
 //! teach.
 
-use crate::support::{Shop, records};
+use super::support::{Shop, records};
 use serde_json::{Value, json};
 
 const LINES: &str = "POST /api/orders/getOrderLineItems";

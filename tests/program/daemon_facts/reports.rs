@@ -1,6 +1,6 @@
 //! Reports: kept by month, read until two reads agree.
 
-use crate::support::Shop;
+use super::support::Shop;
 use serde_json::json;
 
 const HEALTH: &str = "GET /api/Company/BusinessHealth";

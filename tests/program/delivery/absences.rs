@@ -1,7 +1,7 @@
 //! What an answer lacks: absent is only what two looks minutes apart lack while the platform is well.
 
-use crate::sick::{Instead, NO_LINES, NOT_KNOWN, Sick, adjust, cells, sent};
-use crate::support::{LINES, LONG, SHIP};
+use super::sick::{Instead, NO_LINES, NOT_KNOWN, Sick, adjust, cells, sent};
+use super::support::{LINES, LONG, SHIP};
 use serde_json::json;
 use std::time::Duration;
 use tallyd::model::{JobKind, Operation};
@@ -165,9 +165,9 @@ async fn a_warehouse_that_was_made_since_the_last_list_is_found() {
 #[tokio::test]
 async fn an_update_of_a_product_that_one_answer_lacks_waits() {
     let (dock, sick) = Sick::dock().await;
-    let made = crate::creates::product(&dock, "UPD-9").await;
+    let made = super::creates::product(&dock, "UPD-9").await;
     sick.answers(Operation::GetProductBalances, &Instead::Answer(200, "[]"));
-    dock.wish("u", "product.update", crate::creates::update_of(&made, "After")).await;
+    dock.wish("u", "product.update", super::creates::update_of(&made, "After")).await;
     dock.push().await;
     assert_ne!(dock.state("u").await, "rejected", "{:?}", dock.fate("u").await);
     sick.is_well();

@@ -1,6 +1,6 @@
 //! Closed orders: they are looked at again, because what left them may come back.
 
-use crate::support::{Dock, LINES};
+use super::support::{Dock, LINES};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tallyd::model::JobKind;
@@ -10,8 +10,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const QUEUE: tallyd::model::Operation = tallyd::model::Operation::WorkQueue;
 
 /// A tracked order of which the service says that nothing is left, as after a shipment that a person made there.
-async fn closed_order() -> (Dock, crate::told::Rules, i64) {
-    let (dock, rules) = crate::told::told().await;
+async fn closed_order() -> (Dock, super::told::Rules, i64) {
+    let (dock, rules) = super::told::told().await;
     let (sku, _) = dock.two_skus().await;
     let (order, _) = dock.order(&[(&sku, 2)]).await;
     dock.done(&["order", "track", &order.to_string()]).await;

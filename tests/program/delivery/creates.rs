@@ -1,7 +1,7 @@
 //! Products, warehouses and templates: looked for first, made once, learnt; and the full update of a product.
 
-use crate::support::{A_MOMENT, Dock, LONG, PRODUCT, PRODUCT_PUT, TEMPLATE, UPDATE, WAREHOUSE, whole};
-use crate::told::{Rules, data_counted, told};
+use super::support::{A_MOMENT, Dock, LONG, PRODUCT, PRODUCT_PUT, TEMPLATE, UPDATE, WAREHOUSE, whole};
+use super::told::{Rules, data_counted, told};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tallyd::model::{JobKind, Operation};
@@ -69,7 +69,7 @@ async fn what_the_service_refuses_is_rejected_with_its_words() {
         .await;
     dock.push().await;
     assert_eq!(dock.state("t").await, "pending", "one refusal to be shown proves nothing");
-    dock.later(crate::support::LONG);
+    dock.later(super::support::LONG);
     dock.push().await;
     for (key, words) in [("p", "no supplier"), ("t", "StorefrontId")] {
         let (state, reason, detail) = dock.fate(key).await;
@@ -219,7 +219,7 @@ async fn a_lost_update_is_sent_again_once_the_first_cannot_come_any_more() {
     dock.settle().await;
     assert_eq!(dock.state("u").await, "in_doubt", "not before its quiet time");
     dock.settle_after(A_MOMENT).await;
-    dock.later(crate::support::LONG);
+    dock.later(super::support::LONG);
     dock.push().await;
     assert_eq!(dock.state("u").await, "applied");
     assert_eq!(dock.number("SELECT count(*) FROM cell_write WHERE ended IS NULL").await, 0);

@@ -1,6 +1,6 @@
 //! Answers that are lost, with and without the deed: nothing is done twice, and what was done is known to be done.
 
-use crate::support::{
+use super::support::{
     A_MOMENT, BALANCES, Dock, LONG, PRODUCT, SHIP, TEMPLATE, TRACK, UPDATE, WAREHOUSE, whole,
 };
 use serde_json::{Value, json};

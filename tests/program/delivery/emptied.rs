@@ -1,7 +1,7 @@
 //! Orders whose answers lack lines: what is not shown is not observed, what is gone is told, and what comes back is shown.
 
-use crate::support::Dock;
-use crate::told::{Rules, told};
+use super::support::Dock;
+use super::told::{Rules, told};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tallyd::model::JobKind;
@@ -125,7 +125,7 @@ async fn a_quiet_order_that_is_not_shown_is_looked_at_again_with_the_next_run() 
 async fn where_every_order_is_answered_empty_the_platform_is_sick_and_no_order_is_gone() {
     let (dock, rules, order, _) = two_orders().await;
     rules.say(tallyd::model::Operation::GetOrderLineItems, |_, response| {
-        crate::told::data_counted(response, Vec::clear);
+        super::told::data_counted(response, Vec::clear);
     });
     for _ in 0..4 {
         dock.later(MINUTE * 2);
@@ -143,7 +143,7 @@ async fn a_closed_order_vouches_where_no_other_is_open() {
     let (dock, rules, order, _) = two_orders().await;
     rules.say(tallyd::model::Operation::GetOrderLineItems, move |request, response| {
         let body: Value = serde_json::from_slice(request.body.as_deref().unwrap()).unwrap();
-        crate::told::data_counted(response, |lines| {
+        super::told::data_counted(response, |lines| {
             lines.iter_mut().for_each(|line| line["QuantityNotTiedToShipment"] = json!(0));
             if body["OrderId"] == order {
                 lines.clear();
@@ -228,13 +228,13 @@ async fn an_item_that_an_answer_lacks_keeps_its_age() {
     dock.run(JobKind::Shipments).await;
     assert_eq!(ages().await, [false, false]);
     rules.say(tallyd::model::Operation::ShipmentLineItems, |_, response| {
-        crate::told::data(response, |items| drop(items.remove(0)));
+        super::told::data(response, |items| drop(items.remove(0)));
     });
     dock.later(MINUTE);
     dock.run(JobKind::Shipments).await;
     assert_eq!(ages().await, [true, false], "the first was not shown");
     rules.say(tallyd::model::Operation::ShipmentLineItems, |_, response| {
-        crate::told::data(response, Vec::clear);
+        super::told::data(response, Vec::clear);
     });
     dock.later(MINUTE);
     dock.run(JobKind::Shipments).await;

@@ -1,7 +1,7 @@
 //! The examples by which the rules for quantities are explained, each from the insertion to the shop's own book.
 
-use crate::gate::gated;
-use crate::support::{BALANCES, Dock, UPDATE};
+use super::gate::gated;
+use super::support::{BALANCES, Dock, UPDATE};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tallyd::model::Operation;

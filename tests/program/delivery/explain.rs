@@ -1,6 +1,6 @@
 //! The story of a quantity as an operator reads it, beside a running daemon.
 
-use crate::support::{A_MOMENT, Dock, UPDATE};
+use super::support::{A_MOMENT, Dock, UPDATE};
 use serde_json::{Value, json};
 use std::process::{Command, Output};
 

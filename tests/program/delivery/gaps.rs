@@ -1,7 +1,7 @@
 //! What no other test asked for until a bug was planted there (docs/mutants.md).
 
-use crate::gate::gated;
-use crate::support::{A_MOMENT, BALANCES, Dock, UPDATE};
+use super::gate::gated;
+use super::support::{A_MOMENT, BALANCES, Dock, UPDATE};
 use serde_json::{Value, json};
 use tallyd::job;
 use tallyd::limiter::Reason;

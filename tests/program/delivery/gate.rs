@@ -1,7 +1,7 @@
 //! A gate between the daemon and the service: while it is closed a call stands before it, written down and not sent, until
 //! the test lets it go. What must happen between a look and a call happens then, whatever the machine is busy with.
 
-use crate::support::Dock;
+use super::support::Dock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tallyd::client::{HttpTransport, Request, Sending, Transport};

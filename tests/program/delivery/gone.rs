@@ -1,8 +1,8 @@
 //! What is gone is no stock, and an update is made of what an answer showed.
 
-use crate::between::{Odd, Scene};
-use crate::creates::{product, update_of};
-use crate::support::{A_MOMENT, Dock, PRODUCT_PUT, whole};
+use super::between::{Odd, Scene};
+use super::creates::{product, update_of};
+use super::support::{A_MOMENT, Dock, PRODUCT_PUT, whole};
 use serde_json::{Value, json};
 use tallyd::model::JobKind;
 

@@ -1,7 +1,7 @@
 //! The judgement of what is wrong, on what really happened: ordinary trade is well, and what waits, fails or cannot be read
 //! is named with its reason.
 
-use crate::support::{A_MOMENT, BALANCES, Dock, LONG, SHIP, UPDATE};
+use super::support::{A_MOMENT, BALANCES, Dock, LONG, SHIP, UPDATE};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

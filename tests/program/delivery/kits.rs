@@ -1,7 +1,7 @@
 //! Kits: a movement is refused for one only where the service says so now.
 
-use crate::support::Dock;
-use crate::told::{Rules, data, fail, told};
+use super::support::Dock;
+use super::told::{Rules, data, fail, told};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tallyd::client::Response;

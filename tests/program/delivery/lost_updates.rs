@@ -1,6 +1,6 @@
 //! Answers of updates and creates that are lost while others work on the same things.
 
-use crate::support::{A_MOMENT, Dock, LONG, PRODUCT, PRODUCT_PUT, TEMPLATE};
+use super::support::{A_MOMENT, Dock, LONG, PRODUCT, PRODUCT_PUT, TEMPLATE};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tallyd::reconcile::proof::LOOKS_APART;
@@ -22,7 +22,7 @@ async fn lost_update(dock: &Dock, moment: &str, body: Value) {
 }
 
 fn with_upc(product: &Value, upc: &str) -> Value {
-    let mut body = crate::creates::update_of(product, "After");
+    let mut body = super::creates::update_of(product, "After");
     body["Identifiers"]["UPC"] = upc.into();
     body
 }
@@ -30,7 +30,7 @@ fn with_upc(product: &Value, upc: &str) -> Value {
 #[tokio::test]
 async fn a_lost_update_that_shows_is_done_and_a_colleagues_change_after_it_stays() {
     let dock = Dock::open().await;
-    let made = crate::creates::product(&dock, "UPD-1").await;
+    let made = super::creates::product(&dock, "UPD-1").await;
     lost_update(&dock, "after", with_upc(&made, "222")).await;
     let mut theirs = with_upc(&made, "222");
     theirs["Name"] = "Theirs".into();
@@ -48,7 +48,7 @@ async fn a_lost_update_that_shows_is_done_and_a_colleagues_change_after_it_stays
 #[tokio::test]
 async fn a_lost_update_that_was_not_done_is_sent_again_with_growing_delays() {
     let dock = Dock::open().await;
-    let made = crate::creates::product(&dock, "UPD-2").await;
+    let made = super::creates::product(&dock, "UPD-2").await;
     lost_update(&dock, "before", with_upc(&made, "222")).await;
     settled(&dock).await;
     dock.push().await;
@@ -78,8 +78,8 @@ async fn a_lost_update_that_was_not_done_is_sent_again_with_growing_delays() {
 #[tokio::test]
 async fn a_lost_update_that_nothing_shows_is_left_to_a_person() {
     let dock = Dock::open().await;
-    let made = crate::creates::product(&dock, "UPD-3").await;
-    lost_update(&dock, "after", crate::creates::update_of(&made, "After")).await;
+    let made = super::creates::product(&dock, "UPD-3").await;
+    lost_update(&dock, "after", super::creates::update_of(&made, "After")).await;
     dock.settle().await;
     assert_eq!(dock.state("u").await, "in_doubt", "not before its quiet time");
     settled(&dock).await;
@@ -97,7 +97,7 @@ async fn a_lost_update_that_nothing_shows_is_left_to_a_person() {
 #[tokio::test]
 async fn a_lost_update_of_a_product_that_others_changed_too_is_left_to_a_person() {
     let dock = Dock::open().await;
-    let made = crate::creates::product(&dock, "UPD-4").await;
+    let made = super::creates::product(&dock, "UPD-4").await;
     lost_update(&dock, "after", with_upc(&made, "222")).await;
     let mut theirs = with_upc(&made, "333");
     for link in theirs["Warehouses"].as_array_mut().unwrap() {
@@ -114,7 +114,7 @@ async fn a_lost_update_of_a_product_that_others_changed_too_is_left_to_a_person(
 #[tokio::test]
 async fn a_namesake_with_fields_that_we_did_not_send_is_not_taken_for_ours() {
     let dock = Dock::open().await;
-    let shop = crate::creates::storefront(&dock).await;
+    let shop = super::creates::storefront(&dock).await;
     let house = dock.sandbox.stock().await.unwrap()[0].warehouse_id;
     let wishes = [
         (
@@ -129,7 +129,7 @@ async fn a_namesake_with_fields_that_we_did_not_send_is_not_taken_for_ours() {
         ),
         (
             "warehouse.create",
-            crate::support::WAREHOUSE,
+            super::support::WAREHOUSE,
             json!({"Name": "Mine"}),
             "/api/Warehouses".to_owned(),
             vec![

@@ -4,7 +4,7 @@
 //! done over a connection of its own, as a command beside the daemon does it; while the daemon holds the database's write
 //! lock, it is done at the next moment.
 
-use crate::support::Dock;
+use super::support::Dock;
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Executor};

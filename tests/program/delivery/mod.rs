@@ -9,8 +9,6 @@
 )]
 
 mod absences;
-#[path = "../readback/between.rs"]
-mod between;
 mod closed;
 mod creates;
 mod doubts;
@@ -31,9 +29,11 @@ mod rules;
 mod shipments;
 mod sick;
 mod spellings;
-mod support;
+pub(crate) mod support;
 mod told;
 mod trackings;
 mod turns;
 mod unshown;
 mod unshown_orders;
+
+use crate::readback::between;

@@ -1,6 +1,6 @@
 //! Numbers and times mean what JSON and the calendar say, however a program writes them.
 
-use crate::support::Dock;
+use super::support::Dock;
 use serde_json::{Value, json};
 use sqlx::Executor;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! A person's word on wishes, said with the program beside the daemon: what it moves, and what it does not.
 
-use crate::support::{A_MOMENT, Dock, PRODUCT, SHIP, TEMPLATE, UPDATE, WAREHOUSE, whole};
+use super::support::{A_MOMENT, Dock, PRODUCT, SHIP, TEMPLATE, UPDATE, WAREHOUSE, whole};
 use serde_json::{Value, json};
 
 /// A cell with enough in it.

@@ -1,7 +1,7 @@
 //! What the plan prints is what the push then sends: the same requests, in the same order, byte for byte.
 
-use crate::creates::{product, storefront, update_of};
-use crate::support::{Dock, whole};
+use super::creates::{product, storefront, update_of};
+use super::support::{Dock, whole};
 use serde_json::json;
 use sqlx::Executor;
 use std::collections::BTreeSet;

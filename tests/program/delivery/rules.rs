@@ -1,7 +1,7 @@
 //! Interleavings of the rules that only show with a service at the other end. Which test holds which rule stands in
 //! `docs/reconciliation.md`.
 
-use crate::support::{A_MOMENT, Dock, LONG, SHIP, UPDATE};
+use super::support::{A_MOMENT, Dock, LONG, SHIP, UPDATE};
 use serde_json::{Value, json};
 
 const WORK_QUEUE: &str = "GET /api/Company/WorkQueue";

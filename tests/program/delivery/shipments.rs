@@ -1,7 +1,7 @@
 //! Shipments: what is sent, what is refused, and one order at a time.
 
-use crate::gate::{Leaving, gated};
-use crate::support::{Dock, LINES, LONG, SHIP, whole};
+use super::gate::{Leaving, gated};
+use super::support::{Dock, LINES, LONG, SHIP, whole};
 use serde_json::json;
 use std::time::Duration;
 use tallyd::model::Operation;

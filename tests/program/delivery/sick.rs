@@ -1,6 +1,6 @@
 //! A platform that is not well: answers that prove nothing refuse no change for good, and repeat no call without end.
 
-use crate::support::{Dock, LONG, PRODUCT, TEMPLATE};
+use super::support::{Dock, LONG, PRODUCT, TEMPLATE};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -178,7 +178,7 @@ async fn a_change_refused_alone_between_two_proofs_of_the_key_is_refused_for_goo
 #[tokio::test]
 async fn a_create_refused_while_nobody_can_judge_the_key_waits() {
     let (dock, sick) = Sick::dock().await;
-    let shop = crate::creates::storefront(&dock).await;
+    let shop = super::creates::storefront(&dock).await;
     sick.answers(Operation::WorkQueue, &NOT_KNOWN[0]);
     sick.answers(Operation::CreateProduct, &Instead::Answer(400, r#"{"Message":"not now"}"#));
     sick.answers(Operation::CreateListingTemplate, &Instead::Answer(403, r#"{"Message":"not now"}"#));

@@ -1,6 +1,6 @@
 //! Two spellings of one SKU are one stock level: with a service that folds case and with one that does not.
 
-use crate::support::{BALANCES, Dock, PRODUCT, UPDATE, whole};
+use super::support::{BALANCES, Dock, PRODUCT, UPDATE, whole};
 use serde_json::{Value, json};
 use sqlx::Connection;
 use std::sync::Arc;

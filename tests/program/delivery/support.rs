@@ -2,6 +2,7 @@
 //!
 //! Pushes and settles are run one by one, so that a test says what happens between them.
 
+use crate::support::replayed;
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
@@ -17,9 +18,6 @@ use tallyd::model::{Clock, JobKind, Moment, Timestamp, Trigger};
 use tallyd::sandbox::{self, Options, Sandbox};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
-
-#[path = "../support/replayed.rs"]
-mod replayed;
 
 pub const SHIP: &str = "POST /api/Shipments/Create";
 pub const TRACK: &str = "POST /api/Shipments/submitTrackingInfo";

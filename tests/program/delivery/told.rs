@@ -1,6 +1,6 @@
 //! A service that answers some requests otherwise than the sandbox does: rules that change answers on their way.
 
-use crate::support::Dock;
+use super::support::Dock;
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use tallyd::client::{HttpTransport, Request, Response, Sending, Transport};

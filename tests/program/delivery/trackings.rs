@@ -1,6 +1,6 @@
 //! Tracking numbers: judged item by item, lines always named, and never before their shipment is there.
 
-use crate::support::{Dock, TRACK, whole};
+use super::support::{Dock, TRACK, whole};
 use serde_json::{Value, json};
 
 /// The number of each item of a shipment.
@@ -59,7 +59,7 @@ async fn a_rejected_or_cancelled_shipment_rejects_its_tracking() {
     dock.wish("t3", "tracking.submit", json!({"shipment_key": "t1", "tracking_number": "T"})).await;
     dock.push().await;
     assert_eq!(dock.reason("t1").await, "awaits_shipment", "one answer proves no line another order's");
-    dock.later(crate::support::LONG);
+    dock.later(super::support::LONG);
     dock.push().await;
     assert_eq!(dock.fate("t1").await.1, "no_shipment");
     assert_eq!(dock.state("t2").await, "pending", "its shipment is held");
@@ -126,7 +126,7 @@ async fn a_line_of_another_shipment_is_rejected_before_the_send() {
     dock.wish("t", "tracking.submit", body).await;
     dock.push().await;
     assert_eq!(dock.state("t").await, "pending", "one answer that lacks an item proves nothing");
-    dock.later(crate::support::LONG);
+    dock.later(super::support::LONG);
     dock.push().await;
     let (state, reason, _) = dock.fate("t").await;
     assert_eq!((state.as_str(), reason.as_str()), ("rejected", "foreign_line"));

@@ -1,7 +1,7 @@
 //! Orders and other single things that fail, and orders that are named while others are read: nobody waits for another.
 
-use crate::support::{Dock, LINES};
-use crate::told::{Rules, fail, told};
+use super::support::{Dock, LINES};
+use super::told::{Rules, fail, told};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

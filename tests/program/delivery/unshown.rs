@@ -1,7 +1,7 @@
 //! What an answer does not show: a number is as old as the last answer that held it, and a SKU is gone only on proof.
 
-use crate::between::{Cell, Odd, Scene};
-use crate::support::{A_MOMENT, BALANCES, UPDATE};
+use super::between::{Cell, Odd, Scene};
+use super::support::{A_MOMENT, BALANCES, UPDATE};
 use std::time::Duration;
 use tallyd::journal::RunOutcome;
 use tallyd::model::{JobKind, Trigger};

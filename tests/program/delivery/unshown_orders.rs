@@ -1,8 +1,8 @@
 //! Orders, lines and warehouses that answers leave out although they are there: nothing is refused for good because of that,
 //! a person is told, and the change goes on by itself once an answer shows what it names.
 
-use crate::sick::{Instead, NO_LINES, Sick, adjust, cells, sent};
-use crate::support::{Dock, SHIP, whole};
+use super::sick::{Instead, NO_LINES, Sick, adjust, cells, sent};
+use super::support::{Dock, SHIP, whole};
 use serde_json::json;
 use std::time::Duration;
 use tallyd::model::{JobKind, Operation};

@@ -1,6 +1,6 @@
 //! What stands between the daemon and the sandbox, and a dock with it in place.
 
-use crate::support::Dock;
+use super::support::Dock;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -92,7 +92,7 @@ impl Between {
             let sku = product["Sku"].as_str().unwrap().to_owned();
             let cells = product["Warehouses"].as_array_mut().unwrap();
             let rule = |cell: &Value| {
-                let warehouse = crate::support::whole(&cell["WarehouseId"]);
+                let warehouse = super::support::whole(&cell["WarehouseId"]);
                 rules.shown.get(&(sku.clone(), warehouse)).copied()
             };
             cells.retain(|cell| rule(cell) != Some(None));
@@ -152,10 +152,10 @@ impl Odd {
         let product = &mut products[at];
         let place = |product: &Value, warehouse: i64| {
             let cells = product["Warehouses"].as_array().unwrap();
-            cells.iter().position(|cell| crate::support::whole(&cell["WarehouseId"]) == warehouse).unwrap()
+            cells.iter().position(|cell| super::support::whole(&cell["WarehouseId"]) == warehouse).unwrap()
         };
         let more = |cell: &mut Value, by: i64| {
-            cell["QuantityOnHand"] = json!(crate::support::whole(&cell["QuantityOnHand"]) + by);
+            cell["QuantityOnHand"] = json!(super::support::whole(&cell["QuantityOnHand"]) + by);
         };
         match self {
             Odd::Unreadable(_) => product["QuantityOnHand"] = json!("many"),

@@ -1,7 +1,7 @@
 //! A late replica: what a first read after a write shows of the time before it decides nothing (rules.md 6).
 
-use crate::between::Scene;
-use crate::support::{A_MOMENT, BALANCES, UPDATE};
+use super::between::Scene;
+use super::support::{A_MOMENT, BALANCES, UPDATE};
 use tallyd::model::JobKind;
 
 #[tokio::test]

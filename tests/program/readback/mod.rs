@@ -8,10 +8,10 @@
     reason = "a test ends at the first thing that is not as said, and takes from the support what it needs"
 )]
 
-mod between;
+pub(crate) mod between;
 mod late;
 mod proof;
-#[path = "../delivery/support.rs"]
-mod support;
 mod unclear;
 mod verify;
+
+use crate::delivery::support;

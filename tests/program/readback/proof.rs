@@ -1,7 +1,7 @@
 //! Success is proved by reading back: zeros, cells that never followed yet, a sample of the rest (failures.md 13).
 
-use crate::between::{Cell, Scene};
-use crate::support::{A_MOMENT, BALANCES, Dock};
+use super::between::{Cell, Scene};
+use super::support::{A_MOMENT, BALANCES, Dock};
 use serde_json::json;
 use std::time::Duration;
 use tallyd::model::JobKind;

@@ -1,7 +1,7 @@
 //! Answers that do not say which entries they mean: the cells are read back at once, and nobody waits for it.
 
-use crate::between::Scene;
-use crate::support::{A_MOMENT, BALANCES, UPDATE};
+use super::between::Scene;
+use super::support::{A_MOMENT, BALANCES, UPDATE};
 
 #[tokio::test]
 async fn an_answer_that_names_no_entry_is_read_back_at_once_and_nothing_is_sent_twice() {

@@ -1,7 +1,7 @@
 //! `verify`: what differs is reported, what is on its way explains it, and no fact changes.
 
-use crate::between::{Cell, Odd, Scene};
-use crate::support::{BALANCES, Dock, UPDATE};
+use super::between::{Cell, Odd, Scene};
+use super::support::{BALANCES, Dock, UPDATE};
 use serde_json::json;
 use tallyd::daemon;
 use tallyd::job::{self, Verified};

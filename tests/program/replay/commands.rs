@@ -1,6 +1,6 @@
 //! `replay` as people run it.
 
-use crate::shop::Shop;
+use super::shop::Shop;
 use serde_json::Value;
 use tallyd::daemon::SystemClock;
 use tallyd::model::Clock;

@@ -1,5 +1,5 @@
 //! The database at the full rate of calls, pruned daily: after the window of `keep_bodies` it stands still. Long, so only
-//! when asked for: `cargo test --test replay -- --ignored full_rate --nocapture`.
+//! when asked for: `cargo test --test program -- --ignored full_rate --nocapture`.
 //!
 //! | variable | means | usual |
 //! | --- | --- | --- |
@@ -11,10 +11,10 @@
 //! Most answers of a poll at that rate say what the last one said. They are copied within the database, as in `long.rs`;
 //! the others, the wishes and the prunings are real.
 
-use crate::long::copy_last_read;
-use crate::replayed::assert_replayed;
-use crate::retention::{DAY, prune, wish_and_read};
-use crate::shop::Shop;
+use super::long::copy_last_read;
+use super::replayed::assert_replayed;
+use super::retention::{DAY, prune, wish_and_read};
+use super::shop::Shop;
 use tallyd::job::Retention;
 use tallyd::model::JobKind;
 

@@ -1,8 +1,8 @@
 //! Random lives: sales, orders, counts, deliveries, lost answers, crashes, lists that shrink. After each the fold of the
 //! journal is the mirror, table by table; and one row changed by hand is found.
 
-use crate::replayed::{assert_replayed, replayed};
-use crate::shop::Shop;
+use super::replayed::{assert_replayed, replayed};
+use super::shop::Shop;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! How fast a long journal is folded, and in how much memory. Long, so only when asked for:
-//! `cargo test --test replay -- --ignored a_long_journal --nocapture`; `TALLYD_EXCHANGES` says how long.
+//! `cargo test --test program -- --ignored a_long_journal --nocapture`; `TALLYD_EXCHANGES` says how long.
 
-use crate::replayed::replayed;
-use crate::shop::Shop;
+use super::replayed::replayed;
+use super::shop::Shop;
 use std::time::Instant;
 use tallyd::model::JobKind;
 

@@ -14,8 +14,8 @@ mod commands;
 mod full_rate;
 mod life;
 mod long;
-#[path = "../support/replayed.rs"]
-mod replayed;
 mod retention;
 mod shop;
 mod versions;
+
+use crate::support::replayed;

@@ -1,7 +1,7 @@
 //! Retention: bodies go by age and size, identities stay, and only over a snapshot that equals the live mirror.
 
-use crate::replayed::assert_replayed;
-use crate::shop::Shop;
+use super::replayed::assert_replayed;
+use super::shop::Shop;
 use serde_json::json;
 use std::time::Duration;
 use tallyd::job::{self, Meant, Pruned, Retention};

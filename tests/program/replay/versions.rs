@@ -1,8 +1,8 @@
 //! A new version of the fold: the mirror goes on behind a snapshot, and records the last version could not read are read
 //! again. The last version is played: its session carries another number, and a record this version reads is parked.
 
-use crate::replayed::assert_replayed;
-use crate::shop::Shop;
+use super::replayed::assert_replayed;
+use super::shop::Shop;
 use std::time::Duration;
 use tallyd::job::{self, Meant, Retention};
 use tallyd::model::JobKind;
