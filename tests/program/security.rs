@@ -1,5 +1,6 @@
-//! What SECURITY.md promises and no other test shows: hostile text stays text, the sandbox stays on this machine, and
-//! keys go nowhere in the clear. Keys that must not be found: secrets.rs. Redirects, sizes: tests/it/client_http.rs.
+//! What SECURITY.md promises and no other test shows: hostile text stays text, the sandbox stays on this
+//! machine, and keys go nowhere in the clear. Keys that must not be found: secrets.rs. Redirects, sizes:
+//! tests/it/client_http.rs.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 

@@ -1,10 +1,11 @@
 //! One wish and the service: every answer, crash, look and word of a person, in every order.
 //!
-//! The moves are judged by the product's table (`State::may_become`), answers by its client (`classify`, the decoders),
-//! looks by its decisions (`plan`, `settle`), words by `Stand`. What is made up is the service: a request is done at once,
-//! never, or late, up to just before the quiet time is over; a colleague may do the same. The join between a verdict and a
-//! move (`job/carry.rs`, `store/run.rs`) reads and writes the database and so stands here a second time, in [`moved`] and
-//! [`Wish::crash`]; tests/program/crash and tests/program/delivery hold the first one.
+//! The moves are judged by the product's table (`State::may_become`), answers by its client (`classify`, the
+//! decoders), looks by its decisions (`plan`, `settle`), words by `Stand`. What is made up is the service: a
+//! request is done at once, never, or late, up to just before the quiet time is over; a colleague may do the
+//! same. The join between a verdict and a move (`job/carry.rs`, `store/run.rs`) reads and writes the database
+//! and so stands here a second time, in [`moved`] and [`Wish::crash`]; tests/program/crash and
+//! tests/program/delivery hold the first one.
 //!
 //! Time goes in steps of five minutes: two of them are the quiet time of creates. People are truthful, and may say what
 //! they know at any time.
