@@ -16,7 +16,7 @@
 //! order of the fields in an object.
 
 #![allow(dead_code, reason = "each of the two tests reads its own part of an exchange")]
-#![allow(clippy::unwrap_used, reason = "a file that cannot be read fails the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a file that cannot be read fails the test")]
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
