@@ -4,10 +4,10 @@
 //! jobs when they are due or woken, lets everything come to rest, and only then moves the clock to what is next: an event
 //! of the shop, a poll, or somebody who sleeps (a call on its way, a wait for a place in the quota, a pause).
 //!
-//! Limits: the loop's own rules (when a push follows a wish, when settle is due, what follows a failure) are the
-//! supervisor's written a second time, in short; tests/supervision.rs tests the real ones. When a schedule is due is
-//! decided by the real rules (timetable.rs). SQLite's `now` is the host's, so the hour at which a wish was created is set
-//! by the world behind the insertion.
+//! Limits: the loop's own rules (when a push follows a wish, when settle is due, what follows a failure) are
+//! the supervisor's written a second time, in short; tests/it/supervision.rs tests the real ones. When a
+//! schedule is due is decided by the real rules (timetable.rs). SQLite's `now` is the host's, so the hour at
+//! which a wish was created is set by the world behind the insertion.
 
 mod amid;
 mod supervise;

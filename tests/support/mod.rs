@@ -9,6 +9,8 @@
     reason = "each test takes what it needs, and ends at the first surprise"
 )]
 
+pub mod replayed;
+
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
 use std::path::PathBuf;

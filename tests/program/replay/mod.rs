@@ -1,0 +1,21 @@
+//! Replay: whatever a daemon lived through, the fold of its journal is its mirror; and the commands on the journal.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test ends at the first thing that is not as said, takes from the support what it needs, and a longer \
+              run is asked for in the environment"
+)]
+
+mod commands;
+mod full_rate;
+mod life;
+mod long;
+mod retention;
+mod shop;
+mod versions;
+
+use crate::support::replayed;
