@@ -1,4 +1,4 @@
-//! The account's budget at work, over real HTTP on loopback: the line of a push, and what is asked beside a daemon.
+//! The account's quota in use, over real HTTP on loopback: the order of a push's calls, and control requests.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
@@ -13,7 +13,7 @@ use tallyd::reconcile::proof::Key;
 use tallyd::sandbox::Options;
 use tallyd::store::{Durability, Store};
 
-/// A shop whose answers take a while, and a wish for every cell of it.
+/// Creates an account with slow answers, and a change of each of its stock levels.
 async fn slow_backlog(latency_ms: u64) -> (World, Vec<(String, i64, i64)>) {
     let options = Options { skus: 60, orders: 0, calls_per_minute: 0, latency_ms, ..Options::default() };
     let extra = "[quantities]\nmax_fact_age = \"0s\"\n[jobs.balances]\nenabled = false\nskus_per_call = 40\n";
@@ -111,7 +111,7 @@ async fn a_page_size_that_was_proved_outlives_the_program() {
     assert_eq!((first, world.calls(BALANCES) - first), (2, 1), "all 60 fit into what was proved");
 }
 
-/// A run as its schedule begins it; its summary.
+/// Runs a job as its schedule starts it; returns the summary.
 async fn scheduled(world: &World, kind: JobKind) -> String {
     let daemon = world.daemon().await;
     let finished = job::run(daemon.context(), kind, Trigger::Schedule).await.unwrap();
@@ -144,7 +144,8 @@ async fn orders_are_held_back_once_where_no_count_moved_and_the_run_says_why() {
     assert_eq!(world.calls(LINES), orders + 2 * open, "a person's run reads all");
 }
 
-/// A mirror of ten minutes ago, with a SKU near zero that never moved; nothing is scheduled, and a page holds five SKUs.
+/// Creates a mirror ten minutes old with a low SKU that never moved; nothing is scheduled, and a page holds
+/// five SKUs.
 async fn quiet_shop() -> World {
     let jobs = ["order_lines", "warehouses", "storefronts", "work_queue"];
     let jobs = jobs.map(|job| format!("[jobs.{job}]\nenabled = false\n")).concat();
@@ -200,7 +201,7 @@ async fn nothing_is_read_before_its_turn_while_half_of_the_quota_is_used() {
     assert_eq!(world.number("SELECT count(*) FROM run").await, 1, "and nothing is journalled");
 }
 
-/// What the program prints beside the world's database; it must end with `code`.
+/// Runs the program beside the world's database, asserts its exit code, and returns its output.
 async fn printed(world: &World, more: &str, args: &[&str], code: i32) -> String {
     let file = world.path.with_file_name("tallyd.toml");
     std::fs::write(&file, world.toml(more)).unwrap();
@@ -240,7 +241,7 @@ async fn status_has_the_last_hour_by_lane_and_operation_and_when_a_line_of_the_l
         job::run(daemon.context(), JobKind::WorkQueue, Trigger::Schedule).await.unwrap();
     }
     drop(daemon);
-    // No daemon runs here any more, and status says so.
+    // No daemon runs any more, and status reports that.
     let text = printed(&world, "", &["status"], 3).await;
     let row = text.lines().find(|line| line.contains(queue)).unwrap();
     assert_eq!(

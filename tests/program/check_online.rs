@@ -1,4 +1,4 @@
-//! `tallyd check --online` against platforms that are not well: it says that the keys work only where that is proved.
+//! `tallyd check --online` against failing platforms: it confirms the keys only on proof.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 const WORKS: &str = r#"{"OpenWorkOrders":3}"#;
 
-/// A server that answers every call so; its address.
+/// Starts a server that gives every call this answer; returns its address.
 async fn server(answer: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! The program as an operator starts it: exit codes, the fields of `--json`, and what is printed where.
+//! The program as an operator runs it: exit codes, the fields of `--json`, and the output streams.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
@@ -45,7 +45,7 @@ fn program(config: &Path) -> Command {
     command
 }
 
-/// The names of an object's fields, in order.
+/// Returns the names of an object's fields, in order.
 fn fields(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
@@ -298,7 +298,8 @@ async fn a_product_that_says_a_field_twice_is_refused_and_a_good_one_kept_as_it_
     assert_eq!(kept, text);
 }
 
-/// Where the host has no `sqlite3` of its own, the same statements are tried by the tests of the store.
+/// The host's own `sqlite3`, if there is one, inserts and reads; the tests of the store try the same
+/// statements.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hosts_own_sqlite_inserts_and_reads() {
     if Command::new("sqlite3").arg("--version").output().is_err() {

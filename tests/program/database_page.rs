@@ -1,18 +1,19 @@
-//! The examples of `docs/database.md`, run as they stand: in SQL and shell by the host's own `sqlite3`, in Python by
-//! its `python3`, against a database a daemon works on. Only the path, the SKU and the warehouse are put in their place.
+//! The examples of `docs/database.md`, run as they stand: SQL and shell by the host's `sqlite3`, Python by
+//! its `python3`, against a database with a running daemon. Only the path, the SKU and the warehouse are
+//! replaced.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
 use crate::support::World;
 use std::process::{Command, Output};
 
-/// What the page calls the database, the SKU and the warehouse.
+/// Path, SKU and warehouses of the page.
 const PATH: &str = "/var/lib/tallyd/tallyd.db";
 const SKU: &str = "SKU-1";
 const WAREHOUSES: [(&str, &str); 2] =
     [("\"warehouse_id\":3,", "\"warehouse_id\":{},"), ("'warehouse_id', 3,", "'warehouse_id', {},")];
 
-/// The fenced examples, in order: language and text.
+/// Returns the fenced examples, in order: language and text.
 fn examples() -> Vec<(&'static str, String)> {
     let page = include_str!("../../docs/database.md");
     let blocks = page.split("```").skip(1).step_by(2);

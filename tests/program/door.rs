@@ -1,6 +1,7 @@
-//! The outbox's door: what other programs may write, and what the database keeps to itself.
+//! Write protection of the outbox: the columns that other programs may write, and the writes that the
+//! database refuses.
 //!
-//! Outsiders are played by a connection that knows nothing but SQL, and by the host's own `sqlite3` where there is one.
+//! The other programs are a plain SQL connection and, if there is one, the host's own `sqlite3`.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
@@ -18,7 +19,7 @@ struct House {
 }
 
 impl House {
-    /// A database with a pending wish `k` and a cancelled one `old`.
+    /// Creates a database with a pending change `k` and a cancelled one `old`.
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.db");
@@ -37,7 +38,7 @@ impl House {
         SqliteConnectOptions::new().filename(self.store.path()).connect().await.unwrap()
     }
 
-    /// Why an outsider's statement is refused, and that it left everything as it was.
+    /// Asserts that another program's statement is refused and changes nothing; returns the message.
     async fn refused(&self, sql: &'static str) -> String {
         let mut other = self.outsider().await;
         let before = everything(&mut other).await;
@@ -139,7 +140,7 @@ async fn our_own_moves_are_counted_and_told() {
     assert_eq!(told, [(10, "held"), (20, "pending")], "a note is no move");
 }
 
-/// Debian 12 has 3.40.
+/// The host's own `sqlite3` obeys the same rules; Debian 12 has version 3.40.
 #[tokio::test]
 async fn the_hosts_own_sqlite3_inserts_and_is_refused_like_anybody() {
     if Command::new("sqlite3").arg("--version").output().is_err() {

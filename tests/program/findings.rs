@@ -1,5 +1,5 @@
-//! The findings of `tallyd status` beside the outbox: whether a daemon runs at all, and on which file. With the real program, its
-//! lock and its signals.
+//! The findings of `tallyd status` beside the outbox: no daemon runs, or it runs on another file. The tests
+//! use the real program, its lock and its signals.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use tallyd::store::{Lock, Store};
 
-/// The program as an operator has it, with what the daemon logs in a file.
+/// The program as installed, with the daemon's log in a file.
 struct Host<'a> {
     world: &'a World,
     config: PathBuf,
@@ -34,7 +34,7 @@ impl<'a> Host<'a> {
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     }
 
-    /// (exit code, first line, codes of the findings).
+    /// Returns (exit code, first line, codes of the findings).
     async fn status(&self) -> (Option<i32>, String, Vec<String>) {
         let text = self.output(&["status"]).await;
         let json = self.output(&["status", "--json"]).await;
@@ -51,7 +51,7 @@ impl<'a> Host<'a> {
         std::fs::read_to_string(self.world.path.with_file_name("log")).unwrap_or_default()
     }
 
-    /// A daemon that is ready.
+    /// Starts a daemon and waits until it is ready.
     async fn daemon(&self) -> Running {
         let log = File::create(self.world.path.with_file_name("log")).unwrap();
         let child = self.command(&["run"]).stdout(Stdio::null()).stderr(log).spawn().unwrap();
@@ -69,7 +69,7 @@ impl Running {
         assert!(status.success());
     }
 
-    /// Waits for its end.
+    /// Waits until the daemon ends.
     async fn end(mut self, world: &World) -> ExitStatus {
         let ended = std::cell::RefCell::new(None);
         let child = std::cell::RefCell::new(&mut self.0);
@@ -125,7 +125,7 @@ async fn status_knows_at_once_whether_a_daemon_runs() {
     let (code, first, _) = host.status().await;
     assert!(code == Some(3) && first.starts_with("tallyd does not run; it ended in good order"), "{first}");
 
-    // From now on the shop is kept from cron, and a look by a person in between changes nothing about that.
+    // From now on cron runs the daemon; a `verify` in between does not change that.
     assert!(host.output(&["run", "--once"]).await.status.success());
     assert_eq!(host.status().await.0, Some(0));
     assert!(host.output(&["verify"]).await.status.code().is_some());
@@ -155,7 +155,7 @@ async fn a_database_that_is_removed_or_replaced_ends_the_daemon_with_a_clear_err
     }
 }
 
-/// A holder of the lock that does not notice: it stands still, for instance.
+/// Status reports that the holder of the lock works on another file, if the holder itself is stopped.
 #[tokio::test(flavor = "multi_thread")]
 async fn status_says_that_the_holder_works_on_another_file() {
     let world = World::new().await;
@@ -179,7 +179,7 @@ async fn status_says_that_the_holder_works_on_another_file() {
     assert_eq!(host.output(&["status"]).await.status.code(), Some(1), "now there is no database at all");
 }
 
-/// From real rows to the finding; the rules themselves are tested beside the judgement.
+/// Status derives the findings from real rows; the rules have unit tests beside them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_cannot_be_reached_and_an_old_copy_are_found_in_the_rows() {
     let world = World::new().await;

@@ -1,5 +1,5 @@
-//! How the daemon tells that it is well: the fields of `status --json`, the exit code, the age of the data, and the
-//! metrics file, which monitoring is built on.
+//! The contract with monitoring: the fields of `status --json`, the exit code, the age of the data, the
+//! metrics file.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
@@ -21,7 +21,7 @@ async fn status(world: &World) -> (Option<i32>, Value) {
     (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// The value with every leaf replaced by its type.
+/// Returns the value with every leaf replaced by its type.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Null => "null".into(),
@@ -73,13 +73,16 @@ async fn the_fields_of_status_are_a_contract() {
     }
 }
 
-/// The data's age counts from the start of the last good run, and a job whose schedule is silent is stale all the same.
+/// Data older than twice its interval are the first line and exit code 3.
+///
+/// The age counts from the start of the last good run, and a job whose schedule is silent is stale all the
+/// same.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_older_than_twice_its_interval_is_the_first_line_and_exit_code_3() {
     let world = World::new().await;
     world.track_all().await;
     world.once().await;
-    // Balances are read every five minutes: ten are allowed.
+    // The interval of balances is five minutes, so ten are allowed.
     for (age_s, code) in [(590, 0), (660, 3)] {
         world
             .sql(&format!(

@@ -1,5 +1,5 @@
-//! What the program writes to its log, read as an operator's tools read it: each line about a wish names it, a failure
-//! is one line that says when it is tried again, and what a person released is said by the daemon that heard it.
+//! The log, as an operator's tools read it: each line about a change names the change, a failure is one line
+//! with the time of the next attempt, and the daemon logs a release when it notices it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
@@ -7,7 +7,7 @@ use crate::support::{UPDATE, World};
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 
-/// The program against the shop of a world; what it logs goes to a file.
+/// The program against a world's account, with its log in a file.
 struct Desk<'a> {
     world: &'a World,
     more: &'static str,
@@ -23,14 +23,14 @@ impl Desk<'_> {
         command
     }
 
-    /// The lines of one command.
+    /// Runs a command and returns its log lines.
     async fn lines(&self, args: &[&str]) -> Vec<Value> {
         let mut command = self.command(args);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
         parsed(&String::from_utf8(output.stderr).unwrap())
     }
 
-    /// The words of one command.
+    /// Runs a command and returns its output.
     async fn said(&self, args: &[&str]) -> String {
         let mut command = self.command(args);
         command.stdout(Stdio::piped());
@@ -38,7 +38,7 @@ impl Desk<'_> {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The daemon, until it is dropped.
+    /// Starts the daemon, which runs until it is dropped.
     fn daemon(&self) -> Daemon {
         let log = std::fs::File::create(self.log()).unwrap();
         Daemon(self.command(&["run"]).stderr(log).spawn().unwrap())
@@ -48,7 +48,7 @@ impl Desk<'_> {
         self.world.path.with_file_name("log")
     }
 
-    /// The first line of the daemon with this event, as soon as there is one.
+    /// Waits for the daemon's first line with this event and returns it.
     async fn line(&self, event: &str) -> Value {
         let find = || {
             let log = std::fs::read_to_string(self.log()).unwrap_or_default();
@@ -77,7 +77,7 @@ async fn id(world: &World, key: &str) -> i64 {
     world.number(&format!("SELECT id FROM outbox WHERE key = '{key}'")).await
 }
 
-/// The event, reason and outcome of the one line about this wish alone.
+/// Returns event, reason and outcome of the single line about this change.
 async fn own_line(world: &World, lines: &[Value], key: &str) -> (String, String, String) {
     let own: Vec<&Value> = lines.iter().filter(|line| line["key"] == key).collect();
     let [line] = own[..] else { panic!("{key} has {} lines: {lines:#?}", own.len()) };
@@ -186,7 +186,7 @@ async fn the_daemon_says_what_a_person_released() {
     assert!(released["wishes"].as_i64().unwrap() > 0, "{released}");
 }
 
-/// A header that asks for a day is more likely a mistake of the platform than an order.
+/// An operator can end a wait of a day; such a `Retry-After` is more likely a mistake of the platform.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_of_a_day_ends_by_a_persons_word() {
     let world = World::new().await;
@@ -253,7 +253,7 @@ async fn a_rejection_is_a_warning_and_one_that_a_person_decided_is_none() {
     assert_eq!((level("nonsense"), level("policy")), (json!("WARN"), json!("INFO")));
 }
 
-/// A wish that stays in doubt is looked for among those in doubt, and nobody would find it among those held.
+/// A change that stays in doubt is logged as in doubt, not as held, because operators look for it there.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_somebody_else_may_have_made_is_said_as_in_doubt() {
     let world = World::new().await;

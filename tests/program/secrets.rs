@@ -1,6 +1,7 @@
-//! Where a secret could get out, and whose files others may open. The keys are planted, everything the program writes is
-//! searched: its lines at the most talkative level, what commands print, the database with its packed bodies, copies of
-//! it, exports, the metrics, errors.
+//! No secret leaks, and files have the documented modes.
+//!
+//! The keys are planted, and all output of the program is searched: its log at the most verbose level, the
+//! output of commands, the database with its packed bodies, copies of it, exports, the metrics, errors.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
@@ -20,7 +21,7 @@ const INTEGRATION: &str = "planted-integration-4f6d1c";
 const GATEWAY: &str = "planted-gateway-9b27e0";
 const PROXY_PASSWORD: &str = "planted-password-55aa01";
 
-/// The program with a configuration of its own.
+/// The program with a configuration of its own, and its collected output.
 struct Desk {
     config: PathBuf,
     said: Vec<u8>,
@@ -33,7 +34,7 @@ impl Desk {
         Self { config, said: Vec::new() }
     }
 
-    /// Runs a command and keeps all it said.
+    /// Runs a command and keeps its output.
     async fn run(&mut self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
         command.arg("--config").arg(&self.config).args(args).stdin(Stdio::null());
@@ -45,13 +46,13 @@ impl Desk {
 }
 
 impl Desk {
-    /// The end of what was said.
+    /// Returns the end of the collected output.
     fn tail(&self) -> String {
         let from = self.said.len().saturating_sub(2000);
         String::from_utf8_lossy(&self.said[from..]).into_owned()
     }
 
-    /// The daemon until it wrote this file, and all it said.
+    /// Runs the daemon until this file exists, and keeps its output.
     async fn daemon_until(&mut self, file: &Path) {
         let log = self.config.with_file_name("daemon.log");
         let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
@@ -73,7 +74,7 @@ fn holds_a_secret(bytes: &[u8]) -> bool {
         .any(|secret| bytes.windows(secret.len()).any(|window| window == secret.as_bytes()))
 }
 
-/// Every file below a folder but key files and configuration.
+/// Collects every file below a folder except key files and the configuration.
 fn files(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -87,7 +88,7 @@ fn files(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
     }
 }
 
-/// What is packed in a database: the bodies of its journal, and those of a snapshot.
+/// Returns the unpacked bodies of a database: of its journal and of a snapshot.
 async fn unpacked(database: &Path) -> Vec<Vec<u8>> {
     let mut database = SqliteConnectOptions::new().filename(database).connect().await.unwrap();
     let rows = sqlx::query("SELECT size, packed FROM body").fetch_all(&mut database).await.unwrap();
@@ -98,7 +99,7 @@ async fn unpacked(database: &Path) -> Vec<Vec<u8>> {
     rows.into_iter().map(unpack).collect()
 }
 
-/// Every file below a folder, and every body of the journal in its databases, unpacked.
+/// Returns every file below a folder, and every unpacked body of the journals in its databases.
 async fn written(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     files(folder, &mut found);
@@ -183,7 +184,7 @@ async fn a_planted_key_is_found_in_nothing_the_program_writes() {
     }
 }
 
-/// A gateway that quotes the whole request in its answer.
+/// Starts a gateway that quotes the whole request in its answer.
 fn echoing() -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -236,7 +237,7 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// The umask of this process is whatever it is; the modes must not depend on it.
+/// The modes of the database and its lock do not depend on the umask of the process.
 #[tokio::test]
 async fn the_database_and_its_lock_are_the_groups_and_nobody_elses() {
     let folder = tempfile::tempdir().unwrap();

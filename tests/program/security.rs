@@ -1,13 +1,13 @@
-//! What SECURITY.md promises and no other test shows: hostile text stays text, the sandbox stays on this
-//! machine, and keys go nowhere in the clear. Keys that must not be found: secrets.rs. Redirects, sizes:
-//! tests/it/client_http.rs.
+//! The promises of SECURITY.md that no other test holds: hostile text stays text, the sandbox stays on this
+//! machine, and keys are never sent in the clear. secrets.rs searches for leaked keys;
+//! tests/it/client_http.rs has redirects and sizes.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
 use crate::support::World;
 use std::process::{Command, Output, Stdio};
 
-/// Names that would do harm where a name is pasted into a statement, a path, a line of the log or a terminal.
+/// Names that would do harm if pasted into a statement, a path, a log line or a terminal.
 const HOSTILE: [&str; 6] = [
     "x'); DROP TABLE outbox; --",
     "\" OR 1=1 --",

@@ -1,5 +1,7 @@
-//! The units as systemd reads them, and the daemon as systemd hears it: the protocol is spoken over a socket of the
-//! test's own, so that no systemd has to run. What needs its tools says so where they are missing.
+//! The units as systemd reads them, and the daemon's messages to systemd.
+//!
+//! The test opens the notification socket itself, so no systemd has to run. A test that needs systemd's tools
+//! says so where they are missing.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 
@@ -11,16 +13,16 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The longest that is waited for anything the daemon says.
+/// Time limit for every message of the daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A watchdog that leaves a busy machine time to feed it.
+/// Watchdog interval that a busy machine can meet.
 const WATCHDOG: Duration = Duration::from_secs(6);
 
-/// A wish for every cell, in one commit.
+/// A change of every stock level, in one commit.
 const ONE_MORE_OF_ALL: &str = "INSERT INTO outbox (key, kind, body) SELECT sku || warehouse_id, 'quantity.adjust', \
     json_object('sku', sku, 'warehouse_id', warehouse_id, 'delta', 1) FROM stock WHERE quantity IS NOT NULL";
 
-/// A daemon started as the unit starts it, and what it tells systemd.
+/// A daemon started as the unit starts it, and its messages to systemd.
 struct Unit {
     child: std::process::Child,
     socket: UnixDatagram,
@@ -49,7 +51,7 @@ impl Unit {
         Self { child, socket, config, heard: Vec::new() }
     }
 
-    /// The next message, as its assignments.
+    /// Returns the next message, as its assignments.
     fn hear(&mut self) -> Vec<String> {
         let mut buffer = [0; 4096];
         let length = self.socket.recv(&mut buffer).unwrap_or_else(|e| panic!("{e}; heard {:?}", self.heard));
@@ -69,7 +71,7 @@ impl Unit {
         }
     }
 
-    /// Takes what is said from now on without looking at it: nobody may wait for a full socket.
+    /// Discards all further messages, so that a full socket does not block the daemon.
     fn listen_no_more(&self) {
         let socket = self.socket.try_clone().unwrap();
         std::thread::spawn(move || while socket.recv(&mut [0; 4096]).is_ok() {});
@@ -167,7 +169,8 @@ async fn a_reload_puts_limits_level_and_metrics_in_force_and_names_what_waits() 
     assert_eq!(unit.child.wait().unwrap().code(), Some(0));
 }
 
-/// Another file for the key and another schedule, while the service takes its time over an update.
+/// A reload with another key file and another schedule completes the calls in flight; the platform is slow
+/// meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_of_key_files_and_schedules_drops_no_call() {
     let world = World::new().await;
@@ -220,7 +223,7 @@ async fn a_reload_that_names_the_right_key_file_heals_a_refused_key() {
     world.until("the right one works", async |_| said("auth.restored")).await;
 }
 
-/// A service that is slow to answer: the push stands in the middle of its calls when the stop comes.
+/// A stop amid the calls of a push, on a slow platform, ends with 0 within 10 s.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_under_load_ends_with_0_within_10_s_and_knows_what_it_does_not_know() {
     let world = World::new().await;
@@ -324,7 +327,7 @@ fn systemd_finds_no_fault_with_the_units_and_rates_them_below_1_5() {
             .unwrap_or_else(|| panic!("{said}"));
         let level: f64 = level.split(": ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!(level < 1.5, "{level}");
-        // The binary of the package is not installed here, and an instance needs a name.
+        // The packaged binary is not installed here, and a template unit needs an instance name.
         let text = std::fs::read_to_string(&unit).unwrap().replace("/usr/bin/tallyd", "/bin/true");
         let copy = folder.path().join(unit.file_name().unwrap().to_str().unwrap().replace('@', "@north"));
         std::fs::write(&copy, text).unwrap();

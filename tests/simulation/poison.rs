@@ -1,4 +1,4 @@
-//! One entry that fails every call that names it, in each form of failure. It is isolated after few calls,
+//! An entry that fails every call that names it, in each form of failure. It is isolated after few calls,
 //! other changes go on, and it is retried by itself until it succeeds.
 
 use super::books::Cell;

@@ -13,11 +13,11 @@ use tallyd::model::{Effect, Operation};
 pub enum Oddity {
     /// Records that were asked for, or a warehouse of one, are missing.
     Lack,
-    /// One record is unreadable.
+    /// A record is unreadable.
     Unreadable,
     /// The answer is empty.
     Empty,
-    /// One record stands there twice, with different numbers.
+    /// A record stands there twice, with different numbers.
     Twice,
     /// Whole numbers have a decimal point.
     Float,

@@ -7,7 +7,7 @@ use super::books::Cell;
 use super::clock::START_MS;
 use super::random::Random;
 
-/// One event.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A customer buys units from one warehouse.

@@ -19,7 +19,7 @@ use tallyd::sandbox::{Answer, Core};
 
 /// Time-out of a call; the daemon is configured with the same value.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
-/// One way through the network, ms.
+/// Network latency in each direction, ms.
 const WAY_MS: (i64, i64) = (20, 200);
 /// The platform's processing time before the effect and after it, ms.
 const WORK_MS: (i64, i64) = (5, 50);

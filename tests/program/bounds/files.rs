@@ -1,4 +1,4 @@
-//! Files: a database is one database by whatever path, and whoever holds a lock on it is waited for.
+//! Files: one database under each of its paths, and a wait for every foreign lock on it.
 
 use super::support::World;
 use super::{Running, configured, program, tallyd};
@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The configuration with another path to the database.
+/// Writes a configuration with another path to the database; returns its path.
 fn linked(world: &World, link: &PathBuf) -> PathBuf {
     let toml = world.toml("").replace(&format!("{:?}", world.path), &format!("{link:?}"));
     assert!(toml.contains(link.to_str().unwrap()));
@@ -20,7 +20,7 @@ fn linked(world: &World, link: &PathBuf) -> PathBuf {
 async fn a_second_daemon_by_a_link_is_refused_whichever_came_first() {
     let world = World::new().await;
     let (config, link) = (configured(&world, ""), world.path.with_file_name("link.db"));
-    // The link is there before what it names.
+    // The link exists before its target.
     symlink(&world.path, &link).unwrap();
     let by_link = linked(&world, &link);
     for (first, second) in [(&by_link, &config), (&config, &by_link)] {
@@ -30,7 +30,7 @@ async fn a_second_daemon_by_a_link_is_refused_whichever_came_first() {
         assert_eq!(refused.status.code(), Some(1));
         let said = String::from_utf8(refused.stderr).unwrap();
         assert!(said.contains("another tallyd already works on this database"), "{said}");
-        // What a program inserts by the one path is noticed by the daemon that came by the other.
+        // The daemon on one path notices a change inserted by the other.
         world.wish(&format!("by {}", first.display()), "no.kind", "{}").await;
         running.until("outbox.settled").await;
         assert_eq!(running.stop().await, Some(0));
@@ -58,7 +58,7 @@ async fn a_start_waits_for_a_foreign_lock_and_says_so() {
     assert_eq!(running.stop().await, Some(0));
 }
 
-/// As a job of the night does that makes the file its own.
+/// A start waits while another program holds the file exclusively, and a stop ends the wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_waits_where_not_even_a_read_is_let_in_and_a_stop_ends_the_wait() {
     let world = World::new().await;
@@ -73,7 +73,7 @@ async fn a_start_waits_where_not_even_a_read_is_let_in_and_a_stop_ends_the_wait(
     assert_eq!(running.stop().await, Some(0), "a start that is broken off is no failure");
 }
 
-/// A command has somebody who waits for its answer.
+/// A command gives up and names the holder, because a person waits for its output.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_gives_up_and_says_who_is_in_the_way() {
     let world = World::new().await;
@@ -94,7 +94,7 @@ async fn a_command_gives_up_and_says_who_is_in_the_way() {
     assert!(!String::from_utf8(checked.stdout).unwrap().contains("another program"));
 }
 
-/// A reload needs the database as well.
+/// A reload waits for the database too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_beside_a_foreign_lock_does_not_end_the_daemon() {
     let world = World::new().await;
@@ -106,7 +106,7 @@ async fn a_reload_beside_a_foreign_lock_does_not_end_the_daemon() {
     let mut other = world.outsider().await;
     other.execute("BEGIN IMMEDIATE").await.unwrap();
     running.signal("-HUP");
-    // Other work of the daemon is held up as well, and says so.
+    // Other work of the daemon waits for the lock too, and logs that.
     while !running.until("database.stuck").await.contains("put the changed configuration in force") {}
     other.execute("ROLLBACK").await.unwrap();
     running.until("config.reloaded").await;

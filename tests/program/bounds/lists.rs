@@ -1,4 +1,4 @@
-//! Lists: what is long is printed while it is read, and one odd row does not end it.
+//! Lists: long ones are printed while they are read, and one odd row does not end them.
 
 use super::support::{BALANCES, World};
 use super::{configured, program, tallyd};
@@ -35,7 +35,7 @@ async fn a_tracked_sku_that_is_no_utf8_is_listed_and_left_out_of_every_read() {
     assert!(world.calls(BALANCES) <= 3, "{} calls", world.calls(BALANCES));
 }
 
-/// The lines of a list and the most memory the program had while it printed them, in MiB.
+/// Returns the output of a list, and the program's peak memory while it printed it, in MiB.
 async fn printed(config: &Path, args: &[&str]) -> (Vec<u8>, u64) {
     let mut child = program(config).args(args).stdout(Stdio::piped()).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id().unwrap());
@@ -56,7 +56,7 @@ async fn printed(config: &Path, args: &[&str]) -> (Vec<u8>, u64) {
     (text, peak)
 }
 
-/// A shop of so many SKUs, as facts; `exchange` and `reading` are none that ever were.
+/// Inserts facts for a number of SKUs; the ids of `exchange` and `reading` are invented.
 async fn fill(world: &World, skus: u32) {
     world.make().await;
     let mut other = world.outsider().await;
@@ -120,7 +120,8 @@ async fn where_nobody_answers_one_job_finds_out_for_all() {
     assert_eq!(world.number("SELECT count(DISTINCT operation) FROM exchange").await, 1);
 }
 
-/// Whoever appends to yesterday's file of movements books it again.
+/// A warning tells a person who appends to an imported file of adjusts, because all its rows would be booked
+/// again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_movements_with_a_line_added_is_warned_of() {
     let world = World::new().await;
@@ -142,7 +143,7 @@ async fn a_file_of_movements_with_a_line_added_is_warned_of() {
     assert!(!import(&[-4, -5, -1].map(line).concat()).await.contains("warning"), "another day's file");
 }
 
-/// A key is read with every look at what waits.
+/// The database refuses a key that is too long, because each scan of the open changes reads the keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_has_a_bound_and_says_so_at_the_door() {
     let world = World::new().await;

@@ -1,15 +1,16 @@
-//! Memory: whatever others write into the outbox or the service sends, the daemon stays below 128 MiB.
+//! Memory: the daemon stays below 128 MiB, for any rows in the outbox and any answer of the platform.
 
 use super::support::World;
 use super::{Running, configured, tallyd};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// The most the daemon may need, in MiB.
+/// Memory limit of the daemon, in MiB.
 const MOST: u64 = 128;
 const MIB: usize = 1024 * 1024;
 
-/// Bodies of every sort: of no stock level, of one stock level each, all of one, and of a kind that goes alone.
+/// Bodies of 10 MB are rejected unread: without a stock level, one each, all of one, and of a kind that is
+/// sent alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn forty_bodies_of_10_mb_are_rejected_without_being_loaded() {
     let world = World::new().await;
@@ -52,7 +53,7 @@ async fn forty_bodies_of_10_mb_are_rejected_without_being_loaded() {
     assert!(peak < MOST, "the daemon needed {peak} MiB");
     println!("forty bodies of 10 MB: {peak} MiB");
 
-    // A command has no more memory than the daemon.
+    // A command has the same memory limit.
     let shown = tallyd(&config, &["outbox", "list", "--json"]).await;
     let rows: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
     let row = rows.as_array().unwrap().iter().find(|row| row["key"] == "set-1").unwrap();
@@ -65,7 +66,7 @@ async fn forty_bodies_of_10_mb_are_rejected_without_being_loaded() {
     }
 }
 
-/// The length is said in the head, or is not known before the end.
+/// Answers of 100 MB are cut off, with and without a length in the head.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_answers_of_100_mb_are_cut_off_and_not_loaded() {
     for says_length in [true, false] {
@@ -82,7 +83,7 @@ async fn ten_answers_of_100_mb_are_cut_off_and_not_loaded() {
             let (stream, _) = listener.accept().await.unwrap();
             tokio::spawn(flood(stream, says_length));
         }
-        // The eleventh call comes after answers that were given up.
+        // The eleventh call shows that the earlier answers were given up.
         drop(listener.accept().await.unwrap());
         let peak = running.peak_mib();
         running.until("daemon.ready").await;
@@ -92,7 +93,7 @@ async fn ten_answers_of_100_mb_are_cut_off_and_not_loaded() {
     }
 }
 
-/// One answer of 100 MB, however little of it is taken.
+/// Writes an answer of 100 MB, until the reader closes the connection.
 async fn flood(mut stream: tokio::net::TcpStream, says_length: bool) {
     let mut request = [0; 4096];
     let _ = stream.read(&mut request).await;

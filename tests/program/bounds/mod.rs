@@ -1,4 +1,4 @@
-//! Bounds of the program as it is installed: memory, files beside the database, what reaches a terminal.
+//! Bounds of the installed program: memory, files beside the database, output to a terminal.
 
 #![allow(
     unreachable_pub,
@@ -20,15 +20,17 @@ use tallyd::store::{Holder, Lock};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 
-/// The program with this configuration.
+/// Returns a command of the program with this configuration.
 pub fn program(config: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
     command.arg("--config").arg(config).stdin(Stdio::null()).kill_on_drop(true);
     command
 }
 
-/// Waits until nobody holds the lock by accident: a program that another test starts has all our open files for the instant
-/// before it becomes that program, and so the lock of a database that was made here.
+/// Waits until no process holds the lock by accident.
+///
+/// A program that another test starts inherits all our open files until its exec, and with them the lock of a
+/// database that was made here.
 async fn unlocked(config: &Path) {
     let database = config.with_file_name("tallyd.db");
     for _ in 0..100 {
@@ -45,21 +47,21 @@ pub async fn tallyd(config: &Path, args: &[&str]) -> Output {
     program(config).args(args).output().await.unwrap()
 }
 
-/// Writes the world's configuration beside its database.
+/// Writes the world's configuration beside its database; returns its path.
 pub fn configured(world: &World, more: &str) -> PathBuf {
     let config = world.path.with_file_name("tallyd.toml");
     std::fs::write(&config, world.toml(more)).unwrap();
     config
 }
 
-/// The program at work as its own process, with its log.
+/// The running program as a process of its own, with its log.
 pub struct Running {
     child: Child,
     log: Lines<BufReader<ChildStderr>>,
 }
 
 impl Running {
-    /// Starts it.
+    /// Starts the program.
     pub async fn start(config: &Path) -> Self {
         unlocked(config).await;
         let mut child = program(config).arg("run").stderr(Stdio::piped()).spawn().unwrap();
@@ -67,7 +69,7 @@ impl Running {
         Self { child, log }
     }
 
-    /// The next line of the log with this event; the end of the log before it is a failure.
+    /// Returns the next line of the log with this event; fails if the log ends before it.
     pub async fn until(&mut self, event: &str) -> String {
         let mut before = Vec::new();
         while let Some(line) = self.log.next_line().await.unwrap() {
@@ -79,23 +81,23 @@ impl Running {
         panic!("the log ended before {event}: {before:#?}")
     }
 
-    /// The most memory the process ever had, in MiB.
+    /// Returns the peak memory of the process, in MiB.
     pub fn peak_mib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().unwrap().to_string();
         assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
-    /// Stops it in good order; its exit code.
+    /// Stops the process with SIGTERM; returns its exit code.
     pub async fn stop(mut self) -> Option<i32> {
         self.signal("-TERM");
-        // A full pipe would hold up the end.
+        // A full pipe would block the end.
         while self.log.next_line().await.unwrap().is_some() {}
         self.child.wait().await.unwrap().code()
     }

@@ -1,4 +1,4 @@
-//! The terminal: names, keys and messages of others reach it as text and do nothing there, whatever command prints them.
+//! The terminal: names, keys and messages of others reach it as harmless text, whichever command prints them.
 
 use super::support::World;
 use super::{configured, program, tallyd};
@@ -6,10 +6,11 @@ use serde_json::Value;
 use std::path::Path;
 use tallyd::sandbox::Options;
 
-/// Clears the screen, sets the title, goes back to the line's begin, begins a line, turns the direction, hides.
+/// Control characters: clear screen, set title, carriage return, line feed, text direction, hidden
+/// characters.
 const EVIL: &str = "A\u{1b}[2J\u{1b}]0;t\u{7}\r\nFORGED all is well\u{9b}2J\u{85}\u{7f}\u{202e}\u{2066}\u{200b}\u{2028}\u{feff}\u{ad}Z";
 
-/// Characters that no output may hold; a line feed only where our own layout makes it.
+/// Returns true for characters that no output may hold; a line feed is allowed only in our own layout.
 fn is_unsafe(c: char) -> bool {
     (c.is_control() && c != '\n')
         || "\u{ad}\u{61c}\u{180e}\u{feff}".contains(c)
@@ -18,7 +19,8 @@ fn is_unsafe(c: char) -> bool {
         || ('\u{2060}'..='\u{206f}').contains(&c)
 }
 
-/// Runs a command; what it printed is safe and holds what `holds` says, on one line where it is no JSON.
+/// Runs a command and asserts that its output is safe, holds `holds`, and has it on one line unless it is
+/// JSON.
 async fn prints_safely(config: &Path, args: &[&str]) -> String {
     let output = tallyd(config, args).await;
     let said = [output.stdout.clone(), output.stderr].concat();
@@ -36,7 +38,7 @@ async fn prints_safely(config: &Path, args: &[&str]) -> String {
     said
 }
 
-/// A world in which all that others name is evil: wishes in every state, names, messages, details.
+/// Creates a world in which every foreign text is hostile: changes in every state, names, messages, details.
 async fn evil_world() -> (World, std::path::PathBuf, String) {
     let world = World::with(
         Options { skus: 6, orders: 3, calls_per_minute: 0, ..Options::default() },
@@ -50,7 +52,7 @@ async fn evil_world() -> (World, std::path::PathBuf, String) {
     let once = tallyd(&config, &["run", "--once"]).await;
     assert_eq!(once.status.code(), Some(0), "{}", String::from_utf8_lossy(&once.stderr));
     let (sku, warehouse, _) = world.shop().await[0].clone();
-    // One is rejected, one is applied, one waits; the keys and what is wrong are evil.
+    // Three changes, rejected, applied and pending, with hostile keys and errors.
     world.wish(&format!("rejected {EVIL}"), &format!("kind {EVIL}"), "{}").await;
     let strange = serde_json::json!({"sku": EVIL, "warehouse_id": warehouse, "quantity": "x"});
     world.wish(&format!("strange {EVIL}"), "quantity.set", &strange.to_string()).await;
@@ -64,7 +66,7 @@ async fn evil_world() -> (World, std::path::PathBuf, String) {
     (world, config, sku)
 }
 
-/// Puts the text into every column that the service, a person or a program may have filled.
+/// Writes the text into every column that the platform, a person or a program may fill.
 async fn poison(world: &World) {
     use sqlx::Executor;
     let mut other = world.outsider().await;
@@ -155,12 +157,12 @@ async fn no_command_lets_text_of_others_act_on_the_terminal() {
             let json = [args.as_slice(), &["--json"]].concat();
             let output = tallyd(&config, &json).await;
             if output.stdout.is_empty() {
-                continue; // It was refused, and its words were looked at above.
+                continue; // The command was refused; its output was tested above.
             }
             prints_safely(&config, &json).await;
         }
     }
-    // The texts are there, only tame: a test of commands that print nothing would prove nothing.
+    // The texts are printed, in a harmless form; commands that print nothing would prove nothing.
     assert!(shown >= 15, "only {shown} commands showed one of the texts");
 
     let shown = tallyd(&config, &["outbox", "show", &rejected, "--json"]).await;
@@ -192,7 +194,7 @@ async fn no_command_lets_text_of_others_act_on_the_terminal() {
     assert!(said.contains("line 2: "), "{said}");
 }
 
-/// The daemon's own words, in both formats of the log.
+/// No log line acts on a terminal, in either format.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_line_of_the_log_acts_on_a_terminal() {
     for format in ["text", "json"] {

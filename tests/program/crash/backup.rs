@@ -1,4 +1,4 @@
-//! Copies: whole while others write, never over another file, and rotated without touching what is not theirs.
+//! Backups: complete while others write, never over another file, and rotated without touching foreign files.
 
 use super::rig;
 use crate::support::World;
@@ -10,7 +10,7 @@ use tallyd::daemon::Daemon;
 use tallyd::model::{Clock, JobKind, Trigger};
 use tallyd::store::{Store, scheduled_name};
 
-/// Rows of one table in a file, as somebody with SQLite alone sees them.
+/// Returns the number of rows of a table in a file, as any program with SQLite sees them.
 async fn count(file: &Path, table: &str) -> i64 {
     rig::number_in(file, &format!("SELECT count(*) FROM {table}")).await
 }
@@ -113,7 +113,7 @@ async fn a_single_run_keeps_the_house_only_when_its_hour_has_passed() {
     );
 }
 
-/// The world's configuration with the jobs that keep the house.
+/// Returns the world's configuration with the maintenance jobs enabled.
 fn kept_house(world: &World, more: &str) -> String {
     let toml = world.toml("");
     let others =

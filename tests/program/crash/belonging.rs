@@ -1,4 +1,5 @@
-//! One database belongs to one address and company: a new key of the same company works on, another company's stops it.
+//! A database is bound to one address and account: a new key of the account works, another account's key
+//! stops the calls.
 
 use super::rig;
 use crate::support::{UPDATE, World};
@@ -11,11 +12,11 @@ use tallyd::model::Operation;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// The looks that found another company behind the key.
+/// Failed account checks: runs that found another account behind the key.
 const DIFFERS: &str =
     "SELECT count(*) FROM run WHERE job = 'warehouses' AND trigger = 'operator' AND outcome = 'failed'";
 
-/// Reads the warehouses once and leaves a wish, so that there is something to do harm with.
+/// Reads the warehouses once and leaves a pending change, so that a wrong account could be harmed.
 async fn settled_world() -> (World, std::path::PathBuf) {
     let world = World::new().await;
     let config = rig::config_file(&world, "");
@@ -27,7 +28,7 @@ async fn settled_world() -> (World, std::path::PathBuf) {
     (world, config)
 }
 
-/// Another company at the same address, with warehouses of its own.
+/// Creates another account at the same address, with warehouses of its own; returns its key.
 async fn another_company(world: &World) -> String {
     let company = json!({"Name": "Another", "Subscribed": true, "MultiWarehousing": true});
     let made = world.post("/_sandbox/companies", &company).await;
@@ -94,10 +95,10 @@ async fn another_companys_key_read_while_running_sends_nothing_until_the_right_o
     working.stop().await;
 }
 
-/// Which warehouses the mirror knows, as one number.
+/// The warehouses in the mirror, as one number.
 const WAREHOUSES: &str = "SELECT sum(id) FROM warehouse WHERE missing_since_ms IS NULL";
 
-/// Holds the first list of warehouses between its place in the quota and the wire.
+/// Delays the first list of warehouses between its reservation and its send.
 struct Held {
     http: Arc<HttpTransport>,
     is_first: AtomicBool,
@@ -118,7 +119,11 @@ impl Transport for Held {
     }
 }
 
-/// Else what another company answers becomes our facts, and its warehouses the proof that it is ours.
+/// A call with a reservation is sent with the key it was planned for, even if another account's key is loaded
+/// meanwhile.
+///
+/// Otherwise another account's answer would become our facts, and its warehouses the proof that the account
+/// is ours.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_has_its_place_when_another_companys_key_comes_goes_out_with_the_key_it_was_meant_for() {
     let (world, _) = settled_world().await;

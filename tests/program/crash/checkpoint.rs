@@ -1,25 +1,25 @@
-//! A power cut while the write-ahead log is folded into the database: the log was synced before, so it is whole; of the
-//! pages that go from it into the file, the disk has any, in any order, perhaps half a page. Whatever it has, the database
-//! opens as it was, and can be folded again.
+//! A power cut during a checkpoint of the write-ahead log.
 //!
-//! The pages are taken from the log by its documented format, not by SQLite, so that every stage between none and all of
-//! them can be had.
+//! The log was synced before, so it is whole. Of the pages copied from it into the file, the disk has any
+//! subset, in any order, perhaps half a page. With each of them, the database opens with its old content and
+//! can be checkpointed again. The pages are parsed from the log by its documented format, not by SQLite, so
+//! that every stage can be produced.
 
 use super::power::{self, History};
 use sqlx::SqliteConnection;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a disk writes at once.
+/// Bytes that a disk writes atomically.
 const SECTOR: usize = 512;
 
-/// The pages a checkpoint writes: of each the last content that was committed.
+/// Returns the page size and the pages that a checkpoint writes: of each the last committed content.
 fn pages(wal: &[u8]) -> (usize, BTreeMap<usize, &[u8]>) {
     let number = |at: usize| u32::from_be_bytes(wal[at..at + 4].try_into().unwrap()) as usize;
     let size = number(8);
     let (mut committed, mut open) = (BTreeMap::new(), BTreeMap::new());
     for frame in (32..wal.len()).step_by(24 + size) {
-        // A frame of an older round of the log carries another salt and is none.
+        // A frame of an older generation of the log has another salt.
         if wal[frame + 8..frame + 16] != wal[16..24] {
             break;
         }
@@ -31,7 +31,7 @@ fn pages(wal: &[u8]) -> (usize, BTreeMap<usize, &[u8]>) {
     (size, committed)
 }
 
-/// The file with some of the pages, the last of them only in part.
+/// Returns the file with some of the pages, the last of them torn.
 fn file(base: &[u8], size: usize, written: &[(usize, &[u8])], torn: Option<usize>) -> Vec<u8> {
     let mut file = base.to_vec();
     for (n, (page, content)) in written.iter().enumerate() {
@@ -43,7 +43,8 @@ fn file(base: &[u8], size: usize, written: &[(usize, &[u8])], torn: Option<usize
     file
 }
 
-/// Every stage of a checkpoint in the order of pages, each also with its last page torn; and as many in any order.
+/// Returns every stage of a checkpoint in page order, each also with its last page torn; and as many in other
+/// orders.
 fn stages(base: &[u8], wal: &[u8]) -> Vec<Vec<u8>> {
     let (size, pages) = pages(wal);
     let pages: Vec<_> = pages.into_iter().collect();
@@ -52,7 +53,7 @@ fn stages(base: &[u8], wal: &[u8]) -> Vec<Vec<u8>> {
     for n in 0..=pages.len() {
         stages.push(file(base, size, &pages[..n], None));
         stages.push(file(base, size, &pages[..n], Some(1 + n)));
-        // Each page by the bits of a number that visits all residues.
+        // Selects pages by a number that visits all residues.
         let some = pages.iter().enumerate().filter(|(place, _)| (place * 7 + n * n) % 5 < 2);
         let mut some: Vec<_> = some.map(|(_, page)| *page).collect();
         let places = some.len().max(1);
@@ -62,7 +63,7 @@ fn stages(base: &[u8], wal: &[u8]) -> Vec<Vec<u8>> {
     stages
 }
 
-/// What the database says of its wishes and its journal.
+/// Returns the changes and the journal of the database as text.
 async fn told(db: &mut SqliteConnection) -> String {
     let sql = "SELECT (SELECT json_group_array(json_array(id, state, exchange_id, moves)) FROM outbox) \
                || (SELECT json_group_array(json_array(id, ended, verdict)) FROM exchange) \

@@ -1,4 +1,4 @@
-//! An answer came and cannot be written down: it is kept until it can, and nothing new is sent.
+//! An answer that cannot be committed is kept until it can, and nothing new is claimed.
 
 use super::rig::{self, Hook, Life, Moved, Side, Wire};
 use crate::support::{UPDATE, World};
@@ -11,7 +11,7 @@ use tallyd::store::Opening;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Somebody else's connection that takes the write lock when an update was answered, and a word that it has.
+/// A foreign connection that takes the write lock when an update was answered, and a notification of that.
 struct Blocker {
     connection: Mutex<SqliteConnection>,
     has_lock: Notify,
@@ -47,7 +47,7 @@ impl Blocker {
     }
 }
 
-/// A wish for one cell with stock, and that cell.
+/// Inserts a change of one stock level; returns that stock level.
 async fn wish(world: &World) -> (String, i64, i64) {
     let cell = world.shop().await.into_iter().find(|cell| cell.2 > 20).unwrap();
     let body = format!(r#"{{"sku":"{}","warehouse_id":{},"delta":-4}}"#, cell.0, cell.1);
@@ -64,7 +64,7 @@ async fn a_lock_held_beyond_the_busy_timeout_delays_the_conclusion_and_loses_not
     let life = Life::begin(&world, &Moved::new(), blocker.wire(&world), opening).await.unwrap();
     let push = tokio::spawn(async move { life.run(JobKind::Push).await });
     blocker.has_lock.notified().await;
-    // Ten times the busy time-out: the conclusion has failed several times by then.
+    // Ten times the busy time-out, so the commit has failed several times by then.
     sleep(Duration::from_millis(400)).await;
     assert!(!push.is_finished());
     assert_eq!(world.fate("a").await.0, "sending", "the answer is kept, not given up");
@@ -120,7 +120,7 @@ async fn below_the_floor_of_free_space_nothing_is_claimed_and_work_goes_on_above
     assert_eq!(world.shop_cell(&cell.0, cell.1).await, cell.2 - 4);
 }
 
-/// The whole of it on a disk that is really full: `sudo cargo test --test program -- --ignored small_disk`.
+/// The same on a disk that is really full: `sudo cargo test --test program -- --ignored small_disk`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "mounts a small disk, which only root may"]
 async fn on_a_small_disk_that_fills_up_the_answer_is_kept_until_there_is_room() {
@@ -139,7 +139,7 @@ async fn on_a_small_disk_that_fills_up_the_answer_is_kept_until_there_is_room() 
     let filled = Arc::clone(&full);
     let hook: Hook = Box::new(move |operation, side| {
         if (operation, side) == (Operation::UpdateQuantityOnHand, Side::After) {
-            // Until not a page fits any more.
+            // Until not one page fits any more.
             let mut file = std::fs::File::create(&fill).unwrap();
             while std::io::Write::write_all(&mut file, &[7; 4096]).is_ok() {}
             filled.notify_one();

@@ -1,5 +1,7 @@
-//! One database over two hosts: a host that takes over measures by its own clock since its boot, and a database that came
-//! without its mark, or from another machine, is known as such.
+//! One database on two hosts.
+//!
+//! A host that takes over measures by its own clock since its boot. A database without its position file, or
+//! from another machine, is recognised.
 
 use super::rig::{self, Moved, Side, Wire};
 use crate::support::World;
@@ -9,9 +11,9 @@ use tallyd::daemon::Daemon;
 use tallyd::job;
 use tallyd::model::{JobKind, Operation, Trigger};
 
-/// The quiet time of a create, and a little more.
+/// The quiet time of a create, with a margin.
 const QUIET_MS: i64 = 601_000;
-/// Two looks are so far apart, and a little more.
+/// The distance of two checks, with a margin.
 const LOOKS_APART_MS: i64 = 6_000;
 
 async fn run(daemon: &Daemon, kind: JobKind) -> String {
@@ -24,7 +26,7 @@ async fn end(daemon: Daemon) {
     store.close().await.unwrap();
 }
 
-/// A daemon whose host dies while a shipment's create is on its way: no byte of it has arrived yet.
+/// Starts a daemon whose host dies while the create of a shipment is on its way, before a byte arrives.
 async fn dies_while_shipping(world: &World, clock: &Arc<Moved>) {
     let daemon = rig::daemon(world, "", clock).await;
     let (sku, ..) = world.shop().await.into_iter().find(|cell| cell.2 > 20).unwrap();
@@ -52,7 +54,7 @@ async fn dies_while_shipping(world: &World, clock: &Arc<Moved>) {
     end(daemon).await;
 }
 
-/// All sessions so far were another machine's, whose calendar was `behind_ms` behind ours.
+/// Makes all sessions so far another machine's, whose calendar was `behind_ms` behind ours.
 async fn on_another_host(world: &World, behind_ms: i64) {
     world
         .sql(&format!(
@@ -93,14 +95,14 @@ async fn looks_of_another_host_do_not_shorten_the_quiet_time() {
     let daemon = rig::daemon(&world, "", &clock).await;
     run(&daemon, JobKind::Settle).await;
     end(daemon).await;
-    // That host's calendar is an hour ahead: its look seems to lie behind every quiet time.
+    // The other host's calendar is an hour ahead, so its check seems to lie after every quiet time.
     on_another_host(&world, -3_600_000).await;
 
     let daemon = rig::daemon(&world, "", &clock).await;
     clock.later(LOOKS_APART_MS);
     run(&daemon, JobKind::Settle).await;
     assert_eq!(world.fate("ship").await.0, "in_doubt");
-    // One look of ours behind the quiet time is one look, whatever the other host saw.
+    // The first check of this host after the quiet time counts as one; the other host's checks do not count.
     clock.later(QUIET_MS);
     run(&daemon, JobKind::Settle).await;
     assert_eq!(world.fate("ship").await.0, "in_doubt");
@@ -110,7 +112,7 @@ async fn looks_of_another_host_do_not_shorten_the_quiet_time() {
     end(daemon).await;
 }
 
-/// A pending movement, and a daemon that ended in good order.
+/// Leaves a pending adjust, and a daemon that was stopped in good order.
 async fn with_a_movement(world: &World, clock: &Arc<Moved>) {
     let daemon = rig::daemon(world, "", clock).await;
     run(&daemon, JobKind::Warehouses).await;
@@ -124,7 +126,7 @@ fn position_file(world: &World) -> std::path::PathBuf {
     world.path.with_file_name(format!("{}.position", world.path.file_name().unwrap().to_str().unwrap()))
 }
 
-/// Starts the next daemon, with these lines about its database, and pushes; what became of the movement.
+/// Starts the next daemon with these lines about its database, and pushes; returns the fate of the adjust.
 async fn pushed(world: &World, clock: &Arc<Moved>, database: &str) -> (String, String, String) {
     let toml = rig::toml(world, "").replace("[database]\n", &format!("[database]\n{database}"));
     let config = tallyd::config::Config::from_toml(&toml).unwrap();
@@ -152,7 +154,7 @@ async fn a_new_database_needs_no_position_file_even_if_its_first_start_is_killed
     let (world, clock) = (World::new().await, Moved::new());
     world.make().await;
     assert!(!position_file(&world).exists(), "commands alone leave none");
-    // The start writes it before its session, so that there is never a session without it.
+    // The start writes the file before its session, so no session exists without it.
     let daemon = rig::daemon(&world, "", &clock).await;
     assert!(position_file(&world).exists());
     end(daemon).await;

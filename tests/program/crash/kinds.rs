@@ -1,6 +1,6 @@
-//! Every kind of wish with what proves that it was done, and done once: the rows the crash matrix goes through.
+//! Every kind of change with the proof that it took effect once: the rows of the crash matrix.
 //!
-//! A kind the program learns stands in no row at first, and `every_kind_is_killed_somewhere` fails.
+//! A new kind stands in no row at first, and `every_kind_is_killed_somewhere` fails.
 
 use super::rig::{self, Moved};
 use crate::support::World;
@@ -12,7 +12,7 @@ use tallyd::model::{JobKind, Trigger};
 use tallyd::outbox::Kind;
 use tallyd::sandbox::Answer;
 
-/// Wishes that one life delivers; what shares no call would only add up the events.
+/// Changes that one life of the process delivers; kinds that share no call would only add up the events.
 #[derive(Clone, Copy, Debug)]
 pub enum Flow {
     Quantities,
@@ -22,7 +22,7 @@ pub enum Flow {
 
 const FLOWS: [Flow; 3] = [Flow::Quantities, Flow::Creates, Flow::Shipping];
 
-/// A wish, and what the service must show in the end.
+/// A change, and the expected state at the platform.
 struct Row {
     key: &'static str,
     kind: &'static str,
@@ -31,19 +31,19 @@ struct Row {
 }
 
 enum Proof {
-    /// The cell holds so much.
+    /// The stock level has this quantity.
     Holds(String, i64, i64),
-    /// So many calls of the operation were carried out, the setting of the scene among them.
+    /// The operation was carried out this many times, including the calls of the setup.
     Made(&'static str, usize),
-    /// An update was carried out, and the cells of the SKU hold what they held.
+    /// An update was carried out, and the stock levels of the SKU kept their quantities.
     Updated(String, Vec<i64>),
-    /// The order is shipped whole, in the one shipment with this id.
+    /// The order is shipped in whole, in the single shipment with this id.
     Shipped(i64, i64),
     /// All items of the shipment carry the number.
     Tracked(i64, &'static str),
 }
 
-/// A shop, its mirror begun, and the wishes of a flow.
+/// An account, its first mirror, and the changes of a flow.
 pub struct Shop {
     pub world: World,
     rows: Vec<Row>,
@@ -65,14 +65,15 @@ impl Shop {
         Self { world, rows }
     }
 
-    /// Each wish came to its end, and its effect is there once.
+    /// Asserts that each change is final and its effect is there once.
     pub async fn judge(&self, when: &str) {
         for row in &self.rows {
             let fate = self.world.fate(row.key).await;
             let told = format!("{when}: {} {fate:?}", row.key);
             match (row.kind, fate.0.as_str()) {
                 (_, "applied") => {}
-                // It landed, but whose it is only a person can say; its tracking waits for that.
+                // It took effect, but only a person can tell which change made it; its tracking waits for
+                // that.
                 ("shipment.create", "in_doubt") => assert_eq!(fate.1, "landed_or_another", "{told}"),
                 ("tracking.submit", "pending") => {
                     assert_eq!(self.world.fate("ship").await.0, "in_doubt", "{told}");
@@ -120,14 +121,14 @@ impl Flow {
     }
 }
 
-/// Cells of different products that hold enough.
+/// Returns stock levels of different products with enough stock.
 async fn full_cells(world: &World) -> Vec<(String, i64, i64)> {
     let mut cells: Vec<_> = world.shop().await.into_iter().filter(|cell| cell.2 > 20).collect();
     cells.dedup_by(|a, b| a.0 == b.0);
     cells
 }
 
-/// Two movements and a count, which share a call, and a product's update.
+/// Inserts two adjusts and a count, which share a call, and a product update.
 async fn quantities(world: &World) -> Vec<Row> {
     let cells = full_cells(world).await;
     let cell = |n: usize, name: &str, value: i64| {
@@ -137,7 +138,7 @@ async fn quantities(world: &World) -> Vec<Row> {
     let holds = |n: usize, quantity: i64| Proof::Holds(cells[n].0.clone(), cells[n].1, quantity);
     let made = world.post("/api/Inventory", &json!({"Sku": "UPD-1", "Name": "Before"})).await;
     let mut update = made["data"]["Product"].clone();
-    // The UPC shows in a lookup: a name alone would be left to a person.
+    // The UPC shows in a lookup; a name alone would be left to a person.
     update["Name"] = "After".into();
     update["Identifiers"]["UPC"] = "777".into();
     let fields = update.as_object_mut().unwrap();
@@ -177,7 +178,7 @@ async fn creates(world: &World) -> Vec<Row> {
     ]
 }
 
-/// A shipment with its tracking, and the tracking of a shipment that was there before.
+/// Inserts a shipment with its tracking, and the tracking of an older shipment.
 async fn shipping(world: &World) -> Vec<Row> {
     let cells = full_cells(world).await;
     let order = world.sandbox.place_order(&[(&cells[0].0, 2), (&cells[1].0, 1)]).await.unwrap();
@@ -196,24 +197,24 @@ async fn shipping(world: &World) -> Vec<Row> {
     ]
 }
 
-/// Calls of an operation that the service carried out.
+/// Returns the number of calls of an operation that the platform carried out.
 fn made(world: &World, operation: &str) -> usize {
     let calls = world.sandbox.calls();
     calls.iter().filter(|call| call.operation == operation && call.status.is_some_and(|s| s < 300)).count()
 }
 
-/// What the cells of a SKU hold at the service.
+/// Returns the platform's quantities of a SKU.
 async fn held(world: &World, sku: &str) -> Vec<i64> {
     world.shop().await.into_iter().filter(|cell| cell.0 == sku).map(|cell| cell.2).collect()
 }
 
-/// What of an order's lines is in no shipment.
+/// Returns the units of an order that are in no shipment.
 async fn left(world: &World, order: i64) -> i64 {
     let answer = world.post("/api/orders/getOrderLineItems", &json!({"OrderId": order})).await;
     answer["data"].as_array().unwrap().iter().map(|line| whole(&line["QuantityNotTiedToShipment"])).sum()
 }
 
-/// The tracking numbers of a shipment's items at the service; ids are given one after the other.
+/// Returns the tracking numbers of a shipment's items at the platform; the ids are consecutive.
 async fn numbers(world: &World, shipment: i64) -> Vec<String> {
     let request = axum::http::Request::get(format!("/api/Shipments/{shipment}/LineItems"))
         .header("svc-subscription-key", world.sandbox.integration_key())

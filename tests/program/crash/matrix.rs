@@ -1,8 +1,8 @@
-//! The crash matrix: the process ends before each commit and on both sides of each call of a push and a settle, is
-//! started again, and every wish is done exactly once, or in doubt with its effect there exactly once. Which wishes those
-//! are, every kind of them, is the table of `kinds.rs`.
+//! The crash matrix: the process ends before each commit and on both sides of each call of a push and a
+//! settle, and is started again. Every change then took effect exactly once, or is in doubt with its effect
+//! there exactly once. `kinds.rs` has the table of the changes, with every kind.
 //!
-//! *After* a commit is *before* the next event: in between nothing outlives the process.
+//! *After* a commit is *before* the next event: nothing in between outlives the process.
 
 use super::kinds::{Flow, Shop};
 use super::rig::{self, Hook, Life, Moved, Wire};
@@ -14,10 +14,10 @@ use tallyd::model::{JobKind, Trigger};
 use tallyd::store::Opening;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than the quiet time of a create, and than two looks must be apart.
+/// Longer than the quiet time of a create, and than the distance of two checks.
 const LONG_MS: i64 = 11 * 60 * 1000;
 
-/// Burns down by one with each event; the process is dead once it has burnt down.
+/// Counts down by one with each event; the process is dead at zero.
 struct Fuse {
     left: AtomicUsize,
     burnt: AtomicUsize,
@@ -30,7 +30,7 @@ impl Fuse {
         Arc::new(Self { left, burnt, dead: CancellationToken::new() })
     }
 
-    /// Whether the process lives through this event.
+    /// Returns true if the process survives this event.
     fn step(&self) -> bool {
         let lives =
             self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
@@ -56,7 +56,7 @@ impl Fuse {
     }
 }
 
-/// A shop with wishes, and the clock of its lives.
+/// An account with changes, and the clock of all lives of the process.
 struct Scene {
     shop: Shop,
     clock: Arc<Moved>,
@@ -68,7 +68,7 @@ impl Scene {
         Self { shop: Shop::open(flow, &clock).await, clock }
     }
 
-    /// One life until its fuse is burnt down or its work is done.
+    /// Runs one life, until its fuse is at zero or its work is done.
     async fn live(&self, fuse: &Arc<Fuse>) {
         let world = &self.shop.world;
         let inner = rig::transport(&rig::config(world, ""));
@@ -86,12 +86,12 @@ impl Scene {
             () = fuse.dead.cancelled() => {}
             () = work => {}
         }
-        // The kernel closes what a dead process had open.
+        // The kernel closes the files of a dead process.
         drop(life);
         context.store.clone().close().await.ok();
     }
 
-    /// The next start, and its work until nothing is left for it to do.
+    /// Starts the process again and runs it until it has no work left.
     async fn recover(&self) {
         let world = &self.shop.world;
         let daemon = rig::daemon(world, "", &self.clock).await;
@@ -109,7 +109,7 @@ impl Scene {
     }
 }
 
-/// Kills a life at each of its events; at least so many there are.
+/// Kills a life at each of its events; asserts that there are at least this many.
 async fn kill_everywhere(flow: Flow, at_least: usize) {
     let fuse = Fuse::of(usize::MAX);
     Scene::set(flow).await.live(&fuse).await;

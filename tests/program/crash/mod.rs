@@ -1,4 +1,4 @@
-//! What a crash, a power cut, a full disk or an old copy of the database may do to wishes: nothing.
+//! Crashes, power cuts, full disks and old copies of the database: no change is lost or applied twice.
 
 #![allow(
     unreachable_pub,

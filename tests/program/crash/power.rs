@@ -1,5 +1,5 @@
-//! A power cut: the disk keeps some prefix of the write-ahead log, perhaps with half a frame at its end. The database
-//! opens from each of them, and knows of every call that can have left by then.
+//! A power cut: the disk keeps a prefix of the write-ahead log, perhaps with half a frame at its end. The
+//! database opens from each prefix, and has every call that can have been sent by then.
 
 use super::rig::{self, Hook, Life, Moved, Side, Wire};
 use crate::support::World;
@@ -12,23 +12,23 @@ use std::sync::{Arc, Mutex};
 use tallyd::model::JobKind;
 use tallyd::store::Opening;
 
-/// A push and a settle as the disk knows them: the database before, the log of all that was written since.
+/// A push and a settle as the disk sees them: the database before, and the log of all writes since.
 pub struct History {
     pub base: Vec<u8>,
     pub wal: Vec<u8>,
     pub left: Vec<Left>,
 }
 
-/// What was known when a call left: from then on the disk holds at least so much of the log.
+/// State at the send of a call: from then on the disk holds at least this much of the log.
 pub struct Left {
     wal_bytes: usize,
-    /// The wishes the call carries.
+    /// Changes that the call carries.
     carried: Vec<String>,
-    /// What the file beside the database said.
+    /// Position in the file beside the database.
     position: i64,
 }
 
-/// A push and a settle, each call noted as it leaves; the database and its log as they then are.
+/// Runs a push and a settle and notes each call as it is sent; returns the database and its log.
 async fn record(world: &World) -> History {
     let left: Arc<Mutex<Vec<Left>>> = Arc::default();
     let (notes, path) = (Arc::clone(&left), world.path.clone());
@@ -45,7 +45,7 @@ async fn record(world: &World) -> History {
     let inner = rig::transport(&rig::config(world, ""));
     let wire = Arc::new(Wire { inner, hook });
     let life = Life::begin(world, &Moved::new(), wire, Opening::default()).await.unwrap();
-    // From here on somebody has it open, and nobody who closes it folds the log in.
+    // This connection stays open, so that closing another one does not checkpoint the log.
     let base = std::fs::read(&world.path).unwrap();
     life.run(JobKind::Push).await;
     life.run(JobKind::Settle).await;
@@ -75,7 +75,7 @@ pub async fn open(path: &Path) -> SqliteConnection {
     SqliteConnectOptions::new().filename(path).pragma("wal_autocheckpoint", "0").connect().await.unwrap()
 }
 
-/// Every frame's end, and for each frame a cut somewhere inside.
+/// Returns the end of every frame, and a cut inside each frame.
 fn cuts(wal: &[u8]) -> Vec<usize> {
     let page = u32::from_be_bytes(wal[8..12].try_into().unwrap()) as usize;
     let frame = 24 + page;
@@ -110,7 +110,7 @@ pub async fn check(path: &Path, cut: usize, left: &[Left]) {
     }
 }
 
-/// Adjusts of thirty cells, a shipment and a warehouse.
+/// Records adjusts of thirty stock levels, a shipment and a warehouse.
 pub async fn history() -> History {
     let world = World::new().await;
     world.make().await;

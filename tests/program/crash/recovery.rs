@@ -1,10 +1,11 @@
-//! The start after a crash: what stood open is closed, at once, however long the history is.
+//! The start after a crash: open entries of the journal are closed at once, for any length of the history.
 
 use super::rig::{self, Moved};
 use crate::support::World;
 use std::time::{Duration, Instant};
 
-/// A journal of a million exchanges in ten thousand runs, the last run and its exchange open, its wish being sent.
+/// A journal of a million exchanges in ten thousand runs; the last run and exchange are open, their change is
+/// being sent.
 const HISTORY: &str = "
 INSERT INTO session (boot_id, version, started_ms) VALUES ('another boot', 'test', 1);
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
@@ -24,7 +25,7 @@ INSERT INTO outbox (key, kind, body) VALUES ('w', 'quantity.adjust', '{\"sku\":\
 UPDATE outbox SET moves = moves + 1, moved_ms = 1, state = 'sending', exchange_id = 2000001;
 ";
 
-/// A daemon leaves its position file before its first session.
+/// Creates the position file, which a daemon leaves before its first session.
 fn in_use(world: &World) {
     std::fs::write(world.path.with_file_name("tallyd.db.position"), "").unwrap();
 }

@@ -1,4 +1,5 @@
-//! The database goes back in time: what may have been done since is held, once, and a crash is no restore.
+//! A database that went back in time: changes that may have taken effect since are held, once; a crash is no
+//! restore.
 
 use super::rig::{self, Moved};
 use crate::support::World;
@@ -12,7 +13,7 @@ async fn run(daemon: &Daemon, kind: JobKind) -> String {
     job::run(daemon.context(), kind, Trigger::Once).await.unwrap().summary
 }
 
-/// Ends a daemon as a kill would, and lets its connections go.
+/// Ends a daemon as a kill would, and releases its connections.
 async fn kill(daemon: Daemon) {
     let store = daemon.context().store.clone();
     drop(daemon);
@@ -23,7 +24,7 @@ fn adjust(sku: &str, warehouse: i64, delta: i64) -> String {
     format!(r#"{{"sku":"{sku}","warehouse_id":{warehouse},"delta":{delta}}}"#)
 }
 
-/// Puts a file in the database's place, as an operator does.
+/// Replaces the database by a file, as an operator does.
 fn put_back(from: &Path, database: &Path) {
     for suffix in ["-wal", "-shm"] {
         let mut name = database.as_os_str().to_owned();
@@ -33,7 +34,7 @@ fn put_back(from: &Path, database: &Path) {
     std::fs::copy(from, database).unwrap();
 }
 
-/// Wishes of every kind that could be done twice, and one count that could not.
+/// Inserts changes of every kind that is not idempotent, and one count.
 async fn wishes(world: &World, sku: &str, warehouse: i64) -> [&'static str; 4] {
     let order = world.sandbox.place_order(&[(sku, 1)]).await.unwrap();
     world.wish("adjust", "quantity.adjust", &adjust(sku, warehouse, -2)).await;

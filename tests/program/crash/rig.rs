@@ -1,4 +1,5 @@
-//! What the tests of this folder work with: a clock that is moved by hand, a daemon over it, the program as a child.
+//! Support of the crash tests: a clock that is advanced by hand, a daemon on it, the program as a child
+//! process.
 
 use crate::support::World;
 use sqlx::ConnectOptions;
@@ -15,7 +16,7 @@ use tallyd::job::{self, Context};
 use tallyd::model::{Clock, JobKind, Moment, Operation, Timestamp, Trigger};
 use tallyd::store::{Durability, Lock, Opening, Store, StoreError};
 
-/// The host's clock, moved forward by hand.
+/// The host's clock, advanced by hand.
 pub struct Moved(AtomicI64);
 
 impl Moved {
@@ -38,7 +39,7 @@ impl Clock for Moved {
     }
 }
 
-/// The world's configuration with a short time-out, with the job that decides doubts, and more lines.
+/// Returns the world's configuration with a short time-out, with the settle job, and with more lines.
 pub fn toml(world: &World, more: &str) -> String {
     let toml = world.toml(more).replace("[service]\n", "[service]\ntimeout = \"1s\"\n");
     toml.replace("[jobs.settle]\nenabled = false\n", "")
@@ -48,14 +49,14 @@ pub fn config(world: &World, more: &str) -> Config {
     Config::from_toml(&toml(world, more)).unwrap()
 }
 
-/// The way to the world's sandbox.
+/// Creates the transport to the world's sandbox.
 pub fn transport(config: &Config) -> Arc<HttpTransport> {
     let keys = config.service.keys.read().unwrap();
     let keys = Keys { integration: keys.integration, gateway: keys.gateway };
     Arc::new(HttpTransport::new(&HttpSettings::new(&config.service.base_url), &keys).unwrap())
 }
 
-/// A daemon that is started and does nothing by itself.
+/// Starts a daemon that does nothing by itself.
 pub async fn daemon(world: &World, more: &str, clock: &Arc<Moved>) -> Daemon {
     let config = config(world, more);
     let transport = transport(&config);
@@ -66,19 +67,20 @@ pub async fn daemon_over(config: Config, clock: &Arc<Moved>, transport: Arc<dyn 
     Daemon::start_over(config, Arc::<Moved>::clone(clock), transport, None).await.unwrap()
 }
 
-/// Where a call is.
+/// The state of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Claimed, and not a byte of it sent.
+    /// Claimed, with no byte sent.
     Before,
-    /// Done by the service, and its answer not yet read.
+    /// Carried out by the platform, with the answer unread.
     After,
 }
 
-/// Asked on both sides of each call; at `false` the process that made it is dead, and the call never returns.
+/// Called on both sides of each call; `false` means that the calling process is dead, and the call never
+/// returns.
 pub type Hook = Box<dyn Fn(Operation, Side) -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
 
-/// A way to the service that a test stands beside.
+/// A transport with a hook on both sides of each call.
 pub struct Wire {
     pub inner: Arc<dyn Transport>,
     pub hook: Hook,
@@ -100,7 +102,7 @@ impl Transport for Wire {
     }
 }
 
-/// One life of the process: the rooms of a daemon over a database that is opened as the test says.
+/// One life of the process: the parts of a daemon on a database that the test opens.
 pub struct Life {
     pub context: Context,
     _lock: Lock,
@@ -113,7 +115,7 @@ impl Life {
         transport: Arc<dyn Transport>,
         opening: Opening,
     ) -> Result<Self, StoreError> {
-        // The rooms but the store are those of a daemon on a scrap database.
+        // The parts except the store are those of a daemon on a scratch database.
         let scrap = tempfile::tempdir().unwrap();
         let mut settings = config(world, "");
         settings.database.path = scrap.path().join("scrap.db");
@@ -136,7 +138,7 @@ impl Life {
     }
 }
 
-/// The configuration in a file.
+/// Writes the configuration to a file; returns its path.
 pub fn config_file(world: &World, more: &str) -> PathBuf {
     let file = world.path.with_file_name("tallyd.toml");
     std::fs::write(&file, toml(world, more)).unwrap();
@@ -149,13 +151,13 @@ pub fn command(config: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Runs the program beside what runs in this process.
+/// Runs the program beside the work in this process.
 pub async fn program(config: &Path, args: &[&str]) -> Output {
     let mut command = command(config, args);
     tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
 }
 
-/// A number in any database file.
+/// Returns a number from a database file.
 pub async fn number_in(file: &Path, sql: &str) -> i64 {
     let mut connection = SqliteConnectOptions::new().filename(file).connect().await.unwrap();
     sqlx::query_scalar(sqlx::AssertSqlSafe(sql.to_owned())).fetch_one(&mut connection).await.unwrap()

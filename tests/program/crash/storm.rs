@@ -1,5 +1,5 @@
-//! A storm of `kill -9` on the real program, while another process inserts wishes: every wish is applied, every
-//! quantity is exact, and nobody has to do anything.
+//! Repeated `kill -9` of the real program while another process inserts changes: every change is applied,
+//! every quantity is exact, and no person has to act.
 
 use super::rig;
 use crate::support::World;
@@ -10,10 +10,10 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long what the storm left may take to settle: two looks after the quiet time, and the backlog.
+/// Time limit for the rest to settle: two checks after the quiet time, and the backlog.
 const CALM: Duration = Duration::from_secs(90);
 
-/// Numbers that look random and are the same in each run.
+/// A reproducible sequence of pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -23,7 +23,7 @@ impl Dice {
     }
 }
 
-/// The program at work; killed when the test breaks off.
+/// The running program; killed when the test aborts.
 struct Running(Child);
 
 impl Running {
@@ -39,7 +39,7 @@ impl Drop for Running {
     }
 }
 
-/// Wishes that are not applied, by where they stand and why.
+/// Returns the changes that are not applied, by state, reason and detail.
 async fn waiting(world: &World) -> String {
     let sql = "SELECT state || ' ' || coalesce(reason, '') || ': ' || coalesce(detail, ''), count(*) FROM outbox \
                WHERE state <> 'applied' GROUP BY 1";
@@ -49,7 +49,7 @@ async fn waiting(world: &World) -> String {
 
 type Cells = Vec<(String, i64, i64)>;
 
-/// Inserts adjusts until the time is over; what each cell should hold then.
+/// Inserts adjusts until the time is over; returns the expected quantity of each stock level.
 async fn insert(world: &World, cells: &Cells, until: Instant) -> BTreeMap<(String, i64), i64> {
     let mut dice = Dice(7);
     let mut expected: BTreeMap<_, _> = cells.iter().map(|c| ((c.0.clone(), c.1), c.2)).collect();
@@ -68,7 +68,7 @@ async fn insert(world: &World, cells: &Cells, until: Instant) -> BTreeMap<(Strin
     expected
 }
 
-/// Kills each start of the program after 50 to 900 ms; how often.
+/// Kills each start of the program after 50 to 900 ms; returns the number of kills.
 async fn kill(config: &Path, until: Instant) -> u32 {
     let (mut dice, mut kills) = (Dice(42), 0);
     while Instant::now() < until {

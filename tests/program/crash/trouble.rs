@@ -1,12 +1,12 @@
-//! A database that cannot be used: every message says what was being done, on what, why not, and what to do; nothing
-//! is changed by the attempt.
+//! An unusable database: each message says what was being done, on what, why it failed and what to do. The
+//! attempt changes nothing.
 
 use super::rig;
 use crate::support::World;
 use std::path::Path;
 use tallyd::store::{Lock, Store, StoreError};
 
-/// What `tallyd run` says of the database, and its exit code.
+/// Returns the exit code and the message of `tallyd run` on the database.
 async fn refused(world: &World) -> (i32, String) {
     let config = rig::config_file(world, "");
     let output = rig::program(&config, &["run"]).await;
@@ -41,7 +41,7 @@ async fn a_damaged_database_stops_the_daemon_with_what_to_do() {
     let world = World::new().await;
     world.make().await;
     let mut bytes = std::fs::read(&world.path).unwrap();
-    // Everything behind the first page, which holds the schema's root.
+    // All pages after the first, which holds the schema's root.
     bytes[4096..].fill(0xA5);
     std::fs::write(&world.path, &bytes).unwrap();
     let (code, said) = refused(&world).await;
@@ -80,7 +80,7 @@ async fn a_folder_that_is_not_there_is_named() {
 async fn a_killed_migration_leaves_no_half_of_it() {
     let world = World::new().await;
     world.make().await;
-    // As if the process had ended before the newest migration: what it made is gone with it.
+    // The state before the newest migration, without the tables that it created.
     world
         .sql("DROP TABLE belonging; DROP TABLE copy_mark; DELETE FROM _sqlx_migrations WHERE version = 14")
         .await;

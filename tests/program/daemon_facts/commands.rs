@@ -1,11 +1,11 @@
-//! The reading commands: each answers what the mirror holds, and `product find` asks the service.
+//! The reading commands: each prints the mirror's content, and `product find` asks the platform.
 
 use super::support::Shop;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// The names of a record's fields, in order.
+/// Returns the names of a record's fields, in order.
 fn fields(record: &Value) -> Vec<&str> {
     record.as_object().unwrap().keys().map(String::as_str).collect()
 }

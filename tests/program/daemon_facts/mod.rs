@@ -1,5 +1,5 @@
-//! The daemon against the sandbox, over sockets: the mirror holds what the service serves, and asks for no more than
-//! it must.
+//! The daemon against the sandbox over sockets: the mirror equals the platform's data, at the least number of
+//! calls.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 

@@ -1,5 +1,5 @@
-//! Orders: where their lines are taken from, what of them is on its way, when they are closed; and kits, which orders
-//! teach.
+//! Orders: the allocation of their lines, their shipments, their closing; and kits, which the daemon
+//! discovers from them.
 
 use super::support::{Shop, records};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ const LINES: &str = "POST /api/orders/getOrderLineItems";
 const ALLOCATION: &str = "GET /api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation";
 const ITEMS: &str = "GET /api/Shipments/{shipmentid}/LineItems";
 
-/// Tracks an order of these SKUs; its id and its lines as the service shows them.
+/// Places and tracks an order of these SKUs; returns its id and its lines as the platform shows them.
 async fn order(shop: &Shop, lines: &[(&str, i64)]) -> (i64, Value) {
     let order = shop.sandbox.place_order(lines).await.unwrap();
     let tracked = shop.cli(&["order", "track", &order.to_string()]).await;
@@ -17,7 +17,7 @@ async fn order(shop: &Shop, lines: &[(&str, i64)]) -> (i64, Value) {
     (order, served["data"].clone())
 }
 
-/// Two SKUs of which there is enough.
+/// Returns two SKUs with enough stock.
 async fn goods(shop: &Shop) -> [String; 2] {
     let mut stock = shop.sandbox.stock().await.unwrap();
     stock.retain(|row| row.quantity >= 5);
@@ -116,7 +116,7 @@ async fn an_order_is_closed_when_nothing_is_left_and_its_known_shipments_are_on_
     assert_eq!((shop.calls_of(ITEMS), shop.calls_of(LINES)), calls, "both are done with");
 }
 
-/// The view shows what the service says of the shipment's items.
+/// Asserts that the view shows the shipment's items as the platform does.
 async fn same_items(shop: &Shop, shipment: i64) {
     let served = shop.get(&format!("/api/Shipments/{shipment}/LineItems")).await;
     let fields = ["Id", "OrderLineItemId", "ProductSku", "QuantityShipped", "IsShipped", "TrackingNumber"];

@@ -1,4 +1,4 @@
-//! Reports: kept by month, read until two reads agree.
+//! Reports: kept by month, and read until two reads agree.
 
 use super::support::Shop;
 use serde_json::json;

@@ -1,6 +1,6 @@
-//! A shop with a daemon beside it: the sandbox over sockets, the mirror looked at with plain SQL as other programs do.
+//! An account with a daemon: the sandbox over sockets, the mirror read with plain SQL as other programs do.
 //!
-//! What the sandbox serves is asked of it in process, so that the looking costs no quota and no journal entry.
+//! Tests ask the sandbox in process, so that their questions cost no quota and no journal entry.
 
 use axum::body::Bytes;
 use axum::http::Request;
@@ -25,7 +25,7 @@ impl Shop {
         Self::with(Options::default()).await
     }
 
-    /// With this shop; address and limits are the test's own: no call has to wait.
+    /// Creates an account with these options; address and limits are the test's own, and no call waits.
     pub(crate) async fn with(shop: Options) -> Self {
         let options =
             Options { listen: ([127, 0, 0, 1], 0).into(), skus: 20, orders: 6, calls_per_minute: 0, ..shop };
@@ -50,7 +50,7 @@ impl Shop {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// From now on the daemon works for the company of this key.
+    /// Changes the key, so that the daemon works for the company of this key.
     pub(crate) fn take_key(&self, integration_key: &str) {
         self.write("integration-key", integration_key);
     }
@@ -63,44 +63,45 @@ impl Shop {
         Daemon::start(self.config(), Arc::new(SystemClock)).await.unwrap()
     }
 
-    /// `run --once`.
+    /// Runs `run --once`.
     pub(crate) async fn once(&self) -> Once {
         self.daemon().await.once().await.unwrap()
     }
 
-    /// `run --once`, in which every run must do all it set out to do.
+    /// Runs `run --once` and asserts that every run succeeded.
     pub(crate) async fn good_once(&self) -> Once {
         let once = self.once().await;
         assert!(once.is_good(), "{:?}", once.runs);
         once
     }
 
-    /// A command line, beside the configuration.
+    /// Runs a command beside the configuration.
     pub(crate) async fn cli(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
         command.arg("--config").arg(self.path("tallyd.toml")).args(arguments).env_clear();
         tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
     }
 
-    /// A reading command with `--json`, which must succeed.
+    /// Runs a reading command with `--json` and asserts success.
     pub(crate) async fn cli_json(&self, arguments: &[&str]) -> Value {
         let output = self.cli(&[arguments, &["--json"]].concat()).await;
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Another program's connection.
+    /// Opens another program's connection.
     pub(crate) async fn outsider(&self) -> SqliteConnection {
         SqliteConnectOptions::new().filename(self.path("tallyd.db")).connect().await.unwrap()
     }
 
-    /// Another program's statements.
+    /// Executes statements as another program.
     pub(crate) async fn execute(&self, sql: &str) {
         let mut other = self.outsider().await;
         sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned())).execute(&mut other).await.unwrap();
     }
 
-    /// The rows of a query, each a list of its columns, in their order. Numbers are fractions, flags 0 and 1.
+    /// Returns the rows of a query, each a list of its columns, in order. Numbers are fractions, flags 0 and
+    /// 1.
     pub(crate) async fn rows(&self, columns: &str, from: &str) -> Value {
         let mut other = self.outsider().await;
         let sql = format!("SELECT json_array({columns}) FROM {from}");
@@ -109,7 +110,7 @@ impl Shop {
         rows.iter().map(|row| level(&serde_json::from_str(row).unwrap())).collect()
     }
 
-    /// The records of an answer, each a list of these fields.
+    /// Returns the records of an answer, each a list of these fields.
     pub(crate) async fn served(&self, path: &str, fields: &[&str]) -> Value {
         records(&self.get(path).await["data"], fields)
     }
@@ -135,12 +136,12 @@ impl Shop {
         }
     }
 
-    /// How often the operation was called so far.
+    /// Returns the number of calls of the operation so far.
     pub(crate) fn calls_of(&self, operation: &str) -> usize {
         self.sandbox.calls().iter().filter(|call| call.operation == operation).count()
     }
 
-    /// A kit of the generated shop: its SKU, its product id and its components as the service lists them.
+    /// Creates a kit; returns its SKU, its product id and its components as the platform lists them.
     pub(crate) async fn kit(&self) -> (String, i64, Value) {
         let component = self.sandbox.stock().await.unwrap().remove(0).sku;
         let body = json!({"Sku": "KIT-OF-TWO", "Name": "Two of them",
@@ -151,7 +152,7 @@ impl Shop {
     }
 }
 
-/// The records of a list, each a list of these fields; a dot leads into an object.
+/// Returns the records of a list, each a list of these fields; a dot leads into an object.
 pub(crate) fn records(list: &Value, fields: &[&str]) -> Value {
     let record = |item: &Value| -> Value {
         fields
@@ -162,7 +163,7 @@ pub(crate) fn records(list: &Value, fields: &[&str]) -> Value {
     list.as_array().unwrap().iter().map(record).collect()
 }
 
-/// One spelling for both sides: numbers are fractions, flags are numbers, an empty text is none.
+/// Normalises a value for a comparison: numbers become fractions, flags numbers, an empty text null.
 fn level(value: &Value) -> Value {
     match value {
         Value::Bool(flag) => json!(f64::from(u8::from(*flag))),

@@ -1,4 +1,5 @@
-//! What an answer lacks: absent is only what two looks minutes apart lack while the platform is well.
+//! Records that an answer lacks: a record is absent only if two checks minutes apart lack it while the
+//! platform is well.
 
 use super::sick::{Instead, NO_LINES, NOT_KNOWN, Sick, adjust, cells, sent};
 use super::support::{LINES, LONG, SHIP};
@@ -7,7 +8,7 @@ use std::time::Duration;
 use tallyd::model::{JobKind, Operation};
 use tallyd::reconcile::proof::LOOKS_APART;
 
-/// Longer than two looks that prove an absence must be apart, with all that a look costs.
+/// Longer than the distance of two checks that prove an absence, with the duration of a check.
 const MINUTES: Duration = Duration::from_secs(LOOKS_APART.as_secs() + 10);
 
 #[tokio::test]
@@ -171,7 +172,7 @@ async fn an_update_of_a_product_that_one_answer_lacks_waits() {
     dock.push().await;
     assert_ne!(dock.state("u").await, "rejected", "{:?}", dock.fate("u").await);
     sick.is_well();
-    // The daemon looks again by itself; here nobody does but who is told to.
+    // The daemon checks again by itself; here the test runs settle.
     dock.later(MINUTES);
     dock.settle().await;
     dock.push().await;

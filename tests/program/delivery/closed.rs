@@ -1,4 +1,4 @@
-//! Closed orders: they are looked at again, because what left them may come back.
+//! Closed orders are read again, because their shipments may be cancelled.
 
 use super::support::{Dock, LINES};
 use serde_json::{Value, json};
@@ -9,7 +9,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const QUEUE: tallyd::model::Operation = tallyd::model::Operation::WorkQueue;
 
-/// A tracked order of which the service says that nothing is left, as after a shipment that a person made there.
+/// Creates a tracked order of which the platform shows that nothing is left, as after a shipment made there
+/// by a person.
 async fn closed_order() -> (Dock, super::told::Rules, i64) {
     let (dock, rules) = super::told::told().await;
     let (sku, _) = dock.two_skus().await;

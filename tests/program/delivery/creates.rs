@@ -1,4 +1,5 @@
-//! Products, warehouses and templates: looked for first, made once, learnt; and the full update of a product.
+//! Products, warehouses and templates: a preflight, one create, and the new id; and the full update of a
+//! product.
 
 use super::support::{A_MOMENT, Dock, LONG, PRODUCT, PRODUCT_PUT, TEMPLATE, UPDATE, WAREHOUSE, whole};
 use super::told::{Rules, data_counted, told};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tallyd::model::{JobKind, Operation};
 use tallyd::reconcile::proof::LOOKS_APART;
 
-/// The product of a SKU as *Create product* answered it, made by somebody else.
+/// Creates a product as another program; returns the answer of *Create product*.
 pub async fn product(dock: &Dock, sku: &str) -> Value {
     let body = json!({"Sku": sku, "Name": "Before", "Identifiers": {"UPC": "111"}});
     dock.data("POST", "/api/Inventory", &body.to_string()).await[0]["Product"].clone()
@@ -17,7 +18,7 @@ pub async fn storefront(dock: &Dock) -> i64 {
     whole(&dock.data("GET", "/api/storefronts", "").await[0]["Id"])
 }
 
-/// A dock that knows all there is at the service.
+/// Creates a dock whose mirror has all data of the platform.
 async fn known() -> (Dock, Rules) {
     let (dock, rules) = told().await;
     let track = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
@@ -108,7 +109,7 @@ async fn a_template_is_compared_by_its_whole_name() {
     assert_eq!(dock.calls(TEMPLATE), 2);
 }
 
-/// A full body for *Update product*, without its quantities.
+/// Returns a full body for *Update product*, without its quantities.
 pub fn update_of(product: &Value, name: &str) -> Value {
     let mut body = product.clone();
     body["Name"] = name.into();
@@ -141,7 +142,7 @@ async fn an_update_undoes_no_sale_and_changes_no_quantity() {
     assert_eq!(dock.cell("UPD-1", warehouse).await, 4);
 }
 
-/// An update writes the same quantities once more; that must not make room for another flood.
+/// An update writes the same quantities again, and that must not make room for another flood.
 #[tokio::test]
 async fn an_update_does_not_hide_an_emptied_cell_from_the_brake() {
     let dock = Dock::open().await;
@@ -164,7 +165,7 @@ async fn an_update_does_not_hide_an_emptied_cell_from_the_brake() {
     dock.wish("u", "product.update", update_of(&made, "After")).await;
     dock.push().await;
     assert_eq!(dock.state("u").await, "applied");
-    // With the six of this hour these are ten, and more than a fifth of all there is.
+    // With the six of this hour these are ten, and more than a fifth of all stock.
     for cell in &cells[5..9] {
         set(&format!("{} {}", cell.sku, cell.warehouse_id), &cell.sku, cell.warehouse_id, 0).await;
     }
@@ -225,7 +226,7 @@ async fn a_lost_update_is_sent_again_once_the_first_cannot_come_any_more() {
     assert_eq!(dock.number("SELECT count(*) FROM cell_write WHERE ended IS NULL").await, 0);
 }
 
-/// Looks after a create whose answer was lost show neither what it made nor others that are there.
+/// Checks after a create with a lost answer show neither the created record nor others that exist.
 #[tokio::test]
 async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
     let (dock, rules) = known().await;
@@ -279,7 +280,7 @@ async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
     }
 }
 
-/// The answer that is to vouch for the absence of what was made shows it, and lacks something else.
+/// A record of the name proves the create, even if the answer lacks other records.
 #[tokio::test]
 async fn a_record_under_the_name_proves_a_create_whatever_else_the_answer_lacks() {
     let (dock, rules) = known().await;
@@ -311,7 +312,7 @@ async fn a_record_under_the_name_proves_a_create_whatever_else_the_answer_lacks(
     }
 }
 
-/// The platform counts a record that it does not show: the name may be taken.
+/// The platform counts a record that it does not show, so the name may be taken.
 #[tokio::test]
 async fn nothing_is_made_on_a_list_that_counts_more_than_it_shows() {
     let (dock, rules) = told().await;
@@ -334,7 +335,7 @@ async fn nothing_is_made_on_a_list_that_counts_more_than_it_shows() {
     assert_eq!((dock.state("second").await.as_str(), dock.calls(TEMPLATE)), ("held", 1));
 }
 
-/// An answer about one product lacks a link that a larger one shows.
+/// An answer about one product lacks a link that a larger answer shows.
 #[tokio::test]
 async fn a_link_that_an_answer_leaves_out_is_looked_for_beside_others_before_it_counts() {
     let (dock, rules) = known().await;

@@ -1,4 +1,4 @@
-//! Answers that are lost, with and without the deed: nothing is done twice, and what was done is known to be done.
+//! Lost answers, with and without effect: no change takes effect twice, and each effect is recognised.
 
 use super::support::{
     A_MOMENT, BALANCES, Dock, LONG, PRODUCT, SHIP, TEMPLATE, TRACK, UPDATE, WAREHOUSE, whole,
@@ -7,19 +7,20 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tallyd::reconcile::proof::LOOKS_APART;
 
-/// Ways to lose an answer after the deed.
+/// Returns the ways to lose an answer after the effect.
 fn after_the_deed() -> [Value; 3] {
     [json!({"Drop": "after"}), json!({"Status": 500, "Drop": "after"}), json!({"Truncate": true})]
 }
 
-/// A cell with enough in it.
+/// Returns a stock level with enough stock.
 async fn cell(dock: &Dock) -> (String, i64, i64) {
     let stock = dock.sandbox.stock().await.unwrap();
     let row = stock.into_iter().find(|row| row.quantity >= 20).unwrap();
     (row.sku, row.warehouse_id, row.quantity)
 }
 
-/// A dock where the update of a cell by −2, the wish `lost`, was dropped before or after the deed.
+/// Creates a dock whose update of a stock level by −2, the change `lost`, was dropped before or after the
+/// effect.
 async fn lost(drop: &str) -> (Dock, (String, i64, i64)) {
     let dock = Dock::open().await;
     let (sku, warehouse, quantity) = cell(&dock).await;
@@ -77,7 +78,7 @@ async fn what_was_not_done_is_done_after_two_looks_and_once() {
     assert_eq!(dock.cell(&sku, warehouse).await, quantity - 3);
 }
 
-/// Somebody renames the product: nobody can see what became of the write, and looking on would cost calls for ever.
+/// A write to a renamed product is left to a person after a few checks, because no check can show it.
 #[tokio::test]
 async fn a_write_whose_product_is_not_returned_any_more_is_left_to_a_person_after_a_few_looks() {
     let (dock, (sku, ..)) = lost("before").await;
@@ -142,7 +143,7 @@ async fn the_other_entries_of_a_call_speak_for_one_that_was_sold_from() {
     dock.push().await;
     dock.sandbox.sale(&cells[0].sku, cells[0].warehouse_id, 5).await.unwrap();
     dock.settle().await;
-    // The witnesses' looks are there once all of them were looked at.
+    // The other entries of the call are decided once all of them were checked.
     dock.settle().await;
     for n in 0..4 {
         assert_eq!(dock.state(&format!("a{n}")).await, "applied", "a{n}");
@@ -289,7 +290,7 @@ async fn a_lost_tracking_is_seen_in_its_shipment() {
     assert_eq!(dock.calls(TRACK), 5);
 }
 
-/// The three creates that are looked for by a name: operation, kind, body.
+/// Returns the three creates that are identified by a name: operation, kind, body.
 async fn creates(dock: &Dock, n: usize) -> [(&'static str, &'static str, Value); 3] {
     let shop = whole(&dock.data("GET", "/api/storefronts", "").await[0]["Id"]);
     let name = format!("New {n}");

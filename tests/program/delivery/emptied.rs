@@ -1,4 +1,5 @@
-//! Orders whose answers lack lines: what is not shown is not observed, what is gone is told, and what comes back is shown.
+//! Orders whose answers lack lines: a line that is not shown is not observed, an emptied order is reported,
+//! and a line that comes back is shown.
 
 use super::support::Dock;
 use super::told::{Rules, told};
@@ -8,7 +9,7 @@ use tallyd::model::JobKind;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Two tracked orders, the first with two lines; both were read.
+/// Creates two tracked orders, the first with two lines, and reads both.
 async fn two_orders() -> (Dock, Rules, i64, Vec<i64>) {
     let (dock, rules) = told().await;
     let (one, two) = dock.two_skus().await;
@@ -19,7 +20,7 @@ async fn two_orders() -> (Dock, Rules, i64, Vec<i64>) {
     (dock, rules, order, lines)
 }
 
-/// The seconds since each line of the view was observed, by line.
+/// Returns the seconds since each line of the view was observed, by line.
 async fn ages(dock: &Dock, order: i64) -> Vec<(i64, i64)> {
     let now = dock.clock().now().0;
     let sql = "SELECT line_item_id, CAST((julianday(observed_at) - 2440587.5) * 86400000 AS INTEGER) \
@@ -74,7 +75,7 @@ async fn an_order_that_stays_empty_while_others_answer_is_told_as_cancelled_or_e
     assert_eq!(state(&dock, order).await, "emptied");
     let shown = dock.done(&["order", "show", &order.to_string()]).await;
     assert!(shown.contains("cancelled or emptied"), "{shown}");
-    // It is looked at again as a closed order is, and believed at once.
+    // The order is read again as a closed one is, and its lines are accepted at once.
     rules.clear();
     dock.later(MINUTE * 10);
     dock.run(JobKind::OrderLines).await;
@@ -82,7 +83,7 @@ async fn an_order_that_stays_empty_while_others_answer_is_told_as_cancelled_or_e
     assert_eq!((back, state(&dock, order).await), (lines, "open".to_owned()));
 }
 
-/// An answer that counts a line and shows none tells nothing of it.
+/// An answer that counts a line and shows none proves nothing about that line.
 #[tokio::test]
 async fn an_order_whose_lines_are_only_counted_is_not_told_as_emptied() {
     let (dock, rules, order, _) = two_orders().await;
@@ -94,7 +95,7 @@ async fn an_order_whose_lines_are_only_counted_is_not_told_as_emptied() {
     assert_eq!((ages(&dock, order).await.len(), state(&dock, order).await), (2, "open".to_owned()));
 }
 
-/// An order that is looked at daily only would else stay to be picked for two days.
+/// Otherwise an order that is read daily would stay to be picked for two days.
 #[tokio::test]
 async fn a_quiet_order_that_is_not_shown_is_looked_at_again_with_the_next_run() {
     for (what, is_readable) in [("absent", true), ("unreadable", false)] {
@@ -137,7 +138,8 @@ async fn where_every_order_is_answered_empty_the_platform_is_sick_and_no_order_i
     assert_eq!(state(&dock, order).await, "empty");
 }
 
-/// Where all others are closed, one of them is asked: otherwise nobody could tell a cancelled order from a sick platform.
+/// If all other orders are closed, one of them is read as a comparison, to tell a cancelled order from a
+/// failing platform.
 #[tokio::test]
 async fn a_closed_order_vouches_where_no_other_is_open() {
     let (dock, rules, order, _) = two_orders().await;
@@ -188,7 +190,7 @@ async fn one_line_that_an_answer_lacks_is_gone_with_the_second_look_minutes_late
     assert_eq!(ages(&dock, order).await.len(), 2, "and is shown again when it comes back");
 }
 
-/// An answer that lacks what is still left must not close the order with the rest of it.
+/// An answer that lacks the unshipped lines must not close the order.
 #[tokio::test]
 async fn an_order_is_not_closed_by_an_answer_that_lacks_a_line() {
     let (dock, rules, order, _) = two_orders().await;
@@ -200,7 +202,7 @@ async fn an_order_is_not_closed_by_an_answer_that_lacks_a_line() {
     assert_eq!(state(&dock, order).await, "open");
 }
 
-/// The service may answer nothing for an id that is no order's: that is told, and is no order that was emptied.
+/// An answer without lines for an id that is no order is reported as such, not as an emptied order.
 #[tokio::test]
 async fn an_order_that_never_had_a_line_is_told_as_such() {
     let (dock, _, _, _) = two_orders().await;
@@ -211,7 +213,7 @@ async fn an_order_that_never_had_a_line_is_told_as_such() {
     assert_eq!(state(&dock, 1_234_567).await, "no lines");
 }
 
-/// The same of a shipment's items.
+/// An item that an answer lacks keeps its age, as a line does.
 #[tokio::test]
 async fn an_item_that_an_answer_lacks_keeps_its_age() {
     let (dock, rules, order, _) = two_orders().await;

@@ -1,4 +1,4 @@
-//! The examples by which the rules for quantities are explained, each from the insertion to the shop's own book.
+//! The examples of the rules for quantities, each from the insertion to the stock at the platform.
 
 use super::gate::gated;
 use super::support::{BALANCES, Dock, UPDATE};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tallyd::model::Operation;
 
-/// A cell that holds 50, known to the mirror.
+/// A stock level of 50 units that the mirror has.
 struct Cell {
     dock: Dock,
     sku: String,
@@ -46,7 +46,7 @@ impl Cell {
         self.dock.cell(&self.sku, self.warehouse).await
     }
 
-    /// Pushes; what the shop then holds, and in how many update calls.
+    /// Pushes; returns the quantity at the platform and the number of update calls.
     async fn pushed(&self) -> (i64, usize) {
         let before = self.dock.calls(UPDATE);
         self.dock.push().await;
@@ -168,7 +168,8 @@ async fn a_count_of_a_moment_nobody_read_is_held_and_says_so() {
     assert!(detail.contains("count again"), "{detail}");
 }
 
-/// The host's clock was ahead while goods moved, and was set right: the calendar comes to the count's moment again.
+/// A count is held if the host's clock was set back while goods moved, because the calendar shows its moment
+/// twice.
 #[tokio::test]
 async fn a_count_of_a_moment_that_the_calendar_came_to_twice_is_held() {
     for (ahead, expected) in [(0, "applied"), (600, "held")] {
@@ -203,7 +204,7 @@ async fn a_count_of_an_earlier_moment_supersedes_only_what_moved_before_it() {
     cell.adjust("before", -1).await;
     let sql = "SELECT created_at FROM outbox WHERE key = 'before'";
     let moment: String = sqlx::query_scalar(sql).fetch_one(&mut cell.dock.outsider().await).await.unwrap();
-    // Insertions are told apart by their millisecond.
+    // Insertions are distinguished by their millisecond.
     tokio::time::sleep(Duration::from_millis(2)).await;
     cell.adjust("after", -4).await;
     cell.set("count", 48, json!({"counted_at": moment})).await;
@@ -224,7 +225,7 @@ async fn a_fact_that_aged_is_read_again_before_the_write() {
     assert_eq!(cell.dock.calls(BALANCES), reads + 1);
 }
 
-/// Moments of another boot cannot be compared with this one's, and the calendar may have been set meanwhile.
+/// A moment of another boot is not comparable, and the calendar may have been set meanwhile.
 #[tokio::test]
 async fn a_fact_from_before_a_reboot_is_read_again_before_the_write() {
     let dock = Dock::open_with("[quantities]\nmax_fact_age = \"30m\"\n").await;

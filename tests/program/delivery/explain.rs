@@ -1,4 +1,4 @@
-//! The story of a quantity as an operator reads it, beside a running daemon.
+//! The history of a quantity as `tallyd explain` prints it, beside a running daemon.
 
 use super::support::{A_MOMENT, Dock, UPDATE};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ async fn told(dock: &Dock, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Each of these in a line of its own, in this order.
+/// Asserts that each of these stands in a line of its own, in this order.
 fn in_order(text: &str, expected: &[&str]) {
     let mut lines = text.lines();
     for part in expected {
@@ -163,7 +163,8 @@ async fn a_sku_nobody_knows_and_one_that_may_be_several_are_named() {
     sqlx::query(sql).bind(&twin).bind(&sku).execute(&mut dock.outsider().await).await.unwrap();
     assert!(failed(&[&sku.to_lowercase()]).await.contains("name one of them exactly"));
     assert!(told(&dock, &[&sku]).await.contains("the wish `a`"));
-    // No exchange brought the twin: it goes again, for the journal's fold is compared at the end.
+    // No exchange brought this product, so it is removed again: the test ends with a comparison of projection
+    // and mirror.
     let sql = "DELETE FROM product WHERE product_id = 4711";
     sqlx::Executor::execute(&mut dock.outsider().await, sql).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What no other test asked for until a bug was planted there (docs/mutants.md).
+//! Properties that no other test held until a seeded bug showed it (docs/mutants.md).
 
 use super::gate::gated;
 use super::support::{A_MOMENT, BALANCES, Dock, UPDATE};
@@ -18,7 +18,7 @@ async fn read_all(dock: &Dock) {
     dock.run(JobKind::Balances).await;
 }
 
-/// Cells with enough in them, each of another SKU: SKU, warehouse, quantity.
+/// Returns stock levels with enough stock, each of another SKU: SKU, warehouse, quantity.
 async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
     let mut stock = dock.sandbox.stock().await.unwrap();
     stock.retain(|row| row.quantity >= 20);
@@ -30,14 +30,14 @@ async fn adjust(dock: &Dock, key: &str, sku: &str, warehouse: i64, delta: i64) {
     dock.wish(key, "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": delta})).await;
 }
 
-/// A kit of two, which nobody here knows to be one: its product's id.
+/// Creates a kit of two that the mirror does not know as a kit; returns its product's id.
 async fn kit(dock: &Dock, component: &str) -> i64 {
     let kit = json!({"Sku": "KIT-OF-TWO", "Name": "Two of them",
                      "Components": [{"Sku": component, "Quantity": 2}]});
     dock.request("POST", "/_sandbox/kits", &kit.to_string()).await["ProductId"].as_i64().unwrap()
 }
 
-/// A release is for what it names: a flood that comes while a released wish still waits is a flood.
+/// A release applies to the changes it names: a flood beside a released change that still waits trips again.
 #[tokio::test]
 async fn a_second_flood_beside_a_released_wish_trips_again() {
     let dock = Dock::open_with("[quantities]\nmax_fact_age = \"0s\"\nhold_jump_over = 5\n").await;
@@ -62,7 +62,7 @@ async fn a_second_flood_beside_a_released_wish_trips_again() {
     assert_eq!(dock.calls(UPDATE), 1, "the released one alone");
 }
 
-/// What a kit holds follows from its components: once it is known to be one, no call is spent on the service's refusal.
+/// A change of a known kit is rejected without a call, because its quantity follows from its components.
 #[tokio::test]
 async fn a_wish_for_a_known_kit_is_rejected_before_the_send() {
     let mut dock = Dock::open().await;
@@ -84,7 +84,7 @@ async fn a_wish_for_a_known_kit_is_rejected_before_the_send() {
     assert!(dock.calls(BALANCES) > 0, "it was read");
 }
 
-/// The second of three entries is refused, by its index: neither the call as a whole is done, nor its first entry refused.
+/// Of three entries, the second is refused by its index; the other two are applied.
 #[tokio::test]
 async fn of_a_partial_success_the_named_entry_alone_is_refused() {
     let dock = Dock::open().await;
@@ -101,7 +101,7 @@ async fn of_a_partial_success_the_named_entry_alone_is_refused() {
     assert_eq!(dock.calls(UPDATE), 1);
 }
 
-/// One entry carries both, and both are over with it: the one left pending would be done a second time.
+/// Two adjusts in one entry are both final with it, because one left pending would be applied a second time.
 #[tokio::test]
 async fn movements_of_one_cell_go_in_one_entry_and_once() {
     let dock = Dock::open().await;
@@ -175,13 +175,13 @@ async fn a_wait_that_the_service_ordered_outlives_the_program() {
     assert_eq!(dock.daemon().context().limiter.budget().holds, []);
 }
 
-/// The product is sent as the service spells it, and the plan says so too.
+/// The product is sent in the platform's spelling, and the plan shows that spelling.
 #[tokio::test]
 async fn a_wish_in_another_spelling_is_planned_in_the_services() {
     let dock = Dock::open().await;
     read_all(&dock).await;
     let (sku, warehouse, _) = cells(&dock).await.remove(0);
-    // A spelling that the service was never asked for may be a product of its own: it is asked for first.
+    // A spelling that was never read may be a product of its own, so it is read first.
     adjust(&dock, "first", &sku.to_lowercase(), warehouse, 1).await;
     dock.push().await;
     adjust(&dock, "low", &sku.to_lowercase(), warehouse, 1).await;
@@ -190,7 +190,8 @@ async fn a_wish_in_another_spelling_is_planned_in_the_services() {
     assert!(body.contains(&format!("\"{sku}\"")), "{body}");
 }
 
-/// Else a crash would forget a call whose place is used up, and hold every other writer up while it is on its way.
+/// The begin of a call is committed before the send: a crash forgets no used reservation, and no writer is
+/// blocked.
 #[tokio::test]
 async fn no_call_leaves_before_the_journal_has_it() {
     let (dock, mut gate) = gated().await;

@@ -1,5 +1,7 @@
-//! A gate between the daemon and the service: while it is closed a call stands before it, written down and not sent, until
-//! the test lets it go. What must happen between a look and a call happens then, whatever the machine is busy with.
+//! A gate between the daemon and the platform.
+//!
+//! While it is closed, a call waits in front of it, in the journal but not sent, until the test lets it pass.
+//! So a test can act between a read and a call, at any load of the machine.
 
 use super::support::Dock;
 use std::sync::Arc;
@@ -8,41 +10,41 @@ use tallyd::client::{HttpTransport, Request, Sending, Transport};
 use tallyd::model::Operation;
 use tokio::sync::{mpsc, oneshot};
 
-/// A dock whose calls go through a gate, which is open.
+/// Creates a dock whose calls pass a gate, which is open.
 pub async fn gated() -> (Dock, Gate) {
     let (closed, (leaving, calls)) = (Arc::<AtomicBool>::default(), mpsc::unbounded_channel());
     let gate = Gate { closed: Arc::clone(&closed), calls };
     (Dock::open_over(|http| Some(Arc::new(Way { http, closed, leaving }))).await, gate)
 }
 
-/// The test's side.
+/// The gate, on the test's side.
 pub struct Gate {
     closed: Arc<AtomicBool>,
     calls: mpsc::UnboundedReceiver<Leaving>,
 }
 
 impl Gate {
-    /// Lets no call out before [`Leaving::go`].
+    /// Stops every call until [`Leaving::go`].
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Lets every call out again.
+    /// Lets all further calls pass.
     pub fn open(&self) {
         self.closed.store(false, Ordering::SeqCst);
     }
 
-    /// The next call that stands before the gate.
+    /// Returns the next call in front of the gate.
     pub async fn leaving(&mut self) -> Leaving {
         self.calls.recv().await.unwrap()
     }
 
-    /// The next call of this operation; those before it go.
+    /// Returns the next call of this operation; calls before it pass.
     pub async fn leaving_to(&mut self, operation: Operation) -> Leaving {
         self.leaving_to_any(&[operation]).await
     }
 
-    /// The next call of one of these operations; those before it go.
+    /// Returns the next call of one of these operations; calls before it pass.
     pub async fn leaving_to_any(&mut self, operations: &[Operation]) -> Leaving {
         loop {
             let leaving = self.leaving().await;
@@ -61,13 +63,13 @@ pub struct Leaving {
 }
 
 impl Leaving {
-    /// Sends it.
+    /// Sends the call.
     pub fn go(self) {
         self.go.send(()).unwrap();
     }
 }
 
-/// The daemon's side.
+/// The gate, on the daemon's side.
 struct Way {
     http: HttpTransport,
     closed: Arc<AtomicBool>,

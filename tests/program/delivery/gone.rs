@@ -1,4 +1,4 @@
-//! What is gone is no stock, and an update is made of what an answer showed.
+//! A product that is gone has no stock, and an update is built from an answer.
 
 use super::between::{Odd, Scene};
 use super::creates::{product, update_of};
@@ -8,8 +8,7 @@ use tallyd::model::JobKind;
 
 const ALWAYS: usize = usize::MAX;
 
-/// A product that we made, as the service described it, with nine units in its first warehouse, beside others that are
-/// known.
+/// Creates a product with nine units in its first warehouse, beside other known products.
 async fn nine(scene: &Scene, sku: &str) -> (Value, i64) {
     scene.cells().await;
     let made = product(scene, sku).await;
@@ -20,7 +19,7 @@ async fn nine(scene: &Scene, sku: &str) -> (Value, i64) {
     (made, warehouse)
 }
 
-/// The units of these SKUs by the query that docs/database.md gives to programs.
+/// Returns the units of these SKUs by the query that docs/database.md gives to programs.
 async fn units(dock: &Dock, skus: &str) -> i64 {
     let sql = format!("SELECT coalesce(sum(quantity), 0) FROM stock WHERE sku IN ({skus})");
     dock.number(&sql).await
@@ -52,7 +51,7 @@ async fn a_product_that_we_renamed_is_stock_under_one_name() {
     );
 }
 
-/// Its quantities are filled in from what the read before it showed, and from nothing older.
+/// An update takes its quantities from the read before it, and from no older fact.
 #[tokio::test]
 async fn an_update_takes_no_quantity_that_the_answer_did_not_show() {
     for way in 0..4 {

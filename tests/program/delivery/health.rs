@@ -1,5 +1,5 @@
-//! The judgement of what is wrong, on what really happened: ordinary trade is well, and what waits, fails or cannot be read
-//! is named with its reason.
+//! Health on real events: ordinary trade has no findings, and each wait, failure or unreadable record is
+//! named with its reason.
 
 use super::support::{A_MOMENT, BALANCES, Dock, LONG, SHIP, UPDATE};
 use serde_json::{Value, json};
@@ -13,13 +13,13 @@ use tallyd::model::{JobKind, Operation};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A dock without schedules: no data grows stale while a test lets time pass.
+/// Creates a dock without schedules, so that no data becomes stale while a test advances the clock.
 async fn quiet() -> Dock {
     let jobs = JobKind::ALL.iter().filter(|kind| **kind != JobKind::Push);
     Dock::open_with(&jobs.map(|kind| format!("[jobs.{kind}]\nenabled = false\n")).collect::<String>()).await
 }
 
-/// A wish that moves one unit of a cell with stock.
+/// Inserts a change that adjusts a stock level with stock.
 async fn moved(dock: &Dock, key: &str) {
     let stock = dock.sandbox.stock().await.unwrap();
     let cell = stock.iter().find(|row| row.quantity >= 10).unwrap();
@@ -39,7 +39,7 @@ async fn health(dock: &Dock) -> Health {
     job::health(&dock.daemon().context().store, &look).await.unwrap()
 }
 
-/// The finding of a code; a test ends where there is none.
+/// Returns the finding of a code; panics if there is none.
 async fn finding(dock: &Dock, code: Code) -> Finding {
     let health = health(dock).await;
     let found = health.findings.iter().find(|finding| finding.code == code);
@@ -106,7 +106,7 @@ async fn pushes_that_fail_again_and_again_are_named_with_the_services_words() {
     assert!(found.count >= 3 && found.since.is_some(), "{found:?}");
     let waits = finding(&dock, Code::Waiting).await;
     assert!(waits.text.contains("`a` for 4 min"), "{}", waits.text);
-    // After four failures without a success of others it rests for two minutes.
+    // After four failures without a success of others, the retry waits two minutes.
     dock.later(2 * MINUTE);
     dock.push().await;
     assert_eq!(dock.state("a").await, "applied");
@@ -119,7 +119,7 @@ async fn a_wish_that_waits_is_late_only_beyond_the_holds_in_force() {
     let hold = json!({"Operation": BALANCES, "Status": 429, "RetryAfter": 600, "Times": 1});
     dock.faults(json!([hold])).await;
     moved(&dock, "a").await;
-    // The push waits for the hold; whoever waits so long for it gives up.
+    // The push waits for the hold, and the test for two seconds.
     let push = tokio::time::timeout(Duration::from_secs(2), dock.push()).await;
     assert!(push.is_err(), "the account is on hold: {push:?}");
     let late = async || codes(&dock).await.contains(&"waiting");
@@ -143,7 +143,7 @@ async fn a_shipment_that_somebody_may_have_made_is_in_doubt_and_not_held() {
     assert_eq!((found.count, health(&dock).await.count(Code::Held)), (1, 0));
 }
 
-/// Balances whose record of one SKU makes no sense.
+/// A transport that makes the balances record of one SKU unreadable.
 struct Garbled {
     http: HttpTransport,
     sku: Arc<Mutex<String>>,

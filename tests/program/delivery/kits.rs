@@ -1,4 +1,4 @@
-//! Kits: a movement is refused for one only where the service says so now.
+//! Kits: an adjust is rejected for one only if the platform confirms it now.
 
 use super::support::Dock;
 use super::told::{Rules, data, fail, told};
@@ -10,7 +10,7 @@ use tallyd::model::{JobKind, Operation};
 const COMPONENTS: &str = "GET /api/Inventory/{productid}/kitcomponents";
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A plain product: SKU, product id, and a warehouse with enough of it.
+/// A plain product: SKU, product id, and a warehouse with enough stock.
 struct Plain {
     sku: String,
     product: i64,
@@ -18,7 +18,7 @@ struct Plain {
     quantity: i64,
 }
 
-/// All SKUs were read; the first that is no kit.
+/// Reads all SKUs; returns the first that is no kit.
 async fn plain() -> (Dock, Rules, Plain) {
     let (dock, rules) = told().await;
     let known = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
@@ -33,7 +33,7 @@ async fn plain() -> (Dock, Rules, Plain) {
     (dock, rules, plain)
 }
 
-/// An order sells the product, and what is allocated for it is another: by then a person changed the line.
+/// Sells the product by an order whose allocation names another one, as after a person changed the line.
 async fn guessed() -> (Dock, Rules, Plain) {
     let (dock, rules, plain) = plain().await;
     let (order, _) = dock.order(&[(&plain.sku, 1)]).await;
@@ -52,7 +52,7 @@ async fn guessed() -> (Dock, Rules, Plain) {
     (dock, rules, Plain { quantity, ..plain })
 }
 
-/// The service names a component of every product from now on.
+/// Makes the platform name a component of every product from now on.
 fn name_components(rules: &Rules) {
     rules.say(Operation::KitComponents, |_, response| {
         let part = json!({"Id": 1, "Sku": "PART", "Name": "Part", "Type": "Product"});
@@ -102,14 +102,15 @@ async fn a_guess_that_the_components_prove_refuses_the_wish() {
     );
 }
 
-/// What was a kit, once said and long proved, may be none when the next movement comes; and the other way round.
+/// A proved kit may be a plain product at the next adjust, and the reverse.
 #[tokio::test]
 async fn a_kit_that_becomes_a_plain_product_takes_movements_and_back() {
     let (dock, rules, plain) = plain().await;
     let is_kit = format!("SELECT type IS 'Kit' FROM product WHERE product_id = {}", plain.product);
     name_components(&rules);
     let (mut guess, keys) = (dock.outsider().await, ["first", "second", "third"]);
-    // Nothing but the service makes it a kit: a run of the job asks for what an allocation suggests.
+    // Only an answer of the platform makes it a kit; the job asks for each product that an allocation
+    // suggests.
     let suggest = format!("UPDATE product SET kit_guess_id = 1 WHERE product_id = {}", plain.product);
     sqlx::query(sqlx::AssertSqlSafe(suggest.clone())).execute(&mut guess).await.unwrap();
     dock.run(JobKind::KitComponents).await;
@@ -134,7 +135,7 @@ async fn a_kit_that_becomes_a_plain_product_takes_movements_and_back() {
     }
 }
 
-/// The SKU of a kit is given to another product: what is asked of the old one says nothing of it.
+/// The SKU of a kit is given to another product, so an answer about the old product proves nothing.
 #[tokio::test]
 async fn a_sku_that_is_another_product_by_now_is_refused_for_no_kit() {
     let (dock, rules, plain) = plain().await;
@@ -158,7 +159,8 @@ async fn a_sku_that_is_another_product_by_now_is_refused_for_no_kit() {
     assert_eq!(dock.cell(&plain.sku, plain.warehouse).await, plain.quantity - 2);
 }
 
-/// The service fails for this one product: its wishes wait, in sight and within bounds, and everything else goes on.
+/// While the platform fails for this one product, its changes wait, visible and within bounds, and others go
+/// on.
 #[tokio::test]
 async fn while_the_service_does_not_say_the_wish_waits_and_goes_on_by_itself() {
     let (dock, rules, plain) = guessed().await;
@@ -188,7 +190,7 @@ async fn while_the_service_does_not_say_the_wish_waits_and_goes_on_by_itself() {
     assert_eq!(dock.number("SELECT count(*) FROM quarantine").await, 0);
 }
 
-/// A 403 may mean the key: then it says nothing of the product.
+/// A 403 may mean the key, and then proves nothing about the product.
 #[tokio::test]
 async fn a_refusal_with_a_key_that_is_not_known_to_work_proves_nothing() {
     let (dock, rules, plain) = guessed().await;
@@ -223,7 +225,7 @@ async fn an_empty_list_of_components_is_believed_minutes_later() {
     assert_eq!(fate(&dock, "sale").await, is("applied", ""));
 }
 
-/// A product's own record says its type, wherever it stands: here as the component of another.
+/// A product's own record states its type, also as the component of another product.
 #[tokio::test]
 async fn an_answer_that_says_product_takes_the_guess_away() {
     let (dock, _, plain) = guessed().await;
@@ -243,7 +245,8 @@ async fn an_answer_that_says_product_takes_the_guess_away() {
     assert_eq!(fate(&dock, "sale").await, is("applied", ""));
 }
 
-/// The daily run asks too: what is no kit loses the mark without a wish, and is no trouble of the run.
+/// The daily run asks too: a product that is no kit loses the mark without a change, and the run has no
+/// failure.
 #[tokio::test]
 async fn the_job_takes_the_mark_away_from_what_is_no_kit() {
     let (dock, _, _) = guessed().await;

@@ -1,19 +1,19 @@
-//! Answers of updates and creates that are lost while others work on the same things.
+//! Lost answers of updates and creates while other programs change the same records.
 
 use super::support::{A_MOMENT, Dock, LONG, PRODUCT, PRODUCT_PUT, TEMPLATE};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tallyd::reconcile::proof::LOOKS_APART;
 
-/// Longer than the first delay of what is sent again.
+/// Longer than the first retry delay.
 const MINUTES: Duration = Duration::from_secs(LOOKS_APART.as_secs() + 10);
 
-/// A settlement's quiet time and two looks.
+/// Passes the quiet time and runs two checks.
 async fn settled(dock: &Dock) {
     dock.settle_after(A_MOMENT).await;
 }
 
-/// A lost answer, after the deed or before it.
+/// Loses the answer of an update, after the effect or before it.
 async fn lost_update(dock: &Dock, moment: &str, body: Value) {
     dock.fault(PRODUCT_PUT, json!({"Drop": moment})).await;
     dock.wish("u", "product.update", body).await;
@@ -55,7 +55,7 @@ async fn a_lost_update_that_was_not_done_is_sent_again_with_growing_delays() {
     assert_eq!((dock.state("u").await, dock.calls(PRODUCT_PUT)), ("pending".into(), 1));
     dock.later(MINUTES);
     dock.faults(json!([{"Operation": PRODUCT_PUT, "Status": 500, "Drop": "before"}])).await;
-    // An hour of a platform that always fails so.
+    // An hour of a platform that always fails this way.
     for _ in 0..60 {
         dock.push().await;
         dock.later(Duration::from_secs(30));

@@ -1,8 +1,9 @@
-//! People and programs change wishes at every moment of a push: between its look and its commit too.
+//! Persons and programs that decide about changes at every moment of a push, also between its read and its
+//! commit.
 //!
-//! The moments are those at which the daemon reads its clock, which it does before each transaction. What is done there is
-//! done over a connection of its own, as a command beside the daemon does it; while the daemon holds the database's write
-//! lock, it is done at the next moment.
+//! The moments are the daemon's reads of its clock; there is one before each transaction. A decision uses a
+//! connection of its own, as a command beside the daemon does. While the daemon holds the write lock, the
+//! decision waits for the next moment.
 
 use super::support::Dock;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What somebody does to the wish with a key.
+/// A decision about the change with a key.
 #[derive(Clone, Copy)]
 enum Act {
     Cancel(&'static str),
@@ -36,7 +37,7 @@ impl Act {
     }
 }
 
-/// Does it, unless the database is locked.
+/// Executes the decision; returns false if the database is locked.
 fn done(path: &Path, sql: &str) -> bool {
     let (path, sql) = (path.to_owned(), sql.to_owned());
     let act = async move |path: PathBuf, sql: String| {
@@ -51,7 +52,7 @@ fn done(path: &Path, sql: &str) -> bool {
     thread.join().unwrap()
 }
 
-/// Lets `act` happen at the moment `moment` of the next push; the flag says later whether it did.
+/// Plans a decision for a moment of the next push; the flag tells later that it was executed.
 fn arm(dock: &Dock, moment: usize, sql: String) -> Arc<AtomicBool> {
     let happened = Arc::new(AtomicBool::new(false));
     let (told, path, mut passed) = (Arc::clone(&happened), dock.path().to_owned(), 0);
@@ -64,11 +65,13 @@ fn arm(dock: &Dock, moment: usize, sql: String) -> Arc<AtomicBool> {
     happened
 }
 
-/// The wishes of one cell in the order of their insertion: key, kind, body but for the cell.
+/// The changes of one stock level in the order of insertion: key, kind, body without the stock level.
 type Wishes<'a> = &'a [(&'a str, &'a str, Value)];
 
-/// Pushes the wishes on a cell that holds 50, once for each moment of a push at which somebody does `act`. `expected` says
-/// from the wishes' last states what the service must hold in the end.
+/// Pushes the changes on a stock level of 50, once for each moment of a push, with the decision at that
+/// moment.
+///
+/// `expected` returns the platform's final quantity for the final states of the changes.
 async fn at_every_moment(wishes: Wishes<'_>, act: Act, expected: impl Fn(&[String]) -> Option<i64>) {
     let dock = Dock::open().await;
     let mut stock = dock.sandbox.stock().await.unwrap();
@@ -102,7 +105,7 @@ async fn at_every_moment(wishes: Wishes<'_>, act: Act, expected: impl Fn(&[Strin
     }
 }
 
-/// 50 and the movements among these that were applied, in their order.
+/// Returns 50 plus the applied ones of these adjusts.
 fn moved(states: &[String], deltas: &[i64]) -> Option<i64> {
     let applied = states.iter().zip(deltas).filter(|(state, _)| *state == "applied");
     Some(50 + applied.map(|(_, delta)| delta).sum::<i64>())

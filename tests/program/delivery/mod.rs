@@ -1,4 +1,5 @@
-//! Delivery of the wishes that are no quantities, and settling what is in doubt, against the sandbox over sockets.
+//! Delivery of the changes that are no quantities, and settling of changes in doubt, against the sandbox over
+//! sockets.
 
 #![allow(
     dead_code,

@@ -1,4 +1,4 @@
-//! Numbers and times mean what JSON and the calendar say, however a program writes them.
+//! Numbers and times have the meaning that JSON and the calendar give them, in every notation.
 
 use super::support::Dock;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use sqlx::Executor;
 use std::time::Duration;
 use tallyd::model::{JobKind, Timestamp};
 
-/// A cell that holds 50, just read.
+/// Creates a stock level of 50 units that was just read.
 async fn cell_of_50(dock: &Dock) -> (String, i64) {
     let row = dock.sandbox.stock().await.unwrap().into_iter().find(|row| row.quantity >= 20).unwrap();
     let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&row.sku);
@@ -18,7 +18,7 @@ async fn cell_of_50(dock: &Dock) -> (String, i64) {
     (row.sku, row.warehouse_id)
 }
 
-/// A wish whose body is written as it stands here.
+/// Inserts a change whose body is written exactly like this.
 async fn wish(dock: &Dock, key: &str, kind: &str, body: &str) {
     let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
     let insert = sqlx::query(sql).bind(key).bind(kind).bind(body);
@@ -79,7 +79,7 @@ async fn a_moment_is_one_moment_however_it_is_spelled() {
     }
 }
 
-/// A program whose clock is ahead inserts a wish.
+/// Inserts a change as a program whose clock is ahead.
 async fn ahead(dock: &Dock, key: &str, kind: &str, body: Value, by: Duration) {
     let mut other = dock.outsider().await;
     other.execute("BEGIN IMMEDIATE; DROP TRIGGER IF EXISTS outbox_unchanging").await.unwrap();

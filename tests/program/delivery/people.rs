@@ -1,9 +1,10 @@
-//! A person's word on wishes, said with the program beside the daemon: what it moves, and what it does not.
+//! A person's decisions about changes, made with the program beside the daemon: their effects and their
+//! limits.
 
 use super::support::{A_MOMENT, Dock, PRODUCT, SHIP, TEMPLATE, UPDATE, WAREHOUSE, whole};
 use serde_json::{Value, json};
 
-/// A cell with enough in it.
+/// Returns a stock level with enough stock.
 async fn cell(dock: &Dock) -> (String, i64, i64) {
     let stock = dock.sandbox.stock().await.unwrap();
     let row = stock.into_iter().find(|row| row.quantity >= 20).unwrap();
@@ -18,13 +19,13 @@ fn count(sku: &str, warehouse: i64, quantity: i64) -> Value {
     json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity})
 }
 
-/// What our settled writes moved the cell by.
+/// Returns the own delta of the stock level.
 async fn ours(dock: &Dock, sku: &str, warehouse: i64) -> i64 {
     let sql = "SELECT ours FROM balance b JOIN product p ON p.id = b.product";
     dock.number(&format!("{sql} WHERE sku = '{sku}' AND warehouse_id = {warehouse}")).await
 }
 
-/// An adjust by −2 whose answer is lost while 5 are sold, so that no look tells what became of it.
+/// Inserts an adjust by −2 whose answer is lost while 5 units are sold, so that no check can decide it.
 async fn lost_and_sold_from(dock: &Dock, key: &str, sku: &str, warehouse: i64) {
     dock.fault(UPDATE, json!({"Drop": "after"})).await;
     dock.wish(key, "quantity.adjust", adjust(sku, warehouse, -2)).await;
@@ -33,7 +34,7 @@ async fn lost_and_sold_from(dock: &Dock, key: &str, sku: &str, warehouse: i64) {
     assert_eq!(dock.state(key).await, "in_doubt");
 }
 
-/// The same, looked at until it is held.
+/// Inserts such an adjust and runs checks until it is held.
 async fn undecided(dock: &Dock, key: &str, sku: &str, warehouse: i64) {
     lost_and_sold_from(dock, key, sku, warehouse).await;
     dock.settle_after(A_MOMENT).await;
@@ -205,7 +206,7 @@ async fn a_lost_create_is_applied_or_made_on_a_persons_word() {
     assert_eq!(dock.number("SELECT count(*) FROM tracked_sku WHERE sku IN ('N before', 'N after')").await, 2);
 }
 
-/// A count that others moved away from, under the policy that asks.
+/// Inserts a count from which the stock drifted, under the policy `ask`.
 async fn in_conflict(dock: &Dock) -> (String, i64, i64) {
     let (sku, warehouse, quantity) = cell(dock).await;
     dock.wish("first", "quantity.adjust", adjust(&sku, warehouse, 0)).await;
@@ -265,7 +266,8 @@ async fn a_number_is_refused_where_nobody_knows_what_it_is_measured_against() {
     let refused = dock.refused(&["outbox", "resolve", "count", "--use", "7"]).await;
     assert!(refused.contains("long ago") && refused.contains("insert a new count"), "{refused}");
     assert_eq!(dock.state("count").await, "held");
-    // The journal tells the true times: they are put back, for its fold is compared at the end.
+    // The journal has the true times; they are restored, because the test ends with a comparison of
+    // projection and mirror.
     let sql = "UPDATE reading SET observed_ms = observed_ms + 3600000; \
                UPDATE balance SET fact_ms = fact_ms + 3600000";
     sqlx::Executor::execute(&mut dock.outsider().await, sql).await.unwrap();
@@ -355,7 +357,7 @@ async fn what_a_brake_holds_goes_by_a_release_alone_and_then_at_once() {
     assert_eq!(dock.cell(&sku, warehouse).await, quantity - 10);
 }
 
-/// The names of an object's fields, in order.
+/// Returns the names of an object's fields, in order.
 fn fields(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }

@@ -1,4 +1,5 @@
-//! What the plan prints is what the push then sends: the same requests, in the same order, byte for byte.
+//! The requests that `tallyd plan` prints are those that the push then sends: in the same order, byte for
+//! byte.
 
 use super::creates::{product, storefront, update_of};
 use super::support::{Dock, whole};
@@ -14,7 +15,7 @@ async fn preview(dock: &Dock) -> Preview {
     job::preview(&context.store, &context.settings(), (context.now(), context.moment())).await.unwrap()
 }
 
-/// Method, path and query, and body of every planned request.
+/// Returns method, path and query, and body of every planned request.
 fn planned(preview: &Preview) -> Vec<(String, String)> {
     let shown = |planned: &job::Planned| {
         let request = &planned.request;
@@ -24,7 +25,7 @@ fn planned(preview: &Preview) -> Vec<(String, String)> {
     preview.requests.iter().map(shown).collect()
 }
 
-/// The same of what the journal says was sent after `position`.
+/// Returns the same of every request that the journal has after `position`.
 async fn sent(dock: &Dock, position: i64) -> Vec<(String, String)> {
     let sql = "SELECT e.operation, e.target, b.packed, coalesce(b.size, 0) FROM exchange e LEFT JOIN body b ON b.id = e.request_body_id \
                WHERE e.id > ?1 ORDER BY e.id";
@@ -51,7 +52,7 @@ async fn track(dock: &Dock, sku: &str) {
         .unwrap();
 }
 
-/// Wishes of all eight kinds, with the facts they depend on in the mirror.
+/// Inserts changes of all eight kinds, with the facts that they depend on in the mirror.
 async fn one_of_each(dock: &Dock) {
     let (a, b) = dock.two_skus().await;
     let (parcel, _) = dock.order(&[(&a, 2), (&b, 1)]).await;

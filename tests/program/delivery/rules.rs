@@ -1,12 +1,12 @@
-//! Sequences of events of the rules that only show with a platform at the other end. `docs/rules.md` names the tests of
-//! each rule.
+//! Sequences of the rules that need a platform at the other end. `docs/rules.md` names the tests of each
+//! rule.
 
 use super::support::{A_MOMENT, Dock, LONG, SHIP, UPDATE};
 use serde_json::{Value, json};
 
 const WORK_QUEUE: &str = "GET /api/Company/WorkQueue";
 
-/// Cells with enough in them, each of another SKU.
+/// Returns stock levels with enough stock, each of another SKU.
 async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
     let mut stock = dock.sandbox.stock().await.unwrap();
     stock.retain(|row| row.quantity >= 20);
@@ -41,7 +41,7 @@ async fn a_sku_in_another_case_is_sent_as_the_service_spells_it() {
     dock.wish("low", "quantity.adjust", adjust(&sku.to_lowercase(), warehouse, 1)).await;
     dock.push().await;
     assert_eq!(dock.state("low").await, "applied", "{:?}", dock.fate("low").await);
-    // The service finds no SKU with a blank before it; the mirror knows one that is meant.
+    // The platform finds no SKU with a leading blank; the mirror has the SKU that is meant.
     dock.wish("blank", "quantity.adjust", adjust(&format!(" {sku}"), warehouse, 1)).await;
     dock.push().await;
     assert_eq!(dock.state("blank").await, "applied", "{:?}", dock.fate("blank").await);

@@ -1,4 +1,4 @@
-//! Shipments: what is sent, what is refused, and one order at a time.
+//! Shipments: their requests, their rejections, and one order at a time.
 
 use super::gate::{Leaving, gated};
 use super::support::{Dock, LINES, LONG, SHIP, whole};
@@ -67,8 +67,8 @@ async fn several_orders_share_a_call_and_one_that_cannot_be_shipped_spoils_nothi
         (dock.state("unknown").await, dock.state("foreign").await),
         ("pending".into(), "pending".into())
     );
-    // An answer that lacks an order or a line proves nothing. A second one, minutes later, is told a person; what is known
-    // to be another order's is refused for good.
+    // An answer that lacks an order or a line proves nothing. After a second one, minutes later, the change
+    // waits for a person. A line that is known to belong to another order is rejected for good.
     dock.later(LONG);
     dock.push().await;
     assert_eq!(
@@ -103,7 +103,7 @@ async fn the_services_refusal_rejects_that_wish_with_its_words() {
     let (gone, lines) = dock.order(&[(&a, 1)]).await;
     dock.wish("good", "shipment.create", json!({"order_id": good})).await;
     dock.wish("gone", "shipment.create", json!({"order_id": gone})).await;
-    // Somebody ships the second order between our look at it and our call.
+    // A person ships the second order between the preflight and the call.
     gate.close();
     let (_, ()) = tokio::join!(dock.push(), async {
         let ours = gate.leaving_to(Operation::CreateShipments).await;
@@ -152,7 +152,7 @@ async fn what_was_throttled_or_never_left_is_sent_once_it_can_be() {
     assert_eq!((dock.calls(SHIP), dock.calls(LINES)), (2, 3), "a retry is a new plan, from a look made anew");
 }
 
-/// A recount of a big shop takes half an hour of the quota; the parcels of the day go meanwhile.
+/// A recount of a large account takes half an hour of the quota; shipments are sent meanwhile.
 #[tokio::test]
 async fn a_parcel_does_not_wait_behind_a_backlog_of_counts() {
     let (dock, mut gate) = gated().await;

@@ -1,4 +1,4 @@
-//! A platform that is not well: answers that prove nothing refuse no change for good, and repeat no call without end.
+//! A failing platform: answers that prove nothing reject no change, and no call is repeated without end.
 
 use super::support::{Dock, LONG, PRODUCT, TEMPLATE};
 use serde_json::json;
@@ -11,7 +11,7 @@ use tallyd::job;
 use tallyd::model::{JobKind, Operation, Trigger, WarehouseId};
 use tallyd::store::Durability;
 
-/// What is answered instead of the platform's own answer.
+/// An answer in place of the platform's own.
 #[derive(Clone, Debug)]
 pub enum Instead {
     Answer(u16, &'static str),
@@ -19,11 +19,11 @@ pub enum Instead {
     NoConnection,
 }
 
-/// The words of the interface for a company without an active account.
+/// The interface's answer for a company without an active account.
 const LAPSED: Instead = Instead::Answer(400, r#"{"Message":"no active account","ExceptionMessage":null}"#);
 pub const NO_LINES: &str = r#"{"status":"Success","messages":[],"pagination":null,"data":[]}"#;
 
-/// The platform behind a way that answers in its stead.
+/// The platform behind a transport that answers in its place.
 #[derive(Clone, Default)]
 pub struct Sick(Arc<Mutex<BTreeMap<Operation, (Instead, usize)>>>);
 
@@ -39,12 +39,12 @@ impl Sick {
         (Dock::open_over(|http| Some(Arc::new(Way { http, sick: way }))).await, sick)
     }
 
-    /// From now on this operation is answered so.
+    /// Answers this operation so from now on.
     pub fn answers(&self, operation: Operation, instead: &Instead) {
         self.times(operation, instead, usize::MAX);
     }
 
-    /// The same for so many calls.
+    /// Answers this operation so for a number of calls.
     pub fn times(&self, operation: Operation, instead: &Instead, times: usize) {
         self.0.lock().unwrap().insert(operation, (instead.clone(), times));
     }
@@ -82,7 +82,7 @@ impl Transport for Way {
     }
 }
 
-/// Answers of a probe that say nothing about the key.
+/// Answers of a probe that prove nothing about the key.
 pub const NOT_KNOWN: [Instead; 11] = [
     Instead::Answer(500, r#"{"Message":"Something went wrong."}"#),
     Instead::Answer(404, ""),
@@ -97,7 +97,7 @@ pub const NOT_KNOWN: [Instead; 11] = [
     Instead::NoConnection,
 ];
 
-/// Cells of different SKUs, with what is in them.
+/// Returns stock levels of different SKUs, with their quantities.
 pub async fn cells(dock: &Dock, count: usize) -> Vec<(String, i64, i64)> {
     let mut stock = dock.sandbox.stock().await.unwrap();
     stock.dedup_by(|a, b| a.sku == b.sku);
@@ -108,7 +108,7 @@ pub async fn adjust(dock: &Dock, key: &str, (sku, warehouse, _): &(String, i64, 
     dock.wish(key, "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": 1})).await;
 }
 
-/// Calls of one operation, also those that were answered on the way.
+/// Returns the number of calls of an operation, including those that the transport answered.
 pub async fn sent(dock: &Dock, operation: Operation) -> i64 {
     dock.number(&format!("SELECT count(*) FROM exchange WHERE operation = '{}'", operation.as_str())).await
 }

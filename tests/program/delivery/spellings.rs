@@ -1,4 +1,5 @@
-//! Two spellings of one SKU are one stock level: with a service that folds case and with one that does not.
+//! Two spellings of one SKU are one stock level, both on a platform that ignores case and on one that does
+//! not.
 
 use super::support::{BALANCES, Dock, PRODUCT, UPDATE, whole};
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tallyd::client::{HttpTransport, Request, Sending, Transport};
 use tallyd::model::{JobKind, Operation};
 
-/// A service that returns a product only where it is asked for by its very spelling.
+/// A platform that returns a product only for its exact spelling.
 struct Exact(HttpTransport);
 
 impl Transport for Exact {
@@ -54,7 +55,7 @@ async fn dock(folds: bool) -> Dock {
     }
 }
 
-/// Cells with enough in them, each of another SKU, whose SKU another case spells otherwise; tracked and read.
+/// Tracks and reads stock levels with enough stock, each of another SKU with letters of the other case.
 async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
     let mut stock = dock.sandbox.stock().await.unwrap();
     stock.retain(|row| row.quantity >= 20 && row.sku.to_lowercase() != row.sku);
@@ -67,7 +68,7 @@ async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
     stock.into_iter().map(|row| (row.sku, row.warehouse_id, row.quantity)).collect()
 }
 
-/// Wishes (key, SKU, priority, rest of the body) for one warehouse, inserted in one transaction.
+/// Inserts changes (key, SKU, priority, rest of the body) for one warehouse in one transaction.
 async fn wishes(dock: &Dock, warehouse: i64, wishes: &[(&str, &str, i64, Value)]) {
     let mut other = dock.outsider().await;
     let mut insertion = other.begin().await.unwrap();
@@ -183,7 +184,7 @@ async fn what_is_pending_in_another_spelling_shows_in_the_stock_view() {
     assert!(told.contains("`a`") && told.contains("`b`"), "{told}");
 }
 
-/// A product of the shop with 50 pieces in the warehouse.
+/// Creates a product with 50 units in the warehouse.
 async fn product(dock: &Dock, sku: &str, warehouse: i64) {
     let link = json!([{"WarehouseId": warehouse, "QuantityOnHand": 50, "IsActive": true}]);
     let body = json!({"Sku": sku, "Name": sku, "Type": "Product", "Warehouses": link});

@@ -1,6 +1,7 @@
-//! A dock: a daemon's rooms and a sandbox beside each other over HTTP on loopback, with a clock that can be moved.
+//! A dock: the parts of a daemon and a sandbox side by side over HTTP on loopback, with a clock that can be
+//! advanced.
 //!
-//! Pushes and settles are run one by one, so that a test says what happens between them.
+//! Pushes and settles are run one by one, so that a test controls the events between them.
 
 use crate::support::replayed;
 use serde_json::{Value, json};
@@ -29,17 +30,17 @@ pub const PRODUCT_PUT: &str = "PUT /api/Inventory";
 pub const WAREHOUSE: &str = "POST /api/Warehouses";
 pub const TEMPLATE: &str = "POST /api/storefronts/{storefrontid}/listingTemplates";
 
-/// The longest a call may take; quantities in doubt are quiet for twice that, and never under 5 s.
+/// Time-out of a call; the quiet time of a quantity is twice this, and at least 5 s.
 pub const TIMEOUT: Duration = Duration::from_secs(1);
-/// Longer than the quiet time of a quantity, and than two looks must be apart.
+/// Longer than the quiet time of a quantity, and than the distance of two checks.
 pub const A_MOMENT: Duration = Duration::from_secs(6);
 /// Longer than the quiet time of a create.
 pub const LONG: Duration = Duration::from_secs(11 * 60);
 
-/// Done each time somebody reads the clock.
+/// Callback at each read of the clock.
 pub type AtNow = Box<dyn FnMut() + Send>;
 
-/// The host's clock, moved forward by hand.
+/// The host's clock, advanced by hand.
 #[derive(Default)]
 pub struct Moved {
     ahead_ms: AtomicI64,
@@ -63,7 +64,7 @@ pub struct Dock {
     pub sandbox: Sandbox,
     clock: Arc<Moved>,
     daemon: Option<Daemon>,
-    /// What stands between the two, if not HTTP alone.
+    /// Transport between the two, if not plain HTTP.
     between: Option<Arc<dyn Transport>>,
     path: PathBuf,
     dir: tempfile::TempDir,
@@ -71,7 +72,7 @@ pub struct Dock {
     more: String,
 }
 
-/// A daemon that works by itself until it is dropped.
+/// A daemon that runs by itself until it is dropped.
 pub struct AtWork(CancellationToken);
 
 impl Drop for AtWork {
@@ -81,7 +82,7 @@ impl Drop for AtWork {
 }
 
 impl Drop for Dock {
-    /// Whatever a test did, replaying its journal makes the same mirror.
+    /// At the end of every test, the projection of the journal equals the mirror.
     fn drop(&mut self) {
         replayed::assert_replayed_on_drop(&self.path);
     }
@@ -92,17 +93,17 @@ impl Dock {
         Self::over("", |_| None).await
     }
 
-    /// With more lines for the configuration.
+    /// Opens a dock with more lines for the configuration.
     pub async fn open_with(more: &str) -> Self {
         Self::over(more, |_| None).await
     }
 
-    /// One with a transport in between, made from the sandbox's address and keys.
+    /// Opens a dock with a transport in between, made from the sandbox's address and keys.
     pub async fn open_over(between: impl FnOnce(HttpTransport) -> Option<Arc<dyn Transport>>) -> Self {
         Self::over("", between).await
     }
 
-    /// The same with more lines for the configuration.
+    /// Opens a dock with a transport in between and with more lines for the configuration.
     pub async fn open_with_over(
         more: &str,
         between: impl FnOnce(HttpTransport) -> Option<Arc<dyn Transport>>,
@@ -130,7 +131,7 @@ impl Dock {
         dock
     }
 
-    /// The configuration as a file's text.
+    /// Returns the configuration as a file's text.
     pub fn toml(&self) -> String {
         let dir = self.dir.path();
         format!(
@@ -147,7 +148,7 @@ impl Dock {
         )
     }
 
-    /// Writes a file beside the database.
+    /// Writes a file beside the database; returns its path.
     pub fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.dir.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -165,12 +166,12 @@ impl Dock {
         self.daemon = Some(daemon.unwrap());
     }
 
-    /// The daemon, to be let run by itself.
+    /// Returns the daemon, to run it by itself.
     pub fn take_daemon(&mut self) -> Daemon {
         self.daemon.take().unwrap()
     }
 
-    /// Ends the daemon, so that somebody else may take the database's lock.
+    /// Ends the daemon, so that another process can take the database's lock.
     pub fn leave(&mut self) {
         drop(self.daemon.take());
     }
@@ -183,7 +184,7 @@ impl Dock {
         Arc::<Moved>::clone(&self.clock)
     }
 
-    /// Lets the daemon work by itself: nothing is run by hand any more.
+    /// Lets the daemon run by itself; no job is run by hand afterwards.
     pub fn work(&mut self) -> AtWork {
         let stop = CancellationToken::new();
         let (_, reload) = tokio::sync::mpsc::channel(1);
@@ -192,12 +193,12 @@ impl Dock {
         AtWork(stop)
     }
 
-    /// Waits until a wish stands there.
+    /// Waits until a change has this state.
     pub async fn until(&self, key: &str, state: &str) {
         self.until_fate(key, |(now, ..)| now == state).await;
     }
 
-    /// Waits as somebody watching the table would; fails after 30 s.
+    /// Polls the change until `done`; fails after 30 s.
     pub async fn until_fate(&self, key: &str, done: impl Fn(&(String, String, String)) -> bool) {
         let started = tokio::time::Instant::now();
         loop {
@@ -210,7 +211,7 @@ impl Dock {
         }
     }
 
-    /// Runs the program beside all this, as an operator does; its exit code and what it said.
+    /// Runs the program beside the daemon, as an operator does; returns its exit code and output.
     pub async fn tallyd(&self, args: &[&str]) -> (i32, String) {
         let config = self.dir.path().join("tallyd.toml");
         std::fs::write(&config, self.toml()).unwrap();
@@ -220,14 +221,14 @@ impl Dock {
         (output.status.code().unwrap(), String::from_utf8(said).unwrap())
     }
 
-    /// A command that does what it is asked; what it said.
+    /// Runs a command, asserts success, and returns its output.
     pub async fn done(&self, args: &[&str]) -> String {
         let (code, said) = self.tallyd(args).await;
         assert_eq!(code, 0, "{args:?}: {said}");
         said
     }
 
-    /// A command that is refused; why.
+    /// Runs a command, asserts that it is refused, and returns the message.
     pub async fn refused(&self, args: &[&str]) -> String {
         let (code, said) = self.tallyd(args).await;
         assert_eq!(code, 1, "{args:?}: {said}");
@@ -242,17 +243,17 @@ impl Dock {
         self.clock.ahead_ms.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
-    /// Does this whenever the daemon reads its clock, or no more.
+    /// Sets the callback at each read of the daemon's clock.
     pub fn at_now(&self, act: Option<AtNow>) {
         *self.clock.at_now.lock().unwrap() = act;
     }
 
-    /// The database's file.
+    /// Returns the path of the database.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Runs a job once; its summary.
+    /// Runs a job once; returns its summary.
     pub async fn run(&self, kind: JobKind) -> String {
         job::run(self.daemon().context(), kind, Trigger::Once).await.unwrap().summary
     }
@@ -265,7 +266,7 @@ impl Dock {
         self.run(JobKind::Settle).await
     }
 
-    /// Two looks after the quiet time, far enough apart.
+    /// Runs two checks after the quiet time, far enough apart.
     pub async fn settle_after(&self, quiet: Duration) {
         self.later(quiet);
         self.settle().await;
@@ -273,20 +274,20 @@ impl Dock {
         self.settle().await;
     }
 
-    /// Somebody else's connection.
+    /// Opens another program's connection.
     pub async fn outsider(&self) -> SqliteConnection {
         let options = SqliteConnectOptions::new().filename(&self.path).busy_timeout(Duration::from_secs(10));
         options.connect().await.unwrap()
     }
 
-    /// Inserts a wish as any program would.
+    /// Inserts a change as a program would.
     pub async fn wish(&self, key: &str, kind: &str, body: Value) {
         let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
         let insert = sqlx::query(sql).bind(key).bind(kind).bind(body.to_string());
         self.outsider().await.execute(insert).await.unwrap();
     }
 
-    /// (state, reason, detail) of a wish.
+    /// Returns (state, reason, detail) of a change.
     pub async fn fate(&self, key: &str) -> (String, String, String) {
         let sql = "SELECT state, coalesce(reason, ''), coalesce(detail, '') FROM outbox WHERE key = ?1";
         sqlx::query_as(sql).bind(key).fetch_one(&mut self.outsider().await).await.unwrap()
@@ -300,17 +301,17 @@ impl Dock {
         self.fate(key).await.1
     }
 
-    /// A number the database holds.
+    /// Returns a number from the database.
     pub async fn number(&self, sql: &str) -> i64 {
         sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut self.outsider().await).await.unwrap()
     }
 
-    /// Somebody else's statement.
+    /// Executes a statement as another program.
     pub async fn done_sql(&self, sql: &str) {
         self.outsider().await.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
     }
 
-    /// Waits until the database holds this number; fails after 30 s.
+    /// Waits until the query returns this number; fails after 30 s.
     pub async fn until_number(&self, sql: &str, number: i64) {
         let started = tokio::time::Instant::now();
         loop {
@@ -323,52 +324,52 @@ impl Dock {
         }
     }
 
-    /// The id of what a wish made.
+    /// Returns the id of the record that a change made.
     pub async fn made(&self, key: &str) -> i64 {
         let sql = "SELECT made_id FROM delivery JOIN outbox ON id = wish_id WHERE key = ?1";
         sqlx::query_scalar(sql).bind(key).fetch_one(&mut self.outsider().await).await.unwrap()
     }
 
-    /// The calls of one operation so far.
+    /// Returns the number of calls of one operation so far.
     pub fn calls(&self, operation: &str) -> usize {
         self.sandbox.calls().iter().filter(|call| call.operation == operation).count()
     }
 
-    /// Lets things go wrong at the service.
+    /// Sets faults at the platform.
     pub async fn faults(&self, faults: Value) {
         self.request("POST", "/_sandbox/faults", &faults.to_string()).await;
     }
 
-    /// One fault, once.
+    /// Sets a single fault.
     pub async fn fault(&self, operation: &str, what: Value) {
         let mut fault = json!({"Operation": operation, "Times": 1});
         fault.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
         self.faults(json!([fault])).await;
     }
 
-    /// An order with these lines, and its line ids.
+    /// Places an order with these lines; returns its id and its line ids.
     pub async fn order(&self, lines: &[(&str, i64)]) -> (i64, Vec<i64>) {
         let order = self.sandbox.place_order(lines).await.unwrap();
         let ids = self.lines(order).await.iter().map(|line| whole(&line["OrderLineItemId"])).collect();
         (order, ids)
     }
 
-    /// An order's lines as the service has them, asked for by somebody else.
+    /// Returns an order's lines at the platform, read as another program.
     pub async fn lines(&self, order: i64) -> Vec<Value> {
         self.data("POST", "/api/orders/getOrderLineItems", &json!({"OrderId": order}).to_string()).await
     }
 
-    /// What is left of each line.
+    /// Returns the units left of each line.
     pub async fn left(&self, order: i64) -> Vec<i64> {
         self.lines(order).await.iter().map(|line| whole(&line["QuantityNotTiedToShipment"])).collect()
     }
 
-    /// A shipment's items as the service has them.
+    /// Returns a shipment's items at the platform.
     pub async fn items(&self, shipment: i64) -> Vec<Value> {
         self.data("GET", &format!("/api/Shipments/{shipment}/LineItems"), "").await
     }
 
-    /// `data` of an answer to somebody else's call.
+    /// Sends a call as another program; returns `data` of the answer.
     pub async fn data(&self, method: &str, path: &str, body: &str) -> Vec<Value> {
         let answer = self.request(method, path, body).await;
         match &answer["data"] {
@@ -377,7 +378,7 @@ impl Dock {
         }
     }
 
-    /// Two SKUs that are no kits and have enough in stock.
+    /// Returns two SKUs that are no kits and have enough stock.
     pub async fn two_skus(&self) -> (String, String) {
         let stock = self.sandbox.stock().await.unwrap();
         let mut skus: Vec<String> =
@@ -391,7 +392,7 @@ impl Dock {
         stock.iter().find(|row| row.sku == sku && row.warehouse_id == warehouse).unwrap().quantity
     }
 
-    /// A raw call: what a person in the service's own pages would do.
+    /// Sends a raw call, as a person on the platform's own pages would cause it.
     pub async fn request(&self, method: &str, path: &str, body: &str) -> Value {
         let mut stream = tokio::net::TcpStream::connect(self.sandbox.addr()).await.unwrap();
         let request = format!(

@@ -1,4 +1,4 @@
-//! A service that answers some requests otherwise than the sandbox does: rules that change answers on their way.
+//! A platform whose answers a test changes: rules that rewrite answers on their way.
 
 use super::support::Dock;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use tallyd::model::Operation;
 
 type Rule = Box<dyn Fn(&Request, &mut Response) + Send>;
 
-/// The rules in force; each sees every answer.
+/// The rules in force; each is applied to every answer.
 #[derive(Clone, Default)]
 pub struct Rules(Arc<Mutex<Vec<Rule>>>);
 
@@ -17,7 +17,7 @@ struct Told {
     rules: Rules,
 }
 
-/// A dock whose service can be told what to answer.
+/// Creates a dock with changeable answers.
 pub async fn told() -> (Dock, Rules) {
     let rules = Rules::default();
     let with = rules.clone();
@@ -25,7 +25,7 @@ pub async fn told() -> (Dock, Rules) {
 }
 
 impl Rules {
-    /// From now on the answers to `operation` go through `rule`.
+    /// Applies `rule` to the answers of `operation` from now on.
     pub fn say(&self, operation: Operation, rule: impl Fn(&Request, &mut Response) + Send + 'static) {
         let rule = move |request: &Request, response: &mut Response| {
             if request.operation == operation {
@@ -35,7 +35,7 @@ impl Rules {
         self.0.lock().unwrap().push(Box::new(rule));
     }
 
-    /// The lines of this order, which every answer to *Get line items* goes through.
+    /// Applies `rule` to the lines of this order in every answer to *Get line items*.
     pub fn lines(&self, order: i64, rule: impl Fn(&mut Vec<Value>) + Send + 'static) {
         self.say(Operation::GetOrderLineItems, move |request, response| {
             if asks_for(request, order) {
@@ -44,7 +44,7 @@ impl Rules {
         });
     }
 
-    /// The answers for this order show no lines, and count them all the same.
+    /// Removes the lines from the answers for this order; the answers still count them.
     pub fn lines_only_counted(&self, order: i64) {
         self.say(Operation::GetOrderLineItems, move |request, response| {
             if asks_for(request, order) {
@@ -53,7 +53,7 @@ impl Rules {
         });
     }
 
-    /// Every answer about this order is a failure.
+    /// Makes every answer about this order a failure.
     pub fn fail_order(&self, order: i64) {
         self.say(Operation::GetOrderLineItems, move |request, response| {
             if asks_for(request, order) {
@@ -62,26 +62,26 @@ impl Rules {
         });
     }
 
-    /// The service answers as it is again.
+    /// Removes all rules.
     pub fn clear(&self) {
         self.0.lock().unwrap().clear();
     }
 }
 
-/// Makes an answer one with this status and a message.
+/// Replaces an answer by this status and a message.
 pub fn fail(response: &mut Response, status: u16) {
     *response =
         Response { status, body: br#"{"Message":"Something went wrong."}"#.to_vec(), ..Response::default() };
 }
 
-/// The answer's records, changed; the answer still counts those that it had.
+/// Changes the answer's records; the answer still counts the former ones.
 pub fn data(response: &mut Response, change: impl FnOnce(&mut Vec<Value>)) {
     let mut answer: Value = serde_json::from_slice(&response.body).unwrap();
     change(answer["data"].as_array_mut().unwrap());
     response.body = serde_json::to_vec(&answer).unwrap();
 }
 
-/// The same, and it counts those that are left.
+/// Changes the answer's records, and the number that it counts.
 pub fn data_counted(response: &mut Response, change: impl FnOnce(&mut Vec<Value>)) {
     data(response, change);
     let mut answer: Value = serde_json::from_slice(&response.body).unwrap();

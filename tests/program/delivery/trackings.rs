@@ -1,9 +1,9 @@
-//! Tracking numbers: judged item by item, lines always named, and never before their shipment is there.
+//! Tracking numbers: judged by item, with their lines always named, and never before their shipment exists.
 
 use super::support::{Dock, TRACK, whole};
 use serde_json::{Value, json};
 
-/// The number of each item of a shipment.
+/// Returns the number of each item of a shipment.
 async fn numbers(dock: &Dock, shipment: i64) -> Vec<Option<String>> {
     let number = |item: &Value| item["TrackingNumber"].as_str().filter(|n| !n.is_empty()).map(str::to_owned);
     dock.items(shipment).await.iter().map(number).collect()

@@ -1,4 +1,5 @@
-//! Orders and other single things that fail, and orders that are named while others are read: nobody waits for another.
+//! Failing orders and other entries, and orders that are tracked while others are read: none delays the
+//! others.
 
 use super::support::{Dock, LINES};
 use super::told::{Rules, fail, told};
@@ -14,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const ALLOCATION: &str = "GET /api/orders/{orderId}/lineitems/{lineitemId}/warehouseallocation";
 const ITEMS: &str = "GET /api/Shipments/{shipmentid}/LineItems";
 
-/// So many orders, all tracked, not read yet.
+/// Creates tracked orders that are not read yet.
 async fn orders(count: usize) -> (Dock, Rules, Vec<i64>) {
     let (dock, rules) = told().await;
     let (sku, _) = dock.two_skus().await;
@@ -40,7 +41,7 @@ async fn an_order_that_always_fails_goes_behind_the_others_and_is_set_aside() {
     let said = dock.run(JobKind::OrderLines).await;
     assert!(said.contains(&format!("1 not read: order {} (", orders[2])), "{said}");
     assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 5);
-    // The failing one has one attempt among the others; all others are read before its next.
+    // The failing order has one attempt among the others; all others are read before its next attempt.
     let first = "SELECT count(DISTINCT request_body_id) FROM (SELECT request_body_id FROM exchange \
                  WHERE operation = 'POST /api/orders/getOrderLineItems' ORDER BY id LIMIT 6)";
     assert_eq!(dock.number(first).await, 6);
@@ -92,7 +93,7 @@ async fn what_a_person_corrected_is_tried_with_the_next_run() {
     assert_eq!(dock.number("SELECT count(*) FROM event WHERE kind = 'entry.retried'").await, 1);
 }
 
-/// What made several fail may have been the platform: where one of them is answered, the others do not wait for their delays.
+/// Several failures may have been the platform's, so an answer to one of them ends the delays of the others.
 #[tokio::test]
 async fn one_that_is_answered_again_has_the_others_tried_at_once() {
     let (dock, rules, orders) = orders(4).await;
@@ -112,7 +113,7 @@ async fn one_that_is_answered_again_has_the_others_tried_at_once() {
     assert_eq!(quarantined(&dock).await, []);
 }
 
-/// A SKU that failed, and that the platform then has no more: the call that shows others beside it did not fail.
+/// A SKU failed, and then the platform has it no more: a call that shows others beside it is no failure.
 #[tokio::test]
 async fn a_sku_that_is_gone_is_not_left_aside_as_one_that_fails() {
     let (dock, rules) = told().await;
@@ -149,7 +150,7 @@ async fn a_sku_that_is_gone_is_not_left_aside_as_one_that_fails() {
     assert_eq!(dock.number("SELECT count(*) FROM product WHERE missing_since_ms IS NOT NULL").await, 1);
 }
 
-/// Every way an answer can be wrong: a status, and a body that is none.
+/// Each kind of wrong answer counts as a failure: a status, and a body that is no valid one.
 #[tokio::test]
 async fn each_kind_of_failure_is_set_aside_where_others_are_answered() {
     for status in [500, 503, 404, 422, 400, 200] {
@@ -167,7 +168,7 @@ async fn each_kind_of_failure_is_set_aside_where_others_are_answered() {
     }
 }
 
-/// Where nobody is answered no order is to blame: none is set aside, and few calls are spent.
+/// If no order is answered, none is quarantined, and few calls are spent.
 #[tokio::test]
 async fn of_a_sick_platform_no_order_is_set_aside() {
     let (dock, rules, _) = orders(20).await;
@@ -180,7 +181,8 @@ async fn of_a_sick_platform_no_order_is_set_aside() {
     assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 20);
 }
 
-/// An answer without records about a SKU that was never seen tells as little: whoever fails beside it is not to blame.
+/// An answer without records about an unknown SKU proves nothing, so a SKU that fails beside it is not
+/// quarantined.
 #[tokio::test]
 async fn of_a_platform_that_answers_with_nothing_no_sku_is_set_aside() {
     let (dock, rules) = told().await;
@@ -200,7 +202,7 @@ async fn of_a_platform_that_answers_with_nothing_no_sku_is_set_aside() {
     assert_eq!([dock.state(&one).await, dock.state(&two).await], ["applied", "applied"]);
 }
 
-/// The service fails in the middle of a pass: nobody was answered since, so the answers before it accuse no order.
+/// The platform fails in the middle of a pass: the answers before that do not count against any order.
 #[tokio::test]
 async fn of_a_platform_that_fails_amid_a_pass_no_order_is_set_aside() {
     let (dock, rules, orders) = orders(6).await;
@@ -213,14 +215,14 @@ async fn of_a_platform_that_fails_amid_a_pass_no_order_is_set_aside() {
     assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 6);
 }
 
-/// The log tells of an order what it tells of a SKU.
+/// The log reports an order as it reports a SKU.
 #[tokio::test]
 async fn the_log_tells_when_an_order_is_set_aside_and_when_it_is_taken_back() {
     let (dock, rules, orders) = orders(3).await;
     let (bad, path) = (orders[1], dock.path().with_file_name("log"));
     let log = tracing_subscriber::fmt().with_writer(Arc::new(std::fs::File::create(&path).unwrap()));
-    // While a process has one subscriber only, a thread that meets an event first asks its own whether anybody wants it: the
-    // threads of other tests have none, and the event would be lost to all.
+    // While a process has a single subscriber, the thread that first meets an event decides for all if it is
+    // wanted. Threads of other tests have no subscriber, and the event would be lost.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
     let _told = tracing::subscriber::set_default(log.with_ansi(false).finish());
     rules.fail_order(bad);
@@ -272,7 +274,7 @@ async fn a_shipment_that_always_fails_keeps_no_other_waiting() {
     assert_eq!(dock.calls(ITEMS), 4 + 4, "set aside");
 }
 
-/// At the call of each order, counted from 1.
+/// Returns the index of the call that read the order, from 1.
 async fn place(dock: &Dock, order: i64) -> i64 {
     let sql = format!(
         "SELECT count(*) FROM exchange WHERE operation = '{LINES}' \
@@ -281,7 +283,7 @@ async fn place(dock: &Dock, order: i64) -> i64 {
     dock.number(&sql).await
 }
 
-/// An import of hundreds is under way; who tracks one more order wants to know what to pick.
+/// An import of hundreds is under way when a person tracks one more order, to know what to pick.
 #[tokio::test]
 async fn an_order_that_is_tracked_during_a_pass_is_known_within_a_few_calls() {
     let (dock, rules, orders) = orders(150).await;
@@ -310,7 +312,7 @@ async fn an_order_that_is_tracked_during_a_pass_is_known_within_a_few_calls() {
     assert_eq!(dock.number("SELECT count(*) FROM sales_order").await, 151);
 }
 
-/// A pass over hundreds of new orders reads the open ones and allocations too, not behind the last of them.
+/// A pass over hundreds of new orders also reads open orders and allocations before its end.
 #[tokio::test]
 async fn what_is_open_and_allocations_take_turns_with_an_import() {
     let (dock, _, orders) = orders(20).await;
@@ -333,7 +335,7 @@ async fn what_is_open_and_allocations_take_turns_with_an_import() {
     assert!(dock.number(&allocations).await >= 20 + 50);
 }
 
-/// Between the passes the daemon hears of it at once, whoever tracks it.
+/// Between the passes, the daemon notices a tracked order at once.
 #[tokio::test]
 async fn an_order_that_is_tracked_beside_an_idle_daemon_is_read_at_once() {
     let (mut dock, _, first) = orders(2).await;
@@ -351,13 +353,13 @@ async fn an_order_that_is_tracked_beside_an_idle_daemon_is_read_at_once() {
     }
     let calls = dock.calls(LINES);
     assert!(calls <= 2 * first.len() + 3, "{calls} calls: the others are read at their turn");
-    // And so is one that is named again.
+    // It notices an order that is tracked again, too.
     dock.done(&["order", "track", &first[0].to_string()]).await;
     dock.until_number("SELECT count(*) FROM order_ask", 0).await;
     assert!(dock.calls(LINES) > calls);
 }
 
-/// More than are read at a time between the passes, and one more behind them.
+/// More orders than are read at a time between the passes, and one order more.
 #[tokio::test]
 async fn an_import_beside_an_idle_daemon_is_read_whole() {
     let (mut dock, _, _) = orders(1).await;

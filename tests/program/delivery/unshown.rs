@@ -1,4 +1,5 @@
-//! What an answer does not show: a number is as old as the last answer that held it, and a SKU is gone only on proof.
+//! Facts that an answer does not show: a fact is as old as the last answer that held it, and a SKU is gone
+//! only on proof.
 
 use super::between::{Cell, Odd, Scene};
 use super::support::{A_MOMENT, BALANCES, UPDATE};
@@ -6,23 +7,23 @@ use std::time::Duration;
 use tallyd::journal::RunOutcome;
 use tallyd::model::{JobKind, Trigger};
 
-/// Longer than two looks must be apart that prove a SKU absent.
+/// Longer than the distance of two checks that prove a SKU absent.
 const MINUTES: Duration = Duration::from_secs(125);
-/// As often as anybody asks.
+/// For all further answers.
 const ALWAYS: usize = usize::MAX;
 
-/// The three ways in which an answer does not show a cell.
+/// Returns the three ways in which an answer does not show a stock level.
 fn unshown(cell: &Cell) -> [Odd; 3] {
     let sku = &cell.sku;
     [Odd::Lacks(sku.clone()), Odd::Unreadable(sku.clone()), Odd::Null(sku.clone(), cell.warehouse)]
 }
 
-/// Ten units are sold at the service.
+/// Sells ten units at the platform.
 async fn sell_ten(scene: &Scene, cell: &Cell) {
     scene.sandbox.sale(&cell.sku, cell.warehouse, 10).await.unwrap();
 }
 
-/// When the `stock` view says that the cell was observed.
+/// Returns the time of observation of the stock level in the view `stock`.
 async fn observed_at(scene: &Scene, cell: &Cell) -> Option<String> {
     let sql = "SELECT observed_at FROM stock WHERE sku = ?1 AND warehouse_id = ?2";
     let query = sqlx::query_scalar(sql).bind(&cell.sku).bind(cell.warehouse);
@@ -33,7 +34,7 @@ async fn missing(scene: &Scene) -> i64 {
     scene.number("SELECT count(*) FROM product WHERE missing_since_ms IS NOT NULL").await
 }
 
-/// How a run of a job ends.
+/// Runs a job and returns its outcome.
 async fn outcome(scene: &Scene, kind: JobKind) -> RunOutcome {
     tallyd::job::run(scene.daemon().context(), kind, Trigger::Once).await.unwrap().outcome
 }
@@ -243,7 +244,8 @@ async fn a_look_proves_nothing_if_it_lacks_others_too_or_if_one_that_was_lacking
     }
 }
 
-/// Read alone, what is gone is an answer that holds nothing; the others are read all the same, and the two are told apart.
+/// An answer without records is read alone and does not stop the reading of the other SKUs; the SKU that is
+/// gone is recognised.
 #[tokio::test]
 async fn a_sku_that_is_gone_keeps_no_other_from_being_read_in_pages_of_one() {
     let scene = Scene::open_with("[jobs.balances]\nskus_per_call = 1\n").await;

@@ -1,5 +1,5 @@
-//! Orders, lines and warehouses that answers leave out although they are there: nothing is refused for good because of that,
-//! a person is told, and the change goes on by itself once an answer shows what it names.
+//! Existing orders, lines and warehouses that answers leave out: no change is rejected for that, a person is
+//! told, and the change goes on by itself once an answer shows the missing record.
 
 use super::sick::{Instead, NO_LINES, Sick, adjust, cells, sent};
 use super::support::{Dock, SHIP, whole};
@@ -10,14 +10,14 @@ use tallyd::reconcile::proof::LOOKS_APART;
 
 const MINUTES: Duration = Duration::from_secs(LOOKS_APART.as_secs() + 10);
 
-/// Two pushes minutes apart, while the platform leaves something out.
+/// Pushes twice, minutes apart.
 async fn two_looks(dock: &Dock) {
     dock.push().await;
     dock.later(MINUTES);
     dock.push().await;
 }
 
-/// The next run of settle and the push after it.
+/// Runs settle and the push after it.
 async fn by_itself(dock: &Dock) {
     dock.settle().await;
     dock.push().await;
@@ -125,7 +125,7 @@ async fn a_look_that_shows_the_order_begins_the_proof_anew() {
     assert_eq!(stands(&dock, "s").await, ("held".into(), "unknown_order".into()));
 }
 
-/// An answer that holds one line twice: with the units left as given, and with as many others as given.
+/// Returns an answer that holds one line twice: with the units left as given, and with the second number.
 fn twice(line: i64, left: i64, again: i64) -> Instead {
     let record = |left: i64| json!({"OrderLineItemId": line, "QuantitySold": 20, "QuantityNotTiedToShipment": left, "SkuNumber": "A"});
     let said = json!({"status": "Success", "messages": [], "pagination": null,

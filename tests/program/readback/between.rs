@@ -1,4 +1,4 @@
-//! What stands between the daemon and the sandbox, and a dock with it in place.
+//! The transport between the daemon and the sandbox, and a dock with it.
 
 use super::support::Dock;
 use serde_json::{Value, json};
@@ -8,39 +8,39 @@ use std::sync::{Arc, Mutex};
 use tallyd::client::{HttpTransport, Request, Response, Sending, Transport};
 use tallyd::model::{JobKind, Operation};
 
-/// An answer to a read of balances that does not show what is there.
+/// An odd answer to a read of balances.
 #[derive(Clone, Debug)]
 pub enum Odd {
     /// The record of a SKU is missing.
     Lacks(String),
-    /// The record of a SKU makes no sense.
+    /// The record of a SKU is unreadable.
     Unreadable(String),
-    /// The quantity of one cell is null.
+    /// The quantity of one stock level is null.
     Null(String, i64),
-    /// Nothing at all, where at most so many SKUs were asked for.
+    /// No records, if at most this many SKUs were asked for.
     Silent(usize),
-    /// The record of a SKU stands twice; in the second one each cell holds so many units more.
+    /// The record of a SKU stands twice; the second one has more units in each stock level.
     Twice(String, i64),
-    /// A cell stands twice in its record, the second time with so many units more.
+    /// A stock level stands twice in its record, the second time with more units.
     CellTwice(String, i64, i64),
 }
 
-/// What is done to requests and answers on their way.
+/// Rules for requests and answers on their way.
 #[derive(Default)]
 struct Rules {
-    /// Oddities, and in how many more answers each is to be seen.
+    /// Oddities, and the number of answers that each still applies to.
     odd: Vec<(Odd, usize)>,
-    /// Cells that balances show otherwise: as so many units, or not at all.
+    /// Stock levels that balances show with another quantity, or not at all.
     shown: BTreeMap<(String, i64), Option<i64>>,
     /// SKUs that balances leave out.
     left_out: BTreeSet<String>,
-    /// SKUs whose entries never reach the service.
+    /// SKUs whose entries never reach the platform.
     lost: BTreeSet<String>,
-    /// The only word said on updates.
+    /// Message that replaces the answers to updates.
     words: Option<String>,
-    /// Balances are refused once an update was answered.
+    /// True if balances are refused after an update was answered.
     is_blind: bool,
-    /// An update was answered.
+    /// True if an update was answered.
     is_updated: bool,
 }
 
@@ -131,7 +131,7 @@ impl Between {
 }
 
 impl Odd {
-    /// Makes an answer odd; false where it is about others.
+    /// Makes an answer odd; returns false if it does not hold the record.
     fn befalls(&self, asked: usize, products: &mut Vec<Value>) -> bool {
         let before = products.len();
         match self {
@@ -179,7 +179,7 @@ impl Odd {
     }
 }
 
-/// A cell with enough in it to be sold from.
+/// A stock level with enough stock to be sold from.
 #[derive(Clone, Debug)]
 pub struct Cell {
     pub sku: String,
@@ -205,7 +205,7 @@ impl Scene {
         Self::open_with("").await
     }
 
-    /// With more lines for the configuration.
+    /// Opens a scene with more lines for the configuration.
     pub async fn open_with(more: &str) -> Self {
         let mut between = None;
         let dock = Dock::open_with_over(more, |http| {
@@ -217,22 +217,22 @@ impl Scene {
         Self { dock, between: between.unwrap() }
     }
 
-    /// From now on the next `times` answers that it befalls are odd.
+    /// Makes the next `times` answers with that record odd.
     pub fn odd(&self, odd: Odd, times: usize) {
         self.between.rules.lock().unwrap().odd.push((odd, times));
     }
 
-    /// Answers show what is there.
+    /// Ends the oddities.
     pub fn even(&self) {
         self.between.rules.lock().unwrap().odd.clear();
     }
 
-    /// The dock, to be let run by itself.
+    /// Returns the dock, to run its daemon by itself.
     pub fn dock_mut(&mut self) -> &mut Dock {
         &mut self.dock
     }
 
-    /// The first `most` of the cells, their SKUs tracked and read; no other SKU is known.
+    /// Tracks and reads the first `most` stock levels; no other SKU is known.
     pub async fn some_cells(&self, most: usize) -> Vec<Cell> {
         let mut cells = self.stocked().await;
         cells.truncate(most);
@@ -241,7 +241,7 @@ impl Scene {
         cells
     }
 
-    /// Cells of different products that hold at least 20, all tracked and read.
+    /// Tracks and reads stock levels of different products that have at least 20 units.
     pub async fn cells(&self) -> Vec<Cell> {
         self.some_cells(usize::MAX).await
     }
@@ -274,60 +274,60 @@ impl Scene {
         self.wish(key, "quantity.adjust", body).await;
     }
 
-    /// From now on balances leave the product out.
+    /// Makes balances leave the product out.
     pub fn leave_out(&self, cell: &Cell) {
         self.between.rules.lock().unwrap().left_out.insert(cell.sku.clone());
     }
 
-    /// Balances show the cell as holding `quantity`, or as not there.
+    /// Makes balances show the stock level with `quantity`, or not at all.
     pub fn show(&self, cell: &Cell, quantity: Option<i64>) {
         let name = (cell.sku.clone(), cell.warehouse);
         self.between.rules.lock().unwrap().shown.insert(name, quantity);
     }
 
-    /// Balances show what is.
+    /// Makes balances show the true quantities.
     pub fn show_all(&self) {
         self.between.rules.lock().unwrap().shown.clear();
     }
 
-    /// Updates of these never arrive, and the service only says these words.
+    /// Loses updates of these stock levels; the platform answers only this message.
     pub fn lose(&self, lost: &[&Cell], words: &str) {
         let mut rules = self.between.rules.lock().unwrap();
         rules.lost = lost.iter().map(|cell| cell.sku.clone()).collect();
         rules.words = Some(words.to_owned());
     }
 
-    /// Balances cannot be read after an update, or can again.
+    /// Makes balances unreadable after an update, or readable again.
     pub fn blind(&self, is_blind: bool) {
         let mut rules = self.between.rules.lock().unwrap();
         (rules.is_blind, rules.is_updated) = (is_blind, false);
     }
 
-    /// Updates arrive, and the service says what it has to say.
+    /// Delivers updates again, with the platform's own answers.
     pub fn restore(&self) {
         let mut rules = self.between.rules.lock().unwrap();
         (rules.lost, rules.words) = (BTreeSet::new(), None);
     }
 
-    /// What the shop holds.
+    /// Returns the quantity at the platform.
     pub async fn holds(&self, cell: &Cell) -> i64 {
         self.cell(&cell.sku, cell.warehouse).await
     }
 
-    /// What the `stock` view says.
+    /// Returns the quantity in the view `stock`.
     pub async fn fact(&self, cell: &Cell) -> i64 {
         let sql = "SELECT quantity FROM stock WHERE sku = ?1 AND warehouse_id = ?2";
         let query = sqlx::query_scalar(sql).bind(&cell.sku).bind(cell.warehouse);
         query.fetch_one(&mut self.outsider().await).await.unwrap()
     }
 
-    /// (key, kind, mine, theirs, what to do) of every open conflict.
+    /// Returns (key, kind, mine, theirs, what to do) of every open conflict.
     pub async fn conflicts(&self) -> Vec<(String, String, String, Option<String>, String)> {
         let sql = "SELECT key, kind, mine, theirs, what_to_do FROM open_conflict ORDER BY key";
         sqlx::query_as(sql).fetch_all(&mut self.outsider().await).await.unwrap()
     }
 
-    /// How long from now the next look is due.
+    /// Returns the time until the next check is due.
     pub async fn look_due_in_ms(&self) -> Option<i64> {
         let due = tallyd::job::settle_due(self.daemon().context()).await.unwrap();
         due.map(|due| due.0 - self.daemon().context().now().0)

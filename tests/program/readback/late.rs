@@ -1,4 +1,5 @@
-//! A late replica: what a first read after a write shows of the time before it decides nothing (docs/rules.md 6).
+//! A late replica: a first read after a write that shows the quantity before the write decides nothing
+//! (docs/rules.md 6).
 
 use super::between::Scene;
 use super::support::{A_MOMENT, BALANCES, UPDATE};
@@ -34,7 +35,7 @@ async fn what_a_second_look_confirms_is_the_fact() {
     let cell = scene.cells().await.remove(0);
     scene.adjust("ours", &cell, -3).await;
     scene.push().await;
-    // Somebody puts three back at the service itself.
+    // A person returns three units at the platform.
     scene.show(&cell, Some(cell.quantity));
     scene.run(JobKind::Balances).await;
     assert_eq!(scene.fact(&cell).await, cell.quantity - 3, "a poll's first look is not taken either");

@@ -1,5 +1,7 @@
-//! Reading back: what was written is looked at where it matters, and what a look is worth. A sandbox over sockets, with
-//! a transport in between that answers as a late replica, a forgetful service or one of few words would.
+//! Reading back: writes are read back where it matters, and only on proof is one confirmed.
+//!
+//! A sandbox over sockets, with a transport in between that answers like a late replica, a platform that
+//! loses updates, or one with unclear messages.
 
 #![allow(
     dead_code,

@@ -1,5 +1,5 @@
-//! Success is proved by reading back: zeros, cells that never followed yet, a sample of the rest (docs/mutants.md,
-//! case 13).
+//! Success is proved by reading back: zeros, stock levels that have never followed a write, a sample of the
+//! rest (docs/mutants.md, case 13).
 
 use super::between::{Cell, Scene};
 use super::support::{A_MOMENT, BALANCES, Dock};
@@ -9,10 +9,10 @@ use tallyd::model::JobKind;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// After this a look that no wish waits for is due.
+/// Time after which a check is due that no change waits for.
 const PROOF: Duration = Duration::from_secs(11);
 
-/// Two looks, far enough from the write and from each other.
+/// Runs two checks, far enough from the write and from each other.
 async fn look_twice(scene: &Scene) {
     scene.later(PROOF);
     scene.settle().await;
@@ -20,7 +20,7 @@ async fn look_twice(scene: &Scene) {
     scene.settle().await;
 }
 
-/// Writes a quantity that shows, so that the cell has followed once.
+/// Writes a quantity that shows, so that the stock level has followed a write once.
 async fn proven(scene: &Scene) -> Cell {
     let mut cell = scene.cells().await.remove(0);
     scene.set("proof", &cell, cell.quantity + 1).await;
@@ -147,7 +147,7 @@ async fn a_look_outlives_a_crash_and_the_daemon_makes_it_by_itself() {
     working.await.unwrap().unwrap();
 }
 
-/// What a look shows of one warehouse says nothing of the SKU's others (docs/mutants.md, case 11).
+/// A read of one warehouse proves nothing about the SKU's other warehouses (docs/mutants.md, case 11).
 #[tokio::test]
 async fn each_warehouse_of_a_sku_is_proved_by_itself() {
     let scene = Scene::open().await;

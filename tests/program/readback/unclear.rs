@@ -1,4 +1,5 @@
-//! Answers that do not say which entries they mean: the cells are read back at once, and nobody waits for it.
+//! Answers that do not identify their entries: the stock levels are read back at once, without delaying other
+//! changes.
 
 use super::between::Scene;
 use super::support::{A_MOMENT, BALANCES, UPDATE};

@@ -1,4 +1,4 @@
-//! `verify`: what differs is reported, what is on its way explains it, and no fact changes.
+//! `verify`: differences are reported, changes on their way explain them, and no fact changes.
 
 use super::between::{Cell, Odd, Scene};
 use super::support::{BALANCES, Dock, UPDATE};
@@ -8,7 +8,7 @@ use tallyd::job::{self, Verified};
 use tallyd::model::{JobKind, RunId, Trigger};
 use tallyd::store::Durability;
 
-/// A dock that was read once, and its daemon gone.
+/// Creates a dock that was read once, without its daemon.
 async fn read_once() -> (Dock, Vec<Cell>) {
     let mut dock = Dock::open().await;
     let stock = dock.sandbox.stock().await.unwrap();
@@ -91,7 +91,7 @@ async fn beside_a_daemon_the_daemon_compares() {
     assert_eq!(sessions, 1, "by the one that holds the lock");
 }
 
-/// A run of a question, as the daemon begins one.
+/// Begins a run for a control request, as the daemon does.
 async fn begun(scene: &Scene) -> RunId {
     let context = scene.daemon().context();
     let mut write = context.store.begin(Durability::Normal).await.unwrap();
@@ -100,7 +100,7 @@ async fn begun(scene: &Scene) -> RunId {
     run.unwrap()
 }
 
-/// An answer that does not show a SKU says nothing of its cells, so there is no difference to tell; what it lacks is said.
+/// An answer that lacks a SKU is no difference; the missing SKU is reported.
 #[tokio::test]
 async fn what_an_answer_does_not_show_is_no_difference() {
     let scene = Scene::open().await;

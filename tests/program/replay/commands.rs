@@ -1,4 +1,4 @@
-//! `replay` as people run it.
+//! The command `replay`, as an operator runs it.
 
 use super::shop::Shop;
 use serde_json::Value;

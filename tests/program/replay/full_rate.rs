@@ -1,15 +1,16 @@
-//! The database at the full rate of calls, pruned daily: after the window of `keep_bodies` it stands still. Long, so only
-//! when asked for: `cargo test --test program -- --ignored full_rate --nocapture`.
+//! The size of the database at the full rate of calls with a daily pruning: constant after `keep_bodies`.
 //!
-//! | variable | means | usual |
+//! Long, so only on request: `cargo test --test program -- --ignored full_rate --nocapture`.
+//!
+//! | variable | meaning | default |
 //! | --- | --- | --- |
 //! | `TALLYD_DAYS` | simulated days | 6 |
 //! | `TALLYD_KEEP` | days that bodies are kept | 2 |
 //! | `TALLYD_CALLS` | calls a day; 120 a minute | 172800 |
-//! | `TALLYD_MOVES` | of those, answers that nobody gave before | 200 |
+//! | `TALLYD_MOVES` | calls of these with a new answer | 200 |
 //!
-//! Most answers of a poll at that rate say what the last one said. They are copied within the database, as in `long.rs`;
-//! the others, the wishes and the prunings are real.
+//! Most answers of a poll at that rate repeat the last one. They are copied within the database, as in
+//! `long.rs`; the others, the changes and the prunings are real.
 
 use super::long::copy_last_read;
 use super::replayed::assert_replayed;
@@ -22,13 +23,13 @@ fn number(name: &str, usual: u32) -> u32 {
     std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
 
-/// A day of polling: answers that say something new, spread over it, and between them the same again.
+/// A day of polling: new answers spread over it, and repeated ones between them.
 async fn polled(shop: &Shop, calls: u32, moves: u32) {
     let cells: Vec<_> =
         shop.sandbox.stock().await.unwrap().into_iter().filter(|row| row.quantity > 0).collect();
     for n in 0..moves {
         let cell = &cells[n as usize % cells.len()];
-        // Sold out: nothing moves, and the same is said again.
+        // If the stock is sold out, nothing moves and the answer is a repeated one.
         drop(shop.sandbox.sale(&cell.sku, cell.warehouse_id, 1).await);
         shop.run(JobKind::Balances).await;
         let copies = i64::from(calls / moves) - 1;
@@ -58,10 +59,10 @@ async fn at_the_full_rate_the_database_stands_still_behind_its_window() {
             pruned.used as f64 / 1048576.0
         );
     }
-    // A snapshot more than the window has to stand behind what goes.
+    // More than the window is kept, because a snapshot must precede the pruned part.
     let full = used[(keep + 2) as usize];
     let last = used[used.len() - 1];
-    // For ever: each day's wish with its write, and what the day's pruning decided.
+    // Kept for ever: each day's change with its write, and the events of the day's pruning.
     let for_ever = 2048 * u64::from(days);
     assert!(last < full + full / 20 + for_ever, "{used:?}");
     assert_replayed(&shop.database()).await;

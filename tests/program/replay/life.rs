@@ -1,5 +1,7 @@
-//! Random lives: sales, orders, counts, deliveries, lost answers, crashes, lists that shrink. After each the fold of the
-//! journal is the mirror, table by table; and one row changed by hand is found.
+//! Random lives: sales, orders, counts, deliveries, lost answers, crashes, lists that shrink.
+//!
+//! After each, the projection of the journal equals the mirror, table by table; and one row changed by hand
+//! is found.
 
 use super::replayed::{assert_replayed, replayed};
 use super::shop::Shop;
@@ -14,7 +16,7 @@ const PRODUCT: &str = "POST /api/Inventory";
 const PRODUCT_PUT: &str = "PUT /api/Inventory";
 const BALANCES: &str = "POST /api/product/getProductBalances";
 
-/// Something that happens; numbers choose among what is there.
+/// An event; its numbers choose among the existing records.
 #[derive(Clone, Debug)]
 enum Act {
     Sell(usize),
@@ -142,7 +144,7 @@ async fn make(shop: &Shop, key: &str, what: usize) {
     shop.wish(key, kind, body).await;
 }
 
-/// A whole update, made of what the mirror knows of a product.
+/// Inserts a full update, built from the mirror's record of a product.
 async fn rename(shop: &Shop, key: &str, number: usize) {
     let sql = format!(
         "SELECT json_object('Id', product_id, 'CompanyId', 1, 'Sku', sku, 'Name', 'Renamed {key}', 'Warehouses', \

@@ -1,13 +1,15 @@
-//! How fast a long journal is folded, and in how much memory. Long, so only when asked for:
-//! `cargo test --test program -- --ignored a_long_journal --nocapture`; `TALLYD_EXCHANGES` says how long.
+//! The speed and memory of the projection of a long journal.
+//!
+//! Long, so only on request: `cargo test --test program -- --ignored a_long_journal --nocapture`;
+//! `TALLYD_EXCHANGES` sets the length.
 
 use super::replayed::replayed;
 use super::shop::Shop;
 use std::time::Instant;
 use tallyd::model::JobKind;
 
-/// Copies of the last read of balances, as if a quiet shop had been polled so often; the mirror then is of the last of
-/// them.
+/// Copies of the last read of balances, as if an idle account had been polled; the mirror then rests on the
+/// last copy.
 const COPIES: &str = "
     CREATE TEMP TABLE last AS SELECT * FROM exchange WHERE id = (
         SELECT max(id) FROM exchange WHERE operation LIKE '%getProductBalances');
@@ -23,7 +25,7 @@ const COPIES: &str = "
     UPDATE reading SET exchange_id = (SELECT max(id) FROM exchange), observed_ms = (SELECT max(sent_ms) FROM exchange)
     WHERE exchange_id = (SELECT id FROM last)";
 
-/// Makes so many copies of the last read of balances, so many milliseconds apart.
+/// Copies the last read of balances `copies` times, `apart_ms` milliseconds apart.
 pub async fn copy_last_read(shop: &Shop, copies: i64, apart_ms: i64) {
     shop.sql(&COPIES.replace("{N}", &copies.to_string()).replace("{MS}", &apart_ms.to_string())).await;
 }

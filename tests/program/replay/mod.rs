@@ -1,4 +1,5 @@
-//! Replay: whatever a daemon lived through, the fold of its journal is its mirror; and the commands on the journal.
+//! Replay: after every life of a daemon, the projection of its journal equals its mirror; and the commands on
+//! the journal.
 
 #![allow(
     dead_code,

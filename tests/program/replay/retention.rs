@@ -1,4 +1,5 @@
-//! Retention: bodies go by age and size, identities stay, and only over a snapshot that equals the live mirror.
+//! Retention: bodies are pruned by age and size, identities stay, and only behind a snapshot that equals the
+//! live mirror.
 
 use super::replayed::assert_replayed;
 use super::shop::Shop;
@@ -15,13 +16,13 @@ pub async fn prune(shop: &Shop, retention: Retention) -> Pruned {
     job::prune(&context.store, retention, Meant::default(), context.now()).await.unwrap()
 }
 
-/// A shop that lives a little.
+/// Runs a day with a change.
 async fn day(shop: &Shop, number: i64) {
     wish_and_read(shop, number).await;
     shop.later(DAY);
 }
 
-/// A count that is pushed, and every read.
+/// Inserts and pushes a count, and runs every read.
 pub async fn wish_and_read(shop: &Shop, number: i64) {
     let cell = shop.sandbox.stock().await.unwrap()[0].clone();
     let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "quantity": 10 + number});
@@ -185,7 +186,8 @@ async fn what_a_cell_once_held_is_forgotten_with_the_bodies_but_for_the_newest_a
     assert_replayed(&shop.database()).await;
 }
 
-/// The database over simulated days of polling: `TALLYD_DAYS` of them, each of `TALLYD_ROUNDS` rounds of all reads.
+/// The database stops growing over `TALLYD_DAYS` days of polling, each of `TALLYD_ROUNDS` rounds of all
+/// reads.
 #[tokio::test]
 async fn the_journal_stops_growing() {
     let number =
@@ -205,7 +207,7 @@ async fn the_journal_stops_growing() {
     let (half, last) = (used[used.len() / 2], used[used.len() - 1]);
     let calls = shop.sandbox.calls().len();
     println!("{days} days, {calls} calls: {half} bytes in use after half of them, {last} at the end");
-    // What is kept for ever is a wish and its write; each day has one.
+    // Kept for ever are a change and its write; each day has one.
     let for_ever = 2048 * u64::from(days);
     assert!(last < half + half / 10 + for_ever, "{used:?}");
     let old = shop.context().now().minus(6 * DAY).0;

@@ -1,4 +1,4 @@
-//! A shop whose lists can be made to lack a record, a daemon against it, and a clock moved by hand.
+//! An account whose lists can lack a record, a daemon against it, and a clock advanced by hand.
 
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -15,7 +15,7 @@ use tallyd::job;
 use tallyd::model::{Clock, Effect, JobKind, Moment, Timestamp, Trigger};
 use tallyd::sandbox::{self, Options, Sandbox};
 
-/// Time that passes, and by how much the calendar alone was set forward.
+/// Elapsed time, and the offset by which the calendar alone was set forward.
 #[derive(Default)]
 struct Moved(AtomicI64, AtomicI64);
 
@@ -29,7 +29,7 @@ impl Clock for Moved {
     }
 }
 
-/// Takes the last record out of some answers.
+/// A transport that removes the last record of some answers.
 struct Shrinking {
     inner: HttpTransport,
     answers: Arc<AtomicI64>,
@@ -115,7 +115,7 @@ impl Shop {
         self.daemon = Some(Daemon::start_over(config, clock, transport, None).await.unwrap());
     }
 
-    /// Leaves the database to commands that take the lock.
+    /// Ends the daemon, so that commands can take the lock.
     pub fn end(&mut self) {
         drop(self.daemon.take());
     }
@@ -124,7 +124,7 @@ impl Shop {
         self.clock.0.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
-    /// The calendar is set forward; no time passes.
+    /// Sets the calendar forward without time passing.
     pub fn jump(&self, by: Duration) {
         self.clock.1.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
@@ -146,7 +146,7 @@ impl Shop {
         job::run(self.daemon.as_ref().unwrap().context(), kind, Trigger::Once).await.unwrap();
     }
 
-    /// Every reading job once.
+    /// Runs every reading job once.
     pub async fn read_all(&self) {
         use JobKind::{Balances, BusinessHealth, KitComponents, ListingTemplates, OrderLines, Shipments};
         use JobKind::{Storefronts, Suppliers, TopSelling, Warehouses, WorkQueue};
@@ -163,12 +163,12 @@ impl Shop {
         options.connect().await.unwrap()
     }
 
-    /// Statements of another program.
+    /// Executes statements as another program.
     pub async fn sql(&self, sql: &str) {
         self.connect("tallyd.db").await.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
     }
 
-    /// From now on this many answers that list something lack their last record.
+    /// Removes the last record of this many further list answers.
     pub fn shrink(&self, answers: usize) {
         self.shrinking.store(i64::try_from(answers % 8).unwrap(), Ordering::SeqCst);
     }
@@ -189,7 +189,7 @@ impl Shop {
         self.connect("tallyd.db").await.execute(insert).await.unwrap();
     }
 
-    /// A fault, once, at the next call of an operation.
+    /// Sets a fault for the next call of an operation.
     pub async fn fault(&self, operation: &str, what: &Value) {
         let mut fault = json!({"Operation": operation, "Times": 1});
         fault.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());

@@ -1,5 +1,8 @@
-//! A new version of the fold: the mirror goes on behind a snapshot, and records the last version could not read are read
-//! again. The last version is played: its session carries another number, and a record this version reads is parked.
+//! A new projection version: the mirror goes on behind a snapshot, and records that the last version could
+//! not read are projected again.
+//!
+//! The last version is simulated: its session has another number, and a record that this version reads is
+//! parked.
 
 use super::replayed::assert_replayed;
 use super::shop::Shop;
@@ -9,7 +12,7 @@ use tallyd::model::JobKind;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a version would have left that takes the first warehouse of a list for nonsense.
+/// The state that a version leaves which cannot read the first warehouse of a list.
 const LAST_VERSION: &str = "
     CREATE TEMP TABLE odd AS SELECT {which}(id) AS id FROM exchange
         WHERE operation = 'GET /api/Warehouses' AND verdict = 'accepted' AND NOT set_aside;

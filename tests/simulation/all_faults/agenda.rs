@@ -28,7 +28,7 @@ const BEFORE_MS: (i64, i64) = (15_000, 600_000);
 /// Longest time from a count to its report.
 const TOLD_MS: i64 = 600_000;
 
-/// One event; its subject is drawn when it happens, from the state at that time.
+/// An event; its subject is drawn when it happens, from the state at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// A customer buys from one warehouse.

@@ -18,7 +18,7 @@ const EVERY_MS: i64 = 5 * 60_000;
 /// Changes that wait, as far as observed.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    /// Time since which each change is not applied, by key.
+    /// Time since which each change is pending or being sent, by key.
     since_ms: BTreeMap<String, i64>,
     looked_ms: i64,
     /// Last start of the daemon, end of a suspend, step of the calendar or lock.

@@ -1,4 +1,4 @@
-//! One full world: all trade and all faults, every promise judged after each step; and many seeds of it at
+//! A full world: all trade and all faults, every promise judged after each step; and many seeds of it at
 //! once.
 //!
 //! `TALLYD_SEEDS=1000 TALLYD_DAYS=7 cargo test --release --test simulation all_faults -- --nocapture` is the
