@@ -1,8 +1,9 @@
-//! The seeded bugs (`tests/mutants/*.patch`) do not rot: each still applies to the sources, names tests that are
-//! there, and stands in `docs/mutants.md`. That the tests kill them only `tests/mutants/run.sh` shows: it builds each.
+//! The seeded bugs (`tests/mutants/*.patch`) stay valid: each still applies to the sources, names existing
+//! tests, and stands in `docs/mutants.md`. Only `tests/mutants/run.sh` shows that the tests kill them,
+//! because it builds each.
 //!
-//! Whether a patch applies is decided here by its old lines, without git: they must stand in their file once and in one
-//! piece. That is stricter than `git apply`, so that a patch never finds another place than the one it was written for.
+//! A patch applies here if its old lines stand in their file once and in one piece, without git. That is
+//! stricter than `git apply`, so that a patch never applies at another place than intended.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
 
@@ -12,13 +13,13 @@ const BUGS: usize = 74;
 /// Places of the suites: binaries, and modules of the two binaries that gather them.
 const SUITES: [&str; 3] = ["tests", "tests/it", "tests/program"];
 
-/// One seeded bug.
+/// A seeded bug.
 struct Bug {
     name: String,
     text: String,
 }
 
-/// A place that a bug changes: its file, and the lines before and after.
+/// A hunk of the patch: its file, and the lines before and after.
 struct Hunk {
     file: String,
     old: String,
@@ -33,7 +34,7 @@ fn read(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_default()
 }
 
-/// All of them, by name.
+/// Returns all seeded bugs, by name.
 fn bugs() -> Vec<Bug> {
     let entries = std::fs::read_dir(root().join("tests/mutants")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -48,7 +49,7 @@ fn bugs() -> Vec<Bug> {
 }
 
 impl Bug {
-    /// The tests that are said to kill it: the suite, and the name within.
+    /// Returns the tests that kill the bug: the suite, and the name within.
     fn killers(&self) -> Vec<(&str, &str)> {
         let line = self.text.lines().find_map(|line| line.strip_prefix("Killed-by: ")).unwrap_or_default();
         line.split_whitespace().filter_map(|killer| killer.split_once('/')).collect()
@@ -77,7 +78,7 @@ impl Bug {
     }
 }
 
-/// Whether a test of this name stands in the suite: `lib`, or a file or folder of [`SUITES`].
+/// Returns true if the suite has a test of this name: `lib`, or a file or folder of [`SUITES`].
 fn is_there(suite: &str, name: &str) -> bool {
     let mut paths = match suite {
         "lib" => vec![root().join("src")],

@@ -1,7 +1,8 @@
-//! The HTTP transport against raw bytes: a listener of its own answers what a row scripts, and keeps what it was sent.
+//! The HTTP transport against raw bytes: a listener of its own answers with scripted bytes and keeps the
+//! requests.
 //!
-//! Raw bytes, because a proper server would not cut a body, lie about a length or count connections for us. Listeners
-//! block on threads of their own; nothing sleeps. The time-outs that end two of the tests are the ones under test.
+//! A real server would not cut a body, state a wrong length or count connections. Listeners block on threads
+//! of their own; nothing sleeps. The time-outs that end two of the tests are the ones under test.
 
 #![allow(clippy::unwrap_used, reason = "what a test sets up must be there, or the test fails")]
 
@@ -17,7 +18,7 @@ use tallyd::client::{
 };
 use tallyd::model::{Clock, Moment, OrderId, Quantity, Sku, StorefrontId, Timestamp, WarehouseId};
 
-/// A service that answers each connection with the next script, then closes it.
+/// A server that answers each connection with the next script, then closes it.
 struct Listener {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
@@ -34,7 +35,7 @@ impl Listener {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 kept.lock().unwrap().push(read_request(&mut stream));
-                // A connection beyond the scripts is noted and dropped, so that a repetition is seen.
+                // A connection beyond the scripts is noted and dropped, so that a retry is detected.
                 stream.write_all(&scripts.next().unwrap_or_default()).ok();
             }
         });
@@ -54,7 +55,7 @@ impl Listener {
     }
 }
 
-/// Reads head and body of one request.
+/// Reads head and body of a request.
 fn read_request(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
@@ -265,7 +266,7 @@ async fn an_answer_beyond_the_limit_is_not_taken() {
 
 #[tokio::test]
 async fn a_packed_answer_is_measured_unpacked() {
-    // 5000 times `x`, packed by gzip into 40 bytes.
+    // 5000 times `x`, compressed by gzip into 40 bytes.
     let packed: [u8; 40] = [
         31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 237, 193, 49, 1, 0, 0, 0, 194, 160, 218, 139, 111, 10, 63, 160, 0,
         0, 0, 0, 128, 183, 1, 38, 240, 219, 0, 136, 19, 0, 0,
@@ -373,7 +374,8 @@ fn neither_a_proxys_password_nor_a_key_is_told() {
     assert!(!format!("{:?}", keys("K-9", "G-9")).contains("-9"));
 }
 
-/// A self-signed certificate nobody uses: it lets a client for https be built on a host without root certificates.
+/// A self-signed certificate without any use, so that an https client can be built on a host without root
+/// certificates.
 const CA_PEM: &str = "-----BEGIN CERTIFICATE-----
 MIIBlzCCAT2gAwIBAgIUDjXZwLPXK0neynbKoerc4pvbI/4wCgYIKoZIzj0EAwIw
 IDEeMBwGA1UEAwwVdGFsbHlkIHRlc3QgYXV0aG9yaXR5MCAXDTI2MTEyMTA5MDc0

@@ -1,5 +1,5 @@
-//! The configuration as its readers meet it: the packaged file, the environment over it, and what an operator is
-//! told when something is wrong.
+//! The configuration as its readers use it: the packaged file, the environment over it, and the messages
+//! about errors.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
 
@@ -40,7 +40,7 @@ fn problems(text: &str, environment: &[(&str, &str)]) -> Vec<Problem> {
 fn the_packaged_file_says_the_defaults() {
     let mut packaged = Config::load(&packaged(), []).unwrap();
     let defaults = Config::default_for("https://service.example").unwrap();
-    packaged.service.keys = defaults.service.keys.clone(); // they are looked for beside the file
+    packaged.service.keys = defaults.service.keys.clone(); // they are looked up beside the file
     assert_eq!(packaged, defaults);
 }
 

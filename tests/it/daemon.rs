@@ -1,4 +1,4 @@
-//! The daemon against the sandbox, over real HTTP on loopback: what an operator and a program beside us would see.
+//! The daemon against the sandbox, over real HTTP on loopback, as an operator and another program see it.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
@@ -47,7 +47,7 @@ async fn a_second_run_writes_no_cell() {
     assert!(balances.summary.contains("0 cell(s) new or changed"), "{}", balances.summary);
 }
 
-/// The first cell of the shop that is no kit's and has this much at least.
+/// Returns the first stock level that is no kit's and has at least this quantity.
 async fn well_stocked(world: &World, at_least: i64) -> (String, i64, i64) {
     world.shop().await.into_iter().find(|(_, _, quantity)| *quantity >= at_least).unwrap()
 }
@@ -181,7 +181,8 @@ async fn text_that_is_no_utf_8_spoils_nothing() {
     let (sku, warehouse, quantity) = well_stocked(&world, 20).await;
     let mut other = world.outsider().await;
     for sql in [
-        // A lone surrogate, which SQLite takes for JSON, and Latin-1 in every place a program can write.
+        // A lone surrogate, which SQLite accepts as JSON, and Latin-1 in every column that a program can
+        // write.
         r#"INSERT INTO outbox (key, kind, body) VALUES ('u', 'quantity.set', '{"sku":"\ud800","warehouse_id":1,"quantity":1}')"#,
         "INSERT INTO outbox (key, kind, body) VALUES ('l', 'quantity.set', \
              '{\"sku\":\"' || CAST(x'47f6dfe5' AS TEXT) || '\",\"warehouse_id\":1,\"quantity\":1}')",
@@ -352,7 +353,9 @@ async fn the_budget_is_remembered_over_a_restart() {
     }
 }
 
-/// A database that is moved within the minute: the other host's moments say nothing here, however small they are.
+/// After a move of the database to another host within the minute, the last calls keep their reservations.
+///
+/// The monotonic times of the other host mean nothing here, however small they are.
 #[tokio::test]
 async fn on_another_host_the_last_calls_hold_their_places_anew() {
     let world = World::with(

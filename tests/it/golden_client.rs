@@ -1,10 +1,10 @@
-//! The golden exchanges from the client's side: it writes exactly the requests that are written down, and reads exactly
-//! the answers.
+//! The golden exchanges from the client's side: it sends exactly the stored requests and reads exactly the
+//! answers.
 //!
-//! The requests go out through the HTTP transport to a listener that keeps their bytes and answers with what the exchange
-//! says; so method, path, query, keys and body are compared as they travel. What each request is built from and what its
-//! answer must be read as stands in golden_client/rows.rs, one row per exchange. Some requests the client refuses to
-//! build or cannot build at all; their answers are judged and read all the same.
+//! The HTTP transport sends the requests to a listener that keeps their bytes and answers as the exchange
+//! does. So method, path, query, keys and body are compared as sent. golden_client/rows.rs has one row per
+//! exchange, with the input of the request and the expected reading of its answer. Some requests the client
+//! refuses to build or cannot build; their answers are judged and read all the same.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may end the test")]
 
@@ -22,14 +22,14 @@ use std::thread::JoinHandle;
 use tallyd::client::{Client, HttpSettings, HttpTransport, Keys, Reply, Request, Response};
 use tallyd::model::{Clock, Moment, Operation, Timestamp};
 
-/// A request as its bytes said.
+/// A parsed request.
 struct Received {
     first_line: String,
     headers: BTreeMap<String, String>,
     body: Vec<u8>,
 }
 
-/// A service that answers one request.
+/// Starts a server that answers one request.
 fn answering(exchange: &Exchange) -> (String, JoinHandle<Received>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -100,7 +100,7 @@ async fn exchanged(exchange: &Exchange, shop: &Shop, request: Request) -> Reply 
     reply
 }
 
-/// The answer of an exchange whose request the client does not write.
+/// Returns the judged answer of an exchange whose request the client does not build.
 fn judged(exchange: &Exchange) -> Reply {
     let response = Response {
         status: exchange.response.status,
@@ -111,7 +111,7 @@ fn judged(exchange: &Exchange) -> Reply {
     Reply::judge(operation(exchange), Ok(response), Timestamp(0))
 }
 
-/// The operation of an exchange, by its method and the segments of its path.
+/// Returns the operation of an exchange, by its method and the segments of its path.
 fn operation(exchange: &Exchange) -> Operation {
     let segments: Vec<_> = exchange.request.path.split('/').collect();
     let matches = |operation: &&Operation| {

@@ -1,8 +1,9 @@
-//! The golden exchanges from the service's side: given a shop set up as an exchange says, the sandbox answers exactly what
-//! is written down.
+//! The golden exchanges from the platform's side: for an account set up as an exchange states, the sandbox
+//! answers exactly as stored.
 //!
-//! Each exchange has a sandbox of its own, in process, on a clock that stands still. What the sandbox gives itself (ids,
-//! keys) is compared through stand-ins, see `contract_support`; all else must be equal, headers and status included.
+//! Each exchange has a sandbox of its own, in process, on a clock that stands still. Values that the sandbox
+//! assigns (ids, keys) are compared through stand-ins, see `contract_support`; all else must be equal,
+//! headers and status included.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may end the test")]
 
@@ -14,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tallyd::sandbox::{Answer, Clock, Core, Options};
 
-/// What the stand-ins of an exchange stand for: as written down → as given, once it is known.
+/// Values of the stand-ins of an exchange: stored → assigned, once known.
 #[derive(Default)]
 struct StandIns(BTreeMap<String, Option<String>>);
 
-/// How much of what is given must be written down.
+/// Share of an answer that must be stored.
 #[derive(Clone, Copy, PartialEq)]
 enum Extent {
     All,
@@ -30,7 +31,7 @@ impl StandIns {
         self.0.extend(stand_ins.keys().map(|written| (written.clone(), None)));
     }
 
-    /// What is sent for what is written down.
+    /// Returns the stored value with the assigned values in place of stand-ins.
     fn given(&self, written: &Value) -> Value {
         match written {
             Value::Object(fields) => {
@@ -56,7 +57,7 @@ impl StandIns {
         }
     }
 
-    /// Adds what differs to `wrong`, and learns what stand-ins stand for.
+    /// Adds differences to `wrong`, and records the values of stand-ins.
     fn compare(&mut self, at: &str, written: &Value, got: &Value, extent: Extent, wrong: &mut Vec<String>) {
         match (written, got) {
             (Value::Object(fields), Value::Object(found)) => {
@@ -106,7 +107,7 @@ impl StandIns {
     }
 }
 
-/// A text as runs of digits and of everything else: an id may stand inside a sentence.
+/// Returns a text as runs of digits and of everything else, because an id may stand inside a sentence.
 fn parts(text: &str) -> Vec<&str> {
     let is_digit = |c: char| c.is_ascii_digit();
     let mut parts = Vec::new();
@@ -119,7 +120,7 @@ fn parts(text: &str) -> Vec<&str> {
     parts
 }
 
-/// The service of one exchange.
+/// The platform of one exchange.
 struct Service {
     core: Arc<Core>,
     shop: Shop,
@@ -148,7 +149,7 @@ impl Service {
         let target = self.stand_ins.given_text(&written.target());
         let mut request = Request::builder().method(written.method.as_str()).uri(target);
         let headers = written.all_headers(&self.shop);
-        // The control plane needs no key, and the first call of all asks it for one.
+        // The control plane needs no key, and the very first call asks it for one.
         for (name, value) in headers.iter().filter(|_| !written.path.starts_with("/_sandbox/")) {
             request = request.header(name, self.stand_ins.given_text(value));
         }
@@ -190,7 +191,7 @@ impl Service {
         }
     }
 
-    /// What differs between the answer that comes and the one that is written down.
+    /// Returns the differences between the actual answer and the stored one.
     async fn differences(&mut self, exchange: &Exchange) -> Vec<String> {
         let response = self.send(&exchange.request).await;
         let header = |name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());

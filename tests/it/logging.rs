@@ -1,5 +1,5 @@
-//! Holds the log lines and their page together: `docs/logging.md` promises names, levels and fields, and queries and
-//! alerts are built on it.
+//! Consistency of the log lines and `docs/logging.md`, which promises names, levels and fields for queries
+//! and alerts.
 //!
 //! The sources are read as text: each call of a tracing macro, the event it names and the fields it carries.
 
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tallyd::telemetry::event;
 
-/// What an event carries, over all places that write it.
+/// Levels and fields of an event, over all places that log it.
 #[derive(Debug, Default)]
 struct Emitted {
     levels: BTreeSet<String>,
@@ -43,7 +43,7 @@ fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// Every call of a tracing macro below `src`: file, level, arguments.
+/// Returns every call of a tracing macro below `src`: file, level, arguments.
 fn calls() -> Vec<(String, &'static str, Vec<String>)> {
     let mut files = Vec::new();
     sources(&root().join("src"), &mut files);
@@ -66,7 +66,7 @@ fn calls() -> Vec<(String, &'static str, Vec<String>)> {
     calls
 }
 
-/// The arguments up to the closing parenthesis, split at the commas on top.
+/// Returns the arguments up to the closing parenthesis, split at the top-level commas.
 fn arguments(text: &str) -> Vec<String> {
     let (mut depth, mut quoted, mut escaped) = (0, false, false);
     let mut arguments = vec![String::new()];
@@ -94,7 +94,7 @@ fn arguments(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The event's name and its fields: what stands before the message.
+/// Returns the event's name and its fields, which stand before the message.
 fn fields(arguments: &[String]) -> (Option<&'static str>, BTreeSet<String>) {
     let before = arguments.iter().take_while(|argument| !argument.starts_with('"'));
     let (mut name, mut fields) = (None, BTreeSet::new());
@@ -110,7 +110,7 @@ fn fields(arguments: &[String]) -> (Option<&'static str>, BTreeSet<String>) {
     (name, fields)
 }
 
-/// The name a constant of `telemetry::event` stands for, read from its source.
+/// Returns the value of a constant of `telemetry::event`, read from its source.
 fn named(constant: &str) -> &'static str {
     let source = std::fs::read_to_string(root().join("src/telemetry.rs")).unwrap();
     let (_, rest) =
@@ -131,7 +131,7 @@ fn emitted() -> BTreeMap<&'static str, Emitted> {
     events
 }
 
-/// The page's table: event, level, fields.
+/// Returns the page's table: event, level, fields.
 fn rows() -> BTreeMap<String, Row> {
     let page = page();
     let (_, table) = page.split_once("\n## Events\n").unwrap();

@@ -1,8 +1,9 @@
 //! The suites that start no process, one module each.
 //!
-//! Each test binary links the whole library; the suites share one. `cargo test --test it store::` runs one.
-//! A suite that starts a process belongs in tests/program: until the child becomes another program, it holds
-//! every open file of the test process, and so the locks of databases that other tests close and open again.
+//! Each test binary links the whole library, so the suites share one. `cargo test --test it store::` runs a
+//! single suite. A suite that starts a process belongs in tests/program, because a child holds every open
+//! file of the test process until its exec, and with them the locks of databases that other tests close and
+//! open again.
 
 mod client_http;
 mod config;

@@ -1,9 +1,9 @@
-//! docs/openapi.yaml is kept true: the sandbox's requests and answers, in process, are held against it.
+//! The sandbox's requests and answers, in process, agree with docs/openapi.yaml.
 //!
-//! A call that the file does not list, a status it does not list for the operation, a field it does not know and a field
-//! that it promises and that is missing all fail; and each status it lists must have been provoked here, so that nothing
-//! is promised that never comes. The schemas are judged by a JSON-schema validator of others, and the judge itself is
-//! tried on planted violations. What the answers say is not looked at: that is for the contract tests.
+//! A call that the file does not list fails, and so does a status it does not list for the operation, a field
+//! it does not know, and a missing field that it promises. Each listed status must occur here, so that the
+//! file promises nothing that never comes. A third-party JSON-schema validator judges the schemas, and the
+//! judge itself is tried on planted violations. The contract tests have the content of the answers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may end the test")]
 
@@ -42,12 +42,12 @@ fn get(name: &'static str, ids: &[&Value], query: &str) -> Call {
     Call { name, target: format!("{target}{query}"), body: None }
 }
 
-/// A sandbox, and every answer of it held against the file.
+/// A sandbox whose every answer is checked against the file.
 struct Witness {
     interface: Interface,
     core: Core,
     seen: BTreeSet<(String, u16)>,
-    /// The last call of each operation that was answered 200.
+    /// Last call of each operation that was answered 200.
     good: BTreeMap<&'static str, Call>,
 }
 
@@ -63,7 +63,7 @@ impl Witness {
         Self { interface: Interface::read(), core, seen: BTreeSet::new(), good: BTreeMap::new() }
     }
 
-    /// Sends raw bytes and judges what comes back.
+    /// Sends raw bytes and judges the answer.
     async fn send(&mut self, call: &Call, key: &str, media_type: &str, body: Vec<u8>) -> (u16, Value) {
         let request = Request::builder()
             .method(call.name.split_once(' ').unwrap().0)
@@ -88,7 +88,7 @@ impl Witness {
         self.send(call, INTEGRATION_KEY, JSON, body.into_bytes()).await
     }
 
-    /// A call as the file describes it, answered 200.
+    /// Sends a call as the file describes it and asserts an answer of 200.
     async fn ok(&mut self, call: Call) -> Value {
         let wrong = self.interface.judge_request(call.name, call.body.as_ref());
         assert!(wrong.is_empty(), "the request: {wrong:?}");
@@ -112,7 +112,7 @@ const UPDATE_QUANTITY: &str = "POST /api/inventory/updateQuantityOnHand";
 const GET_PRODUCTS: &str = "POST /api/inventory/getProducts";
 const CREATE_TEMPLATE: &str = "POST /api/storefronts/{storefrontid}/listingTemplates";
 
-/// Products, stock and kits; both 200s of the update, all three of the quantity update.
+/// Calls for products, stock and kits, with both 200s of the update and all three of the quantity update.
 async fn products_and_stock(witness: &mut Witness) {
     let warehouse =
         witness.ok(get("GET /api/Warehouses", &[], "?resultsPerPage=200")).await["data"][0]["Id"].clone();
@@ -149,7 +149,7 @@ async fn products_and_stock(witness: &mut Witness) {
     witness.ok(get("GET /api/Inventory/{productid}/kitcomponents", &[&kit["ProductId"]], "")).await;
 }
 
-/// An order, its shipment and its tracking, with what is refused inside a 200.
+/// Calls for an order, its shipment and its tracking, with refusals inside a 200.
 async fn orders_and_shipments(witness: &mut Witness) {
     let order = json!({ "Lines": [{ "Sku": "KIT-1", "Quantity": 1 }, { "Sku": "OPEN-1", "Quantity": 2 }] });
     let order = witness.control("/_sandbox/orders", &order).await["OrderId"].take();
@@ -173,7 +173,7 @@ async fn orders_and_shipments(witness: &mut Witness) {
         .await;
 }
 
-/// The other lists and the reports; both 200s of a new template.
+/// Calls for the other lists and the reports, with both 200s of a new template.
 async fn lists_and_reports(witness: &mut Witness) {
     let body = json!({ "Name": "Annex", "Type": "Dropship", "ContactInformation": { "Address": { "City": "Bath" } } });
     witness.ok(call("POST /api/Warehouses", Some(body))).await;
@@ -193,7 +193,7 @@ async fn lists_and_reports(witness: &mut Witness) {
     witness.ok(get("GET /api/Company/WorkQueue", &[], "")).await;
 }
 
-/// What each operation answers to a caller that does something wrong, and when it fails itself.
+/// Provokes each operation's answers to wrong calls, and its own failures.
 async fn refusals(witness: &mut Witness) {
     let promised = witness.interface.promised();
     let promises = |name: &str, status| promised.contains(&(name.to_owned(), status));
@@ -225,7 +225,7 @@ async fn refusals(witness: &mut Witness) {
     }
 }
 
-/// Each operation beyond the limit of `options`, which one bad request has reached.
+/// Calls each operation beyond the limit of `options`, which one bad request has reached.
 async fn beyond_a_limit(
     options: Options,
     good: &BTreeMap<&'static str, Call>,
@@ -257,7 +257,7 @@ async fn the_file_describes_every_answer_and_promises_none_that_never_comes() {
     assert!(never.is_empty(), "promised, but not provoked: {never:?}");
 }
 
-/// Status, headers and body of an answer, and how many violations it has.
+/// Status, headers and body of an answer, and its number of violations.
 type Planted<'a> = (u16, &'a [(&'a str, &'a str)], String, usize);
 
 fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Response<Bytes> {

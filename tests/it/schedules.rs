@@ -1,9 +1,8 @@
-//! Ten years of due times, held against a calculation that shares no code with the cron library: civil dates are
-//! counted here, and each local time is looked up in the zone's table.
+//! Ten years of due times, compared with a calculation that shares no code with the cron library.
 //!
-//! What the rules promise around clock changes (docs/configuration.md, *Schedules*): a fixed time that spring skips is
-//! taken right after the gap, one that autumn repeats is taken once, the first time; what runs at an interval goes on
-//! through both.
+//! The test counts civil dates itself and looks up each local time in the zone's table. The rules around
+//! clock changes (docs/configuration.md, *Schedules*): a fixed time that spring skips is due right after the
+//! gap. A fixed time that autumn repeats is due once, the first time. An interval continues through both.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
 
@@ -26,7 +25,7 @@ fn schedule(expression: &str, zone: &str) -> Schedule {
     Schedule::parse(expression, zone, Duration::ZERO, Missed::RunOnce).unwrap()
 }
 
-/// The instant of a wall clock time: the first of two, the end of the gap for one that is not there.
+/// Returns the instant of a wall clock time: the first of two, the end of the gap for a skipped one.
 fn instant(zone: Tz, date: NaiveDate, time: NaiveTime) -> DateTime<Utc> {
     let mut wall = date.and_time(time);
     loop {
@@ -37,14 +36,14 @@ fn instant(zone: Tz, date: NaiveDate, time: NaiveTime) -> DateTime<Utc> {
     }
 }
 
-/// The fixed time on every day of ten years that `wanted` takes.
+/// Returns the fixed time on every day of ten years that `wanted` accepts.
 fn fixed(zone: &str, hour: u32, minute: u32, wanted: impl Fn(NaiveDate) -> bool) -> Vec<DateTime<Utc>> {
     let (zone, time): (Tz, _) = (zone.parse().unwrap(), NaiveTime::from_hms_opt(hour, minute, 0).unwrap());
     let days = day(2026, 1, 1).iter_days().take_while(|date| *date < day(2036, 1, 1));
     days.filter(|date| wanted(*date)).map(|date| instant(zone, date, time)).collect()
 }
 
-/// Due times after the last moment of 2025, as many as are expected.
+/// Returns `count` due times after `from`.
 fn dues(schedule: &Schedule, from: DateTime<Utc>, count: usize) -> Vec<DateTime<Utc>> {
     let mut after = Timestamp(from.timestamp_millis());
     let mut next = || {
@@ -54,7 +53,7 @@ fn dues(schedule: &Schedule, from: DateTime<Utc>, count: usize) -> Vec<DateTime<
     (0..count).map(|_| next()).collect()
 }
 
-/// The moment before the first of January 2026 begins in a zone.
+/// Returns the last second before 2026 in a zone.
 fn before_2026(zone: &str) -> DateTime<Utc> {
     instant(zone.parse().unwrap(), day(2026, 1, 1), NaiveTime::MIN) - TimeDelta::seconds(1)
 }
@@ -89,8 +88,9 @@ fn weekdays_and_last_days_of_months_are_those_of_the_zones_calendar() {
     }
 }
 
-/// Every half hour of the wall clock is an instant at which its minute is 0 or 30; the hours that autumn repeats come
-/// twice, those that spring skips not at all.
+/// Each half hour of the wall clock is an instant whose minute is 0 or 30.
+///
+/// Hours that autumn repeats come twice, hours that spring skips not at all.
 #[test]
 fn an_interval_goes_on_through_every_clock_change_of_ten_years() {
     let mut changes = 0;
@@ -116,7 +116,7 @@ fn an_interval_goes_on_through_every_clock_change_of_ten_years() {
     assert!(changes >= 4 * 20, "four of the zones change twice a year, {changes} were seen");
 }
 
-/// The driver's own steps over ten years: each due time starts once, in order, whatever the jitter.
+/// The driver's own steps over ten years start each due time once, in order, with any jitter.
 #[test]
 fn with_jitter_each_due_time_of_ten_years_starts_once_and_in_time() {
     let jitter = Duration::from_secs(900);
@@ -132,7 +132,7 @@ fn with_jitter_each_due_time_of_ten_years_starts_once_and_in_time() {
     }
 }
 
-/// A machine that is off every night finds one run to make up for each morning, or none, by its policy.
+/// A machine that is off every night runs once each morning after its downtime, or not at all, by its policy.
 #[test]
 fn a_machine_that_sleeps_at_night_makes_up_once_or_skips_for_ten_years() {
     let zone = "America/New_York";

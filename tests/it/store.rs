@@ -1,6 +1,6 @@
-//! The store, held to its promises: what a page changes, what the outbox refuses, what a count stands on.
+//! The contract of the store: the effects of a page, the refusals of the outbox, the base of a count.
 //!
-//! Outsiders are played by a connection of their own that knows nothing but SQL.
+//! Other programs are a connection of their own with plain SQL.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 
@@ -42,7 +42,7 @@ impl Shelf {
         Self { store, run, session, now: T0, _lock: lock, _dir: dir }
     }
 
-    /// Somebody else's connection.
+    /// Opens another program's connection.
     async fn outsider(&self) -> SqliteConnection {
         SqliteConnectOptions::new().filename(self.store.path()).connect().await.unwrap()
     }
@@ -91,7 +91,7 @@ impl Shelf {
         self.record(id, self.now, asked, got).await
     }
 
-    /// (quantity, pending, observed) of one cell.
+    /// Returns (quantity, pending, observed) of one stock level.
     async fn cell(&self, sku: &str, warehouse: i64) -> (i64, Option<i64>, String) {
         let rows = self.store.stock(&[sku.into()]).await.unwrap();
         let row = rows.into_iter().find(|r| r.warehouse_id == warehouse).unwrap();
@@ -200,7 +200,7 @@ async fn a_sku_is_missing_only_by_two_looks_minutes_apart_that_held_others_and_i
     shelf.read(&["A", "B"], &[("A", a), ("B", b)]).await;
     let missing = "SELECT missing_since_ms IS NOT NULL FROM product WHERE sku = 'A'";
     let mut other = shelf.outsider().await;
-    // (seconds since the last look, what is asked for, what comes, whether A is missing then)
+    // (seconds since the last read, SKUs asked for, records in the answer, true if A is missing then)
     type Got<'a> = &'a [(&'a str, &'a [(i64, i64)])];
     let looks: [(i64, &[&str], Got<'_>, bool); 8] = [
         (0, &["A"], &[], false),
@@ -364,7 +364,7 @@ async fn a_base_is_fixed_once_by_the_first_read_after_the_count() {
     let created: String =
         sqlx::query_scalar("SELECT created_at FROM outbox").fetch_one(&mut other).await.unwrap();
     let created = Timestamp::parse(&created).unwrap().0;
-    // The fact is from the year 2027 of the test's clock; make it Friday's, then read on Monday.
+    // The fact is from the year 2027 of the test's clock; it becomes Friday's, and the next read Monday's.
     other
         .execute(sqlx::query("UPDATE reading SET observed_ms = ?1").bind(created - 200_000_000))
         .await
@@ -463,7 +463,7 @@ async fn the_outbox_refuses_what_is_not_drawn() {
     }
 }
 
-/// Every named CHECK, with a statement that it alone forbids.
+/// Each named CHECK has a statement that only this CHECK forbids.
 #[tokio::test]
 async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
     let shelf = Shelf::new().await;
@@ -631,7 +631,7 @@ async fn each_named_check_is_broken_by_a_statement_and_says_its_name() {
         .filter_map(|rest| rest.split_whitespace().next())
         .collect();
     for name in named {
-        // An unknown state and a forged time cannot be reached past the triggers, which answer for these two.
+        // Triggers already refuse an unknown state and a forged time, so these two CHECKs cannot be reached.
         let by_trigger = ["outbox_state", "outbox_created_at"].contains(&name);
         assert!(by_trigger || breaks.iter().any(|(broken, _)| *broken == name), "{name} is never broken");
     }
@@ -759,8 +759,8 @@ async fn cancelling_an_undecided_wish_frees_its_cell() {
     assert!(!shelf.store.cell_rows(&cell).await.unwrap()[0].is_busy, "later wishes of the cell go on");
 }
 
-/// What the product `a` holds besides its cells: its UPC, whose spelling it is, how often it was absent, and whether
-/// the same record would be known again.
+/// Returns the product `a` without its stock levels: UPC, true for an alias, absences, true if it has a
+/// digest.
 async fn held(shelf: &Shelf) -> (Option<String>, bool, i64, bool) {
     let sql = "SELECT upc, alias_of IS NOT NULL, absent, digest IS NOT NULL FROM product WHERE sku = 'a'";
     sqlx::query_as(sql).fetch_one(&mut shelf.outsider().await).await.unwrap()
@@ -824,7 +824,8 @@ async fn of_two_records_for_one_product_the_last_speaks_every_time() {
 }
 
 impl Shelf {
-    /// Ends an exchange with the same answer as ever; whether it was known unread, and the reading moved on with it.
+    /// Ends an exchange with an unchanged answer; returns true if the answer was recognised unread and the
+    /// read batch was renewed.
     async fn repeats(&mut self, first: &str, answer: &[u8]) -> bool {
         let exchange_id = self.begin().await;
         let (first, digest) = (sku(first), Body::digest(answer));
@@ -901,7 +902,7 @@ async fn only_a_run_that_did_all_it_set_out_to_do_makes_its_data_good() {
     }
 }
 
-/// Every row of every table, as SQLite writes it.
+/// Returns every row of every table, as SQLite writes it.
 async fn everything(shelf: &Shelf) -> Vec<(String, Vec<String>)> {
     let mut other = shelf.outsider().await;
     let sql = "SELECT name, (SELECT group_concat('\"' || c.name || '\"', ', ') FROM pragma_table_info(t.name) c) \
@@ -916,7 +917,7 @@ async fn everything(shelf: &Shelf) -> Vec<(String, Vec<String>)> {
     all
 }
 
-/// A call that writes 47 to a cell that holds 50, claimed by the wish `k`, on its way.
+/// Begins a call that writes 47 to a stock level of 50, claimed by the change `k`.
 async fn on_its_way(shelf: &mut Shelf) -> (ExchangeId, CellWrite) {
     shelf.read(&["A"], &[("A", &[(1, 50)])]).await;
     let exchange = shelf.begin().await;
@@ -999,7 +1000,7 @@ async fn a_claim_never_takes_over_a_claim_that_is_open() {
     write.commit().await.unwrap();
 }
 
-/// The platform may say a megabyte of anything: of each reason a sentence is kept.
+/// The platform may send a reason of any length; a sentence of it is stored.
 #[tokio::test]
 async fn each_reason_is_cut_where_it_is_stored() {
     let mut shelf = Shelf::new().await;

@@ -1,7 +1,7 @@
-//! The daemon's loop, seen by another program: every wish is noticed at once, a senseless one stops nobody else's, and
-//! a stop leaves nothing in doubt that was going to be answered.
+//! The daemon's loop, seen by another program: every change is noticed at once, an invalid one does not stop
+//! others, and a stop leaves no call in doubt whose answer was still to come.
 //!
-//! The outsider is a connection that knows nothing but SQL and syncs its commits, as any program does by default: its
+//! The other program is a plain SQL connection that syncs its commits, as any program does by default: its
 //! frames are in the write-ahead log some milliseconds before the commit is visible.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
@@ -20,12 +20,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Far more than noticing takes, far less than the look that needs no word of a write.
+/// Far more than noticing takes, far less than the scan that needs no notification.
 const NOTICED_WITHIN: Duration = Duration::from_secs(20);
-/// A word that is lost half of the time is lost once in so many.
+/// Number of changes; a notification that is lost half of the time would survive them once in 2^16.
 const WISHES: i64 = 16;
 
-/// A daemon at work in a folder of its own, and the outsider.
+/// A daemon at work in a folder of its own, and the other program.
 struct Scene {
     outsider: SqliteConnection,
     stop: CancellationToken,
@@ -35,7 +35,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Against the service at `address`, with these jobs alone.
+    /// Starts a daemon against the platform at `address`, with these jobs alone.
     async fn begin(address: &str, keys: [&str; 2], jobs: &[JobKind]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let daemon =
@@ -87,7 +87,7 @@ fn config(dir: &Path, address: &str, keys: [&str; 2], jobs: &[JobKind]) -> Confi
     Config::load(&file, keys).unwrap()
 }
 
-/// Wishes that make no sense need no service: they are rejected as soon as they are seen.
+/// An invalid change needs no platform: it is rejected as soon as it is noticed.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_wish_of_another_program_is_noticed_at_once() {
     let mut scene = Scene::begin("http://127.0.0.1:9", ["k", "k"], &[]).await;
@@ -118,7 +118,9 @@ async fn text_that_is_no_utf_8_is_rejected_and_stops_nobody_elses_wish() {
     scene.end().await;
 }
 
-/// The update of a push is refused twice, which is no proof against its only entry; afterwards wishes come while pushes go, and every one of them wakes the job.
+/// The update of a push is refused twice, which is no proof against its only entry.
+///
+/// Afterwards changes arrive during pushes, and each of them triggers the job.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_run_is_tried_again_after_its_delay_and_never_two_at_once() {
     const APPLIED: &str = "SELECT count(*) FROM outbox WHERE state = 'applied'";
@@ -135,7 +137,7 @@ async fn a_failed_run_is_tried_again_after_its_delay_and_never_two_at_once() {
         let insert = sqlx::query(sql).bind(format!("w{n}")).bind(body.to_string());
         insert.execute(&mut scene.outsider).await.unwrap();
         if n == 0 {
-            // Nobody else wakes the push meanwhile: it is tried again by itself.
+            // Nothing else triggers the push meanwhile, so it is the retry.
             scene.until_within(Duration::from_secs(50), 1, APPLIED).await;
         }
     }
@@ -167,7 +169,7 @@ async fn a_stop_waits_for_the_updates_in_flight() {
     }
     insert.push_str("COMMIT;");
     scene.outsider.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(insert))).await.unwrap();
-    // Two calls are on their way, and a third waits for its place in the quota.
+    // Two calls are on their way, and a third waits for its reservation.
     scene.until(50, "SELECT count(*) FROM outbox WHERE state = 'sending'").await;
     scene.end().await;
     assert_eq!(scene.count("SELECT count(*) FROM outbox WHERE state IN ('sending', 'in_doubt')").await, 0);

@@ -1,20 +1,21 @@
-//! Which entries of a quantity update a message refuses: a made-up service that knows the truth tells it in some spelling.
+//! The entries of a quantity update that a message refuses.
 //!
-//! The service may spell the index as it likes, or name the SKU in its place, or say something else; SKUs may look like
-//! indexes. What must hold: whatever is said, each entry has one verdict at most and none lies outside the call; and where
-//! the answer is believed (nothing is read back), exactly the entries that the service refused are refused.
+//! A simulated platform, which has the truth, reports it in some spelling. It may write the index in any
+//! form, name the SKU in its place, or report something else; a SKU may look like an index. Invariants: each
+//! entry has at most one verdict, and none lies outside the call. If the answer is accepted without reading
+//! back, exactly the entries that the platform refused are refused.
 
 use super::choices::Choices;
 use std::collections::BTreeSet;
 use tallyd::client::wire::{Attribution, UpdateAnswer, UpdateStatus, attribute};
 use tallyd::model::Sku;
 
-/// SKUs as they come, among them those that look like an index or like a word before one.
+/// SKUs, among them those that look like an index or like a word before one.
 const SKUS: &[&str] = &[
     "A", "B", "AB-1", "AB-1-X", "1", "2", "0", "01", "1-A", "2 x", "Item 1", "Index 0", "ß", "İ", "1:30",
     "[1]", "#2", "4711", "active", "1.", "entry", "A 1", "0-0", "3)",
 ];
-/// How a service may lead in a message about entry `{i}`.
+/// Beginnings of a message about entry `{i}`.
 const LEADS: &[&str] = &[
     "Index {i}: ",
     "index {i} - ",
@@ -28,7 +29,7 @@ const LEADS: &[&str] = &[
     "Row {i}, ",
     "{i}) ",
 ];
-/// What it says then; `{s}` is the SKU of the entry.
+/// Ends of the message; `{s}` is the SKU of the entry.
 const REASONS: &[&str] = &[
     "no active product",
     "no active product with the SKU {s} was found",
@@ -39,7 +40,7 @@ const REASONS: &[&str] = &[
     "the warehouse is not linked",
 ];
 
-/// One answer to one call.
+/// Checks one answer to one call.
 pub(crate) fn check(data: &[u8]) {
     let mut choices = Choices::new(data);
     if choices.below(4) == 0 {
@@ -56,7 +57,7 @@ pub(crate) fn check(data: &[u8]) {
         refused.insert(index);
         let reason = choices.of(REASONS).replace("{s}", sku.as_str());
         let lead = spelling.replace("{i}", &index.to_string());
-        // A service that names the SKU where the document wants the index says nothing else that could mislead.
+        // A platform that names the SKU instead of the index adds no misleading text.
         messages.push(if names_sku { format!("{sku}: gone") } else { format!("{lead}{reason}") });
     }
     let status = match refused.len() {
@@ -70,7 +71,7 @@ pub(crate) fn check(data: &[u8]) {
     assert!(found.read_back || told == refused, "{messages:?} of {skus:?}: {told:?} instead of {refused:?}");
 }
 
-/// Any words at all: only the shape of what comes out can be judged.
+/// Checks arbitrary text: only the form of the result can be judged.
 fn raw(choices: &mut Choices<'_>) {
     let skus = skus(choices);
     let statuses = [UpdateStatus::Success, UpdateStatus::PartialSuccess, UpdateStatus::Failure];
@@ -79,7 +80,7 @@ fn raw(choices: &mut Choices<'_>) {
     consistent(&attribute(&UpdateAnswer { status, messages }, &skus), skus.len());
 }
 
-/// Up to five SKUs of one call, no two of one fold.
+/// Returns up to five SKUs of one call, with different case keys.
 fn skus(choices: &mut Choices<'_>) -> Vec<Sku> {
     let mut folds = BTreeSet::new();
     let count = 1 + choices.below(5);
@@ -91,7 +92,7 @@ fn skus(choices: &mut Choices<'_>) -> Vec<Sku> {
     skus
 }
 
-/// Each entry has one verdict: refused, or not.
+/// Asserts that each entry has a single verdict: refused, or not.
 fn consistent(found: &Attribution, entries: usize) {
     let indexes: BTreeSet<usize> = found.refused.iter().map(|(index, _)| *index).collect();
     assert_eq!(indexes.len(), found.refused.len(), "an entry was refused twice");

@@ -1,14 +1,14 @@
-//! Bytes read as decisions, so that a fuzzer that only knows bytes can build values of any shape.
+//! Bytes read as decisions, so that a fuzzer of bytes can build values of any form.
 //!
-//! The same bytes make the same decisions; where they end, every further decision is the first one. So each prefix of an
-//! input is an input, and what a fuzzer cuts off makes the value simpler and never another one.
+//! Equal bytes make equal decisions. After their end, every further decision is the first option. So each
+//! prefix of an input is an input, and cutting the input off makes the value simpler.
 
 use serde_json::{Map, Number, Value};
 
-/// How deep a made-up value is nested at most.
+/// Greatest nesting of a generated value.
 const DEPTH_MAX: usize = 4;
 
-/// Decisions yet to be made.
+/// Bytes of the decisions not made yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choices<'a>(&'a [u8]);
 
@@ -17,34 +17,34 @@ impl<'a> Choices<'a> {
         Self(bytes)
     }
 
-    /// Nothing is left to decide by.
+    /// Returns true if no bytes are left.
     pub(crate) fn is_spent(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The next byte, 0 at the end.
+    /// Returns the next byte, 0 at the end.
     pub(crate) fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
         *first
     }
 
-    /// A number below `bound`, which is at most 256.
+    /// Returns a number below `bound`, which is at most 256.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         usize::from(self.byte()) % bound.max(1)
     }
 
-    /// One of some.
+    /// Returns one of the options.
     pub(crate) fn of<T: Clone>(&mut self, some: &[T]) -> T {
         some[self.below(some.len())].clone()
     }
 
-    /// Everything that is left.
+    /// Returns all bytes that are left.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
 
-    /// A text: one of `words`, or up to 15 bytes as they come.
+    /// Returns a text: one of `words`, or up to 15 raw bytes.
     pub(crate) fn text(&mut self, words: &[&str]) -> String {
         let kind = self.byte();
         if kind < 192 && !words.is_empty() {
@@ -55,7 +55,7 @@ impl<'a> Choices<'a> {
         String::from_utf8_lossy(text).into_owned()
     }
 
-    /// Any JSON value whose texts and names come from `words`, mostly.
+    /// Returns a JSON value whose texts and names come mostly from `words`.
     pub(crate) fn json(&mut self, words: &[&str]) -> Value {
         self.json_within(words, DEPTH_MAX)
     }
@@ -76,7 +76,7 @@ impl<'a> Choices<'a> {
         }
     }
 
-    /// A number at one of the edges.
+    /// Returns a number at a limit of its type.
     fn odd_number(&mut self) -> Value {
         let whole = [-1, 0, 1, i64::from(i32::MAX), i64::from(i32::MAX) + 1, i64::MAX, i64::MIN, 1 << 53];
         let fraction = [28.0, 0.5, -0.0, 1e15, 1e308, -7.25, 9_007_199_254_740_993.0, 2_147_483_648.0];
@@ -87,7 +87,7 @@ impl<'a> Choices<'a> {
         }
     }
 
-    /// Changes one place of `value`, wherever the decisions lead.
+    /// Changes one place of `value`, selected by the decisions.
     pub(crate) fn change(&mut self, value: &mut Value, words: &[&str]) {
         let goes_on = self.below(4) > 0;
         match value {

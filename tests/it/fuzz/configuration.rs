@@ -1,7 +1,8 @@
 //! Configuration files: any text is a configuration or a list of problems, never a panic.
 //!
-//! What must hold beside that: reading twice finds the same; the message names the file, and each problem a key (only what
-//! is wrong with the file as a whole has none, and stands alone); what a problem names as the nearest is a known word.
+//! Further invariants: reading twice gives the same result. The message names the file, and each problem
+//! names a key; only a problem of the file as a whole has none, and it stands alone. A suggested nearest key
+//! is a known one.
 
 use std::path::Path;
 use tallyd::config::{Config, ConfigError};
@@ -10,7 +11,7 @@ use tallyd::config::{Config, ConfigError};
 pub(crate) fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let read = Config::from_toml(&text);
-    // Numbers that are none are not equal to themselves, and what is shown is what counts.
+    // NaN is not equal to itself, so the printed forms are compared.
     assert_eq!(format!("{read:?}"), format!("{:?}", Config::from_toml(&text)), "two readings of one text");
     if let Err(error) = read {
         complete(ConfigError { file: Some(Path::new("/etc/tallyd/tallyd.toml").into()), ..error });

@@ -1,9 +1,10 @@
-//! Fuzzing on a stable compiler: each target is one function that takes bytes and ends the test where something that
-//! must hold does not. fuzz/ hands the same functions to cargo-fuzz (docs/reliability.md, *Fuzzing*).
+//! Fuzzing on a stable compiler: each target is a function that takes bytes and panics if an invariant is
+//! broken. fuzz/ hands the same functions to cargo-fuzz (docs/reliability.md, *Fuzzing*).
 //!
-//! Here each target is given the corpus and some hundred inputs made from it. The inputs follow from `TALLYD_SEED` (1),
-//! so a failure is the same again; `TALLYD_FUZZ_SECONDS` goes on with further seeds for that long. An input that fails
-//! is made as small as can be and written to the folder of temporary files; added to the corpus it is tried for ever.
+//! Here each target gets the corpus and some hundred inputs made from it. The inputs follow from
+//! `TALLYD_SEED` (1), so a failure is reproducible; `TALLYD_FUZZ_SECONDS` continues with further seeds for
+//! that time. A failing input is minimised and written to the folder of temporary files; added to the corpus,
+//! it is tried in every run.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,14 +34,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-/// One thing done to an input.
+/// An edit of an input.
 #[derive(Clone, Debug)]
 enum Edit {
     Set(Index, u8),
     Insert(Index, Vec<u8>),
     Remove(Index, usize),
     Repeat(Index, usize),
-    /// Goes on as another input does.
+    /// Replaces the rest by the rest of another input.
     Splice(Index, Vec<u8>),
 }
 
@@ -82,7 +83,7 @@ fn edit(corpus: Vec<Vec<u8>>) -> impl Strategy<Value = Edit> {
     ]
 }
 
-/// An input of the corpus with some edits, or bytes out of nothing.
+/// Returns an input of the corpus with some edits, or random bytes.
 fn inputs(corpus: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let edited = (select(corpus.clone()), vec(edit(corpus), 0..8)).prop_map(|(mut input, edits)| {
         edits.into_iter().for_each(|edit| edit.apply(&mut input));
@@ -91,7 +92,7 @@ fn inputs(corpus: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![4 => edited, 1 => vec(any::<u8>(), 0..200)]
 }
 
-/// The corpus of a target, by name. It is never empty: an empty one would test nothing.
+/// Returns the corpus of a target, by name. It is never empty, because an empty corpus tests nothing.
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(target);
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|cause| panic!("{}: {cause}", folder.display()));
@@ -152,7 +153,8 @@ fn trial(target: &str, seed: u64, cases: u32, inputs: impl Strategy<Value = Vec<
     }
 }
 
-/// Making an input smaller fails a thousand times on the way; only the last failure is told.
+/// Suppresses panic messages, because minimising an input fails a thousand times; only the last failure is
+/// printed.
 fn quietly<T>(tried: impl FnOnce() -> T) -> T {
     thread_local! {
         static QUIET: Cell<bool> = const { Cell::new(false) };

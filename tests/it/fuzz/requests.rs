@@ -1,8 +1,9 @@
 //! Requests to the sandbox: any method, path, query and body, several in a row.
 //!
-//! What must hold: each answer has a status and a body that docs/openapi.yaml describes for its operation (404 and 405
-//! where there is no operation), never 500; what is refused changes no stock; and after all of them the shop is in order:
-//! no negative quantity, each product the sum of its warehouses, no more shipped of a line than was sold.
+//! Invariants: each answer has a status and a body that docs/openapi.yaml describes for its operation (404
+//! and 405 where there is no operation), never 500. A refused request changes no stock. After all of them the
+//! data are consistent: no negative quantity, each product the sum of its warehouses, no more shipped of a
+//! line than was sold.
 
 use super::choices::Choices;
 use super::interface::Interface;
@@ -36,7 +37,7 @@ const QUERIES: &[&str] = &[
     "?month=0",
     "?year=99999",
 ];
-/// What ids stand for in paths and bodies, beside those of the shop.
+/// Values of ids in paths and bodies, beside those of the account.
 const IDS: &[i64] = &[0, 1, -1, i64::MAX, 2_147_483_648];
 const WORDS: &[&str] = &[
     "Sku",
@@ -87,7 +88,7 @@ const WORDS: &[&str] = &[
     "O'RING 50%_B",
 ];
 
-/// Sends what the decisions say to a shop of its own.
+/// Sends the generated requests to an account of their own.
 pub(crate) fn check(data: &[u8]) {
     known();
     block_on(async {
@@ -123,7 +124,7 @@ async fn one(shop: &Shop, choices: &mut Choices<'_>) {
     }
 }
 
-/// The judge of answers; each thread has its own, since it remembers what it compiled.
+/// Calls the judge of answers; each thread has its own, because the judge caches compiled schemas.
 fn interface<T>(judge: impl FnOnce(&Interface) -> T) -> T {
     thread_local! {
         static INTERFACE: OnceLock<Interface> = const { OnceLock::new() };
@@ -131,7 +132,7 @@ fn interface<T>(judge: impl FnOnce(&Interface) -> T) -> T {
     INTERFACE.with(|interface| judge(interface.get_or_init(Interface::read)))
 }
 
-/// A request that need not name an operation.
+/// Sends a request that need not name an operation.
 async fn anything(shop: &Shop, choices: &mut Choices<'_>) {
     let method = choices.of(&METHODS);
     let operation = choices.of(Operation::ALL);
@@ -152,7 +153,7 @@ async fn anything(shop: &Shop, choices: &mut Choices<'_>) {
     told(&answer, &format!("{method} {target}"));
 }
 
-/// What happens in the shop: an order, a sale, a kit.
+/// Carries out an event at the platform: an order, a sale, a kit.
 async fn happening(shop: &Shop, choices: &mut Choices<'_>) {
     let quantity = i64::from(choices.byte()) - 8;
     let (target, mut body) = match choices.below(3) {
@@ -174,7 +175,7 @@ async fn happening(shop: &Shop, choices: &mut Choices<'_>) {
     told(&answer, target);
 }
 
-/// An error has a message, and every answer is JSON.
+/// Asserts that every answer is JSON and that an error has a message.
 fn told(answer: &Response<Bytes>, asked: &str) {
     let body: Value =
         serde_json::from_slice(answer.body()).unwrap_or_else(|cause| panic!("{asked}: {cause}"));
@@ -182,7 +183,7 @@ fn told(answer: &Response<Bytes>, asked: &str) {
     assert!(answer.status() == 200 || !message.is_empty(), "{asked}: {} without a message", answer.status());
 }
 
-/// The operation's path, with ids of the shop or others.
+/// Returns the operation's path, with ids of the account or others.
 fn path(operation: Operation, choices: &mut Choices<'_>) -> String {
     let mut path = operation.path().to_owned();
     while let (Some(open), Some(close)) = (path.find('{'), path.find('}')) {
@@ -199,7 +200,7 @@ fn id(choices: &mut Choices<'_>) -> i64 {
     if choices.below(8) == 7 { choices.of(IDS) } else { choices.of(&ours) }
 }
 
-/// Bytes as they come, any JSON, or a good body with up to three places changed.
+/// Returns raw bytes, any JSON, or a valid body with up to three places changed.
 fn body(operation: Operation, choices: &mut Choices<'_>) -> Vec<u8> {
     match choices.below(8) {
         6 => choices.rest().to_vec(),
@@ -242,7 +243,7 @@ fn good(operation: Operation, choices: &mut Choices<'_>) -> Value {
     }
 }
 
-/// What holds of every shop, whatever was asked of it.
+/// Asserts the invariants of every account.
 async fn in_order(shop: &Shop) {
     let stock = shop.core.stock().await.unwrap();
     assert!(stock.iter().all(|row| (0..=i64::from(i32::MAX)).contains(&row.quantity)), "{stock:?}");

@@ -1,6 +1,6 @@
-//! A sandbox in the process, the same for every input: made once as a file, copied for each.
+//! A sandbox in the process, equal for every input: created once as a file, copied for each.
 //!
-//! Nothing is limited, so that an answer is about the request alone; the clock stands.
+//! It has no limits, so that an answer depends on the request alone; the clock stands.
 
 use axum::body::Bytes;
 use axum::http::{Request, Response};
@@ -16,13 +16,13 @@ const INTEGRATION_KEY: &str = "integration-key-of-the-tests";
 const GATEWAY_KEY: &str = "gateway-key-of-the-tests";
 const NOW_MS: i64 = 1_792_065_600_000; // 2026-10-15T12:00:00Z
 
-/// What is known of every shop's first state.
+/// The known state of every new account.
 pub(crate) struct Known {
     folder: TempDir,
     pub(crate) warehouses: Vec<i64>,
     pub(crate) supplier: i64,
     pub(crate) storefront: i64,
-    /// A product as the service returns it, and so as an update sends it.
+    /// A product as the platform returns it, which is also the form of an update.
     pub(crate) product: Value,
     pub(crate) order: i64,
     pub(crate) line: i64,
@@ -30,7 +30,7 @@ pub(crate) struct Known {
     pub(crate) item: i64,
 }
 
-/// One shop, gone with the value.
+/// An account, removed when it is dropped.
 pub(crate) struct Shop {
     pub(crate) core: Core,
     file: PathBuf,
@@ -45,7 +45,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.with(|runtime| runtime.block_on(future))
 }
 
-/// The shop all others are copies of.
+/// Returns the account that all others are copies of.
 pub(crate) fn known() -> &'static Known {
     static KNOWN: OnceLock<Known> = OnceLock::new();
     KNOWN.get_or_init(|| block_on(make()))
@@ -92,7 +92,7 @@ async fn make() -> Known {
     Known { folder, warehouses, supplier, storefront, product, order, line, shipment, item }
 }
 
-/// The database and its log: nobody writes while a shop is copied.
+/// Copies the database and its log; no connection writes meanwhile.
 fn copy(from: &Path, to: &Path) {
     std::fs::copy(from, to).unwrap();
     std::fs::copy(log(from), log(to)).unwrap();
@@ -107,7 +107,7 @@ fn id(record: &Value) -> i64 {
 }
 
 impl Shop {
-    /// A copy of the first shop.
+    /// Opens a copy of the first account.
     pub(crate) async fn open() -> Self {
         static COPIES: AtomicU64 = AtomicU64::new(0);
         let known = known();
@@ -116,14 +116,14 @@ impl Shop {
         Self { core: Core::open(&options(file.clone()), Clock::from_source(|| NOW_MS)).await.unwrap(), file }
     }
 
-    /// One call with the right keys.
+    /// Sends a call with the right keys.
     pub(crate) async fn call(&self, method: &str, target: &str, body: Vec<u8>) -> Option<Response<Bytes>> {
         let request =
             Request::builder().method(method).uri(target).header("content-type", "application/json");
         let request = request
             .header("svc-subscription-key", INTEGRATION_KEY)
             .header("gateway-subscription-key", GATEWAY_KEY);
-        // What is no request at all cannot be sent.
+        // Text that is no valid request cannot be sent.
         let request = request.body(Bytes::from(body)).ok()?;
         match self.core.handle(request).await {
             Answer::Full(response) => Some(response),
@@ -131,7 +131,7 @@ impl Shop {
         }
     }
 
-    /// A call that must be answered 200.
+    /// Sends a call and asserts an answer of 200.
     pub(crate) async fn ok(&self, method: &str, target: &str, body: Value) -> Value {
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let answer = self.call(method, target, body).await.unwrap();

@@ -1,8 +1,8 @@
-//! CSV files of operators: any bytes are lines or numbered problems.
+//! CSV files of operators: any bytes are rows or numbered problems.
 //!
-//! What must hold: nothing is taken by halves unless that was asked for; each problem of a line says which, within the file;
-//! each line that is taken is what its cells say; the same file twice has the same keys, all different; and a file of the
-//! same name with one byte more has none of them.
+//! Invariants: a file with problems is not imported in part, unless that was asked for. Each problem of a row
+//! names a line within the file. Each imported row has the values of its cells. Reading the file twice gives
+//! the same keys, all different; a file of the same name with one byte more has none of these keys.
 
 use std::collections::BTreeSet;
 use tallyd::cli::csv::{Columns, Line, Refused, take};
@@ -42,7 +42,7 @@ fn row(line: &Line) -> Result<Row, String> {
     Ok(Row { number: line.number, key: line.key.clone(), sku, quantity })
 }
 
-/// `line N: …`, and the file has that many lines.
+/// Asserts the form `line N: …`, with N within the file.
 fn numbered(problem: &str, data: &[u8]) {
     let number = problem.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
     let number: Option<usize> =

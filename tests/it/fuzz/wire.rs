@@ -1,8 +1,9 @@
-//! Answers of the service: any bytes, and answers that were right and had places changed.
+//! Answers of the platform: any bytes, and valid answers with places changed.
 //!
-//! An input is the operation (one byte), the outcome (one byte), how many places are changed, and where, then the body.
-//! What must hold: nothing panics; only a 2xx is accepted; what is accepted of a read can be decoded, and no record of it
-//! is lost (each is read or parked) or made up (what is no object is no record); a wait lies between a second and a day.
+//! An input is the operation (one byte), the outcome (one byte), the number of changed places and the places,
+//! then the body. Invariants: nothing panics; only a 2xx is accepted. An accepted answer to a read can be
+//! decoded, and none of its records is lost (each is read or parked) or invented (only an object is a
+//! record). A wait lies between a second and a day.
 
 use super::choices::Choices;
 use serde_json::Value;
@@ -23,7 +24,7 @@ const WAITS: [Option<&str>; 6] = [
     Some("-1"),
     Some("Wed, 21 Oct 2026 07:28:00 GMT"),
 ];
-/// Names of fields and words of the document, for what is changed.
+/// Names of fields and values of the interface, for the changed places.
 const WORDS: &[&str] = &[
     "Id",
     "Sku",
@@ -72,7 +73,7 @@ pub(crate) fn check(data: &[u8]) {
     drop(Asked::read(operation, operation.path(), &body));
 }
 
-/// The body with its places changed, where it is JSON; else as it is.
+/// Returns a JSON body with its places changed; another body stays as it is.
 fn changed(body: &[u8], decisions: &[[u8; 6]]) -> Vec<u8> {
     let Some(mut value) = serde_json::from_slice::<Value>(body).ok().filter(|_| !decisions.is_empty()) else {
         return body.to_vec();
@@ -83,7 +84,7 @@ fn changed(body: &[u8], decisions: &[[u8; 6]]) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// What came of the call: an answer, whole or cut, or none.
+/// Returns the outcome of the call: an answer, whole or cut, or none.
 fn came(outcome: u8, body: &[u8]) -> Result<Response, TransportError> {
     let status = STATUSES[usize::from(outcome & 15)];
     let retry_after = WAITS[usize::from(outcome >> 4) % WAITS.len()].map(str::to_owned);
@@ -91,7 +92,7 @@ fn came(outcome: u8, body: &[u8]) -> Result<Response, TransportError> {
         return Ok(Response { status, retry_after, body: body.to_vec(), ..Response::default() });
     }
     let what = "lost".to_owned();
-    // A head can only have come back from a request that left.
+    // An answer's head proves that the request was sent.
     Err(match (outcome & 1 == 0, outcome & 2 > 0) {
         (true, _) => TransportError {
             sent: Sent::No,
@@ -131,10 +132,10 @@ fn judged(reply: &Reply) {
     assert_eq!(reply.message.is_none(), reply.verdict == Verdict::Accepted);
 }
 
-/// Every record of an accepted list is read or parked, and only objects are records.
+/// Asserts that every record of an accepted list is read or parked, and that only objects are records.
 fn read_whole(operation: Operation, body: &[u8]) {
     let Some(counts) = decode(operation, body) else {
-        // Any object may be a work queue; one without a single count is none, which its decoder says.
+        // Any object may be a work queue; the decoder rejects an object without a single count.
         let is_judged_later = operation.effect() == Effect::Write || operation == Operation::WorkQueue;
         assert!(is_judged_later, "an accepted read that cannot be decoded: {}", shown(body));
         return;
@@ -147,7 +148,7 @@ fn read_whole(operation: Operation, body: &[u8]) {
     assert!(counts.records + parked.len() >= items.len(), "a record was lost: {}", shown(body));
 }
 
-/// The records of an answer as they were written, where its operation lists some.
+/// Returns the raw records of an answer, if its operation lists records.
 fn items(operation: Operation, body: &[u8]) -> Option<Vec<Box<RawValue>>> {
     if operation.effect() == Effect::Write || operation == Operation::WorkQueue {
         return None;
@@ -162,7 +163,7 @@ fn items(operation: Operation, body: &[u8]) -> Option<Vec<Box<RawValue>>> {
     Some(serde_json::from_slice::<Envelope>(body).ok()?.data.unwrap_or_default())
 }
 
-/// What a decoder made of a list.
+/// A decoder's result for a list.
 struct Counts {
     records: usize,
     parked: Vec<usize>,
@@ -178,7 +179,7 @@ impl Counts {
         })
     }
 
-    /// One record, or an answer that is none.
+    /// Returns the count of an answer that is a single record, or `None`.
     fn one<T>(decoded: Result<T, Malformed>) -> Option<Self> {
         decoded.ok().map(|_| Self { records: 1, parked: Vec::new() })
     }

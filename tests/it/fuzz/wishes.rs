@@ -1,8 +1,8 @@
-//! Bodies of wishes: any JSON of any kind is a typed body or a reason and a sentence.
+//! Bodies of changes: any JSON of any kind is a typed body or a reason and a sentence.
 //!
-//! What must hold of what is taken: its request can be built (a wish that is accepted and never sent would wait for ever),
-//! and the sandbox does not answer that request with 400. A shop's own ids are put where a body names others, because
-//! whether a warehouse exists is a question of facts and not of the body.
+//! Invariants of an accepted body: its request can be built, because a change that is accepted and never sent
+//! would wait for ever; and the sandbox does not answer that request with 400. Ids of the account replace
+//! other ids in the body, because the existence of a warehouse is a question of facts and not of the body.
 
 use super::choices::Choices;
 use super::shop::{Shop, block_on, known};
@@ -17,7 +17,7 @@ use tallyd::outbox::{
 };
 use tallyd::reconcile::{Plan, shipment, tracking};
 
-/// Names of fields and words, for what is changed.
+/// Names of fields and values, for the changed places.
 const WORDS: &[&str] = &[
     "sku",
     "warehouse_id",
@@ -73,14 +73,14 @@ const WORDS: &[&str] = &[
     "\u{0}",
     "ß",
 ];
-/// How many inputs share a shop: what was made must not slow those that come after.
+/// Inputs that share an account; the records that they create must not slow down later inputs.
 const INPUTS_A_SHOP: u32 = 200;
 
 thread_local! {
     static SHOP: RefCell<Option<(Shop, u32)>> = const { RefCell::new(None) };
 }
 
-/// Reads one wish, and sends what it asks for.
+/// Reads one change and sends its request.
 pub(crate) fn check(data: &[u8]) {
     let mut choices = Choices::new(data);
     let kind = choices.of(Kind::ALL);
@@ -101,7 +101,7 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// Bytes as they come, or a good body with up to three places changed.
+/// Returns raw bytes, or a valid body with up to three places changed.
 fn body(kind: Kind, choices: &mut Choices<'_>) -> String {
     if choices.below(4) == 3 {
         return String::from_utf8_lossy(choices.rest()).into_owned();
@@ -147,7 +147,7 @@ fn good(kind: Kind) -> Value {
     }
 }
 
-/// The request a body becomes where the facts allow it; none where they cannot.
+/// Returns the request of a body, or `None` if the facts cannot allow it.
 fn request(body: &Body) -> Option<Result<Request, Invalid>> {
     match body {
         Body::QuantitySet(set) => Some(update(set.cell.sku.clone(), set.cell.warehouse_id, set.quantity)),
@@ -172,7 +172,7 @@ fn update(
     wire::update_quantity_on_hand(&[wire::QuantityUpdate { sku, quantity, warehouse_id }])
 }
 
-/// An order in which enough is left of every line that the wish names.
+/// Builds the request for an order with enough left of every line that the change names.
 fn shipments(wish: &ShipmentCreate) -> Option<Result<Request, Invalid>> {
     let line = |line_item_id| OrderLine {
         order_id: wish.order_id,
@@ -197,7 +197,7 @@ fn shipments(wish: &ShipmentCreate) -> Option<Result<Request, Invalid>> {
     Some(wire::create_shipments(&[order]))
 }
 
-/// A shipment that has every item that the wish names, none of them with a number.
+/// Builds the request for a shipment with every item that the change names, none of them with a number.
 fn trackings(wish: &TrackingSubmit) -> Option<Result<Request, Invalid>> {
     let item = |line: LineRef| tracking::Item {
         item_id: ShipmentItemId(line.id()),
@@ -233,7 +233,7 @@ fn trackings(wish: &TrackingSubmit) -> Option<Result<Request, Invalid>> {
     }]))
 }
 
-/// The update with the quantities that it names itself for facts.
+/// Builds the update, with the quantities that it names itself as facts.
 fn product(wish: &ProductUpdate) -> Option<Result<Request, Invalid>> {
     let links = wish.fields.get("Warehouses").and_then(Value::as_array).into_iter().flatten();
     let fact = |link: &Value| {
@@ -253,7 +253,8 @@ fn whole(value: &Value) -> Option<i64> {
     tallyd::model::integral(value.as_number()?)
 }
 
-/// The body with ids and prices that the shop knows; more links than the shop has warehouses are left out.
+/// Returns the body with ids and prices of the account, and with no more links than the account has
+/// warehouses.
 fn of_the_shop(mut body: Value) -> Value {
     let warehouses = &known().warehouses;
     if let Some(links) = body.get_mut("Warehouses").and_then(Value::as_array_mut) {
@@ -263,7 +264,7 @@ fn of_the_shop(mut body: Value) -> Value {
     if let Some(supplier) = body.pointer_mut("/SupplierInformation/SupplierId").filter(|id| !id.is_null()) {
         *supplier = json!(known().supplier);
     }
-    // How dear a thing may be is not in the document; the sandbox has a bound so that its sums stay finite.
+    // The interface has no limit for prices; the sandbox has one, so that its sums stay finite.
     for price in ["/GlobalListingAttributes/Price", "/SupplierInformation/Price"] {
         if let Some(price) =
             body.pointer_mut(price).filter(|price| price.as_f64().is_some_and(|price| price.abs() > 1e12))
@@ -286,7 +287,7 @@ async fn sent(shop: &mut Option<(Shop, u32)>, request: &Request, body: &Body) {
         }
         _ => BTreeSet::new(),
     };
-    // Looked for before it is made, so that it is not made again (docs/rules.md 26).
+    // The preflight would find it, so it is not created again (docs/rules.md 26).
     if body.sku().is_some_and(|sku| skus.contains(&sku.fold())) {
         return;
     }

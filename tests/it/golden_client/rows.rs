@@ -1,7 +1,9 @@
-//! One row per golden exchange: what the client builds the request from, and what it must read in the answer.
+//! The rows of the golden exchanges: the input of the client's request, and the expected reading of the
+//! answer.
 //!
-//! A row says in the client's own words what the exchange says in the wire's. Where a body is handed over by people as the
-//! service's own JSON (products, warehouses, templates) it is taken from the exchange.
+//! Each exchange has one row. A row has in the client's types the content that the exchange has as JSON.
+//! Where people hand over the platform's own JSON (products, warehouses, templates), the body is taken from
+//! the exchange.
 
 mod lists;
 mod shipping;
@@ -19,41 +21,41 @@ use tallyd::model::{
 
 type Build = fn(&Exchange) -> Result<Request, Invalid>;
 
-/// How the client comes to the request of an exchange.
+/// The client's way to the request of an exchange.
 pub(crate) enum Writing {
-    /// It builds and sends it.
+    /// Builds and sends the request.
     Sends(Build),
-    /// It refuses to build it, and names this field.
+    /// Refuses to build the request, and names this field.
     Refuses(&'static str, Build),
-    /// Its builders have no words for it, for this reason.
+    /// Has no builder for the request, for this reason.
     Cannot(#[allow(dead_code, reason = "for whoever reads the row")] &'static str),
 }
 
-/// What the client makes of one exchange.
+/// The client's handling of one exchange.
 pub(crate) struct Row {
     pub(crate) title: &'static str,
     pub(crate) writing: Writing,
     pub(crate) verdict: Verdict,
-    /// Checks what is read in the answer.
+    /// Check of the reading of the answer.
     pub(crate) read: fn(&Reply),
 }
 
-/// A request that is sent and accepted.
+/// Returns the row of a request that is sent and accepted.
 fn accepted(title: &'static str, build: Build, read: fn(&Reply)) -> Row {
     Row { title, writing: Writing::Sends(build), verdict: Verdict::Accepted, read }
 }
 
-/// A request that is sent and not accepted.
+/// Returns the row of a request that is sent and not accepted.
 fn not_accepted(title: &'static str, build: Build, verdict: Verdict) -> Row {
     Row { title, writing: Writing::Sends(build), verdict, read: has_message }
 }
 
-/// A request that would be answered 400, and is refused before it is sent.
+/// Returns the row of a request that is refused before the send, because it would be answered 400.
 fn refused(title: &'static str, field: &'static str, build: Build) -> Row {
     Row { title, writing: Writing::Refuses(field, build), verdict: REJECTED, read: has_message }
 }
 
-/// A request that the client never writes.
+/// Returns the row of a request that the client never builds.
 fn cannot(title: &'static str, why: &'static str, verdict: Verdict, read: fn(&Reply)) -> Row {
     Row { title, writing: Writing::Cannot(why), verdict, read }
 }
@@ -66,7 +68,7 @@ const ID_REFUSED: Verdict = Verdict::Refused { may_be_id: true };
 const LINES_ALWAYS_NAMED: &str = "the client always names lines and quantities";
 const KEYS_ALWAYS_SENT: &str = "the client always sends both keys";
 
-/// What was not accepted has a line for a person.
+/// Asserts that an answer that was not accepted has a message for a person.
 fn has_message(reply: &Reply) {
     assert!(reply.message.as_ref().is_some_and(|message| message.len() > 10), "{reply:?}");
 }

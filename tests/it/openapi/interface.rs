@@ -1,7 +1,7 @@
-//! docs/openapi.yaml as a judge of the sandbox's requests and answers.
+//! A judge of the sandbox's requests and answers by docs/openapi.yaml.
 //!
-//! The schemas are judged by a JSON-schema validator of others; that the judge finds something is tried on planted
-//! violations in tests/it/openapi.rs. What the answers say is not looked at.
+//! A third-party JSON-schema validator judges the schemas; tests/it/openapi.rs tries the judge on planted
+//! violations. The content of the answers is not judged.
 
 #![allow(dead_code, reason = "each of the tests asks for its part")]
 
@@ -12,24 +12,24 @@ use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 
-/// The media type of every body.
+/// Media type of every body.
 pub(crate) const JSON: &str = "application/json";
 
 /// The file, as a judge of requests and answers. An operation is named as in `POST /api/Inventory`.
 pub(crate) struct Interface {
     file: Value,
-    /// The schemas that were asked for, by their text: compiling one takes far longer than judging by it.
+    /// Compiled schemas by their text, because compiling a schema takes far longer than applying it.
     compiled: RefCell<HashMap<String, Validator>>,
 }
 
 impl Interface {
-    /// The file as it stands in the repository.
+    /// Reads the file of the repository.
     pub(crate) fn read() -> Self {
         let file = serde_saphyr::from_str(include_str!("../../../docs/openapi.yaml")).unwrap();
         Self { file, compiled: RefCell::default() }
     }
 
-    /// Every status of every operation.
+    /// Returns every status of every operation.
     pub(crate) fn promised(&self) -> BTreeSet<(String, u16)> {
         let mut promised = BTreeSet::new();
         for (path, methods) in self.file["paths"].as_object().unwrap() {
@@ -49,7 +49,7 @@ impl Interface {
         self.file["paths"].get(path)?.get(method.to_lowercase())
     }
 
-    /// What is wrong with a body that is sent.
+    /// Returns the violations of a request's body.
     pub(crate) fn judge_request(&self, name: &str, body: Option<&Value>) -> Vec<String> {
         let Some(operation) = self.operation(name) else { return vec![format!("{name} is not in the file")] };
         match (operation.get("requestBody"), body) {
@@ -59,7 +59,7 @@ impl Interface {
         }
     }
 
-    /// What is wrong with an answer.
+    /// Returns the violations of an answer.
     pub(crate) fn judge(&self, name: &str, answer: &Response<Bytes>) -> Vec<String> {
         let Some(operation) = self.operation(name) else { return vec![format!("{name} is not in the file")] };
         let Some(described) = operation["responses"].get(answer.status().as_str()) else {

@@ -1,4 +1,4 @@
-//! "Authentication": the four rules, the gateway key, and who is answered 400 instead of 403.
+//! "Authentication": the four rules, the gateway key, and the callers that are answered 400 instead of 403.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! "Conventions that hold for every operation" and "Errors": whatever a caller sends, it is told so with a
-//! 4xx and a `Message`, and the sandbox goes on.
+//! "Conventions that hold for every operation" and "Errors": any invalid input gets a 4xx with a `Message`,
+//! and the sandbox goes on.
 
 use serde_json::json;
 use tallyd::sandbox::Options;

@@ -1,4 +1,4 @@
-//! The control plane: what it does to the shop, and that it is no part of the service.
+//! The control plane: its effects on the account, and its separation from the platform's interface.
 
 use serde_json::json;
 
@@ -140,7 +140,7 @@ async fn the_clock_moves_the_dates_of_the_service() {
     assert!(calls[1]["StartedAt"].as_str() >= after["Now"].as_str());
 }
 
-/// A page that a developer has open must not sell the shop out.
+/// A web page open in a developer's browser must not sell the stock out.
 #[tokio::test]
 async fn a_web_page_of_another_origin_is_refused_and_nothing_is_done() {
     let shop = Shop::open().await;
@@ -155,7 +155,7 @@ async fn a_web_page_of_another_origin_is_refused_and_nothing_is_done() {
         [("Sec-Fetch-Site", "cross-site"), ("Content-Type", "text/plain")],
         [("Origin", "null"), ("Sec-Fetch-Site", "cross-site")],
         [("Origin", "http://localhost:3000"), ("Sec-Fetch-Site", "same-site")],
-        // Another name for this machine is another origin.
+        // Another name of this machine is another origin.
         [("Origin", listed.as_str()), ("X", "y")],
     ] {
         for path in ["sales", "clock", "faults", "orders", "companies", "kits"] {
@@ -174,7 +174,7 @@ async fn a_web_page_of_another_origin_is_refused_and_nothing_is_done() {
     shop.send("POST", "/_sandbox/sales", &[("Sec-Fetch-Site", "none")], sale.as_bytes()).await.ok();
 }
 
-/// As a page does whose name is made to point at this machine.
+/// A page may have its host name resolve to this machine.
 #[tokio::test]
 async fn a_foreign_host_is_refused_and_addresses_and_local_names_are_not() {
     let shop = Shop::open().await;

@@ -1,4 +1,4 @@
-//! Injected faults (control plane): what goes wrong on order, and that the deed is done or not as was said.
+//! Injected faults (control plane): each happens as ordered, and the call takes effect or not as ordered.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ async fn fault(shop: &Shop, fault: Value) {
     shop.control("/_sandbox/faults", &json!([fault])).await;
 }
 
-/// An entry that sets the first cell to 4711, and what the cell holds.
+/// Returns an entry that sets the first stock level to 4711.
 async fn entry(shop: &Shop) -> Value {
     let product = shop.product(0).await;
     json!([{ "Sku": product["Sku"], "Quantity": 4711, "WarehouseId": product["Warehouses"][0]["WarehouseId"] }])

@@ -1,4 +1,4 @@
-//! The generated shop: what it always has, and that one seed is one shop.
+//! The generated account: its fixed properties, and one account for each seed.
 
 use std::collections::HashSet;
 

@@ -38,7 +38,7 @@ async fn the_minute_is_per_company_and_unknown_keys_spend_nobodys() {
     assert_eq!(shop.get_as(&other, WORK_QUEUE).await.status, 200);
 }
 
-/// Calls of the work queue that do not end within the test; returns once all are being handled.
+/// Starts calls of the work queue that do not end within the test; returns once all are being handled.
 async fn endless_calls(shop: &Shop, count: usize) -> Vec<JoinHandle<Vec<u8>>> {
     let endless =
         json!([{ "Operation": "GET /api/Company/WorkQueue", "LatencyMs": 600_000, "Times": count }]);

@@ -1,7 +1,8 @@
-//! The sandbox against docs/interface.md, over raw HTTP: every test names the section that it holds the sandbox to.
+//! The sandbox against docs/interface.md, over raw HTTP: every test names the section that it holds the
+//! sandbox to.
 //!
-//! Requests are written and answers are read byte by byte (support.rs), so that nothing a client library
-//! would mend stays unseen. The client's tests must not be derived from these, nor these from them.
+//! Requests are written and answers are read byte by byte (support.rs), because a client library would
+//! correct some errors silently. The client's tests must not be derived from these, nor these from them.
 
 mod authentication;
 mod bad_input;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::support::{CREATE_SHIPMENTS, ORDER_LINES, Shop, TRACKING, assert_fields, id};
 
-/// An order of two lines, five and two pieces, and its line ids.
+/// Creates an order of two lines, five and two units; returns its id and its line ids.
 async fn order(shop: &Shop) -> (i64, Vec<i64>) {
     let (first, second) = (shop.product(0).await, shop.product(1).await);
     let lines = json!([{ "Sku": first["Sku"], "Quantity": 5 }, { "Sku": second["Sku"], "Quantity": 2 }]);
@@ -18,14 +18,14 @@ async fn untied(shop: &Shop, order_id: i64) -> Vec<i64> {
     lines.as_array().expect("lines").iter().map(|line| id(line, "QuantityNotTiedToShipment")).collect()
 }
 
-/// The one result of a call with one entry.
+/// Returns the single result of a call with one entry.
 async fn one(shop: &Shop, path: &str, entry: Value) -> Value {
     let data = shop.post(path, &json!([entry])).await.data();
     assert_eq!(data[0]["Request"], entry, "the request is echoed");
     data[0].clone()
 }
 
-/// The one result, which must be a failure with this in its message.
+/// Asserts that the single result is a failure with this text in its message.
 async fn fails(shop: &Shop, path: &str, entry: Value, part: &str) {
     let result = one(shop, path, entry).await;
     assert_eq!(result["WasSuccessful"], false, "{result}");
@@ -189,7 +189,7 @@ async fn tracking_moves_a_shipment_from_unshipped_over_partially_shipped_to_ship
     assert_eq!(after[0]["EstimatedDeliveryDate"], "2026-11-25T12:00:00");
     assert_eq!((&after[1]["IsShipped"], &after[1]["TrackingNumber"]), (&json!(false), &Value::Null));
 
-    // Without lines: all that remains, with the base's number, and what was shipped stays as it is.
+    // Without lines, the base's number goes to all remaining items, and shipped items stay as they are.
     let rest = json!({ "ShipmentId": shipment_id, "TrackingNumber": "T-2", "CarrierId": 987 });
     assert_eq!(one(&shop, TRACKING, rest).await["WasSuccessful"], true);
     let after = items(&shop, shipment_id).await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::support::{BALANCES, INVENTORY, PRODUCTS, Shop, UPDATE, assert_fields, id};
 
-/// The quantity of a SKU in a warehouse.
+/// Returns the quantity of a SKU in a warehouse.
 async fn cell(shop: &Shop, sku: &str, warehouse_id: i64) -> i64 {
     let found = shop.post(BALANCES, &json!({ "skus": [sku] })).await.ok();
     let cells = found[0]["Warehouses"].as_array().expect("cells").clone();
@@ -114,7 +114,7 @@ async fn other_companies_records_are_never_returned() {
     let entry = json!([{ "Sku": product["Sku"], "Quantity": 1, "WarehouseId": product["Warehouses"][0]["WarehouseId"] }]);
     assert_eq!(shop.post_as(&other, UPDATE, &entry).await.ok()["status"], "Failure");
     assert_eq!(shop.product(0).await, product);
-    // The same SKU is another product there.
+    // The SKU is another product in that account.
     shop.post_as(&other, INVENTORY, &json!({ "Sku": product["Sku"], "Name": "Theirs" })).await.data();
     let theirs = shop.post_as(&other, BALANCES, &sku).await.ok();
     assert_ne!(theirs[0]["Id"], product["Id"]);

@@ -1,4 +1,4 @@
-//! A sandbox to talk to, and the raw HTTP to talk to it with.
+//! A sandbox, and raw HTTP to call it.
 
 use std::net::SocketAddr;
 
@@ -22,7 +22,7 @@ pub(crate) const TRACKING: &str = "/api/Shipments/submitTrackingInfo";
 pub(crate) const WAREHOUSES: &str = "/api/Warehouses";
 pub(crate) const WORK_QUEUE: &str = "/api/Company/WorkQueue";
 
-/// What came back.
+/// A parsed answer.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -42,13 +42,13 @@ impl Reply {
         serde_json::from_slice(&self.body).expect("the body is JSON")
     }
 
-    /// The JSON of an answer that must be a 200.
+    /// Asserts an answer of 200; returns its JSON.
     pub(crate) fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{}", String::from_utf8_lossy(&self.body));
         self.json()
     }
 
-    /// `data` of a list envelope that must be plain success.
+    /// Asserts a list envelope of plain success; returns its `data`.
     pub(crate) fn data(&self) -> Value {
         let envelope = self.ok();
         assert_eq!(envelope["status"], "Success", "{envelope}");
@@ -56,7 +56,7 @@ impl Reply {
         envelope["data"].clone()
     }
 
-    /// The `Message` of an error with this status.
+    /// Asserts an error with this status; returns its `Message`.
     pub(crate) fn message(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
         let body = self.json();
@@ -66,12 +66,12 @@ impl Reply {
     }
 }
 
-/// A running sandbox and the keys a caller uses.
+/// A running sandbox and the caller's keys.
 pub(crate) struct Shop {
     pub(crate) sandbox: Sandbox,
 }
 
-/// Options of a test: a free port, known keys.
+/// Returns the options of a test: a free port, known keys.
 pub(crate) fn options() -> Options {
     Options {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -89,7 +89,7 @@ impl Shop {
     }
 
     pub(crate) async fn with(options: Options) -> Self {
-        // What the sandbox logs belongs to the output of the test that failed.
+        // The sandbox's log belongs to the output of the test that failed.
         let log = tracing_subscriber::fmt().with_test_writer().with_max_level(tracing::Level::WARN);
         let _already_set = log.try_init();
         Self { sandbox: start(options).await.expect("the sandbox starts") }
@@ -107,17 +107,17 @@ impl Shop {
         self.send("PUT", path, &keys(), body.to_string().as_bytes()).await
     }
 
-    /// A call with another company's key.
+    /// Sends a GET with another company's key.
     pub(crate) async fn get_as(&self, key: &str, path: &str) -> Reply {
         self.send("GET", path, &keys_of(key), b"").await
     }
 
-    /// A call with another company's key.
+    /// Sends a POST with another company's key.
     pub(crate) async fn post_as(&self, key: &str, path: &str, body: &Value) -> Reply {
         self.send("POST", path, &keys_of(key), body.to_string().as_bytes()).await
     }
 
-    /// One request on a connection of its own.
+    /// Sends a request on a connection of its own.
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -129,7 +129,7 @@ impl Shop {
         parse(&received).expect("an answer")
     }
 
-    /// One request; the bytes that came back until the connection closed.
+    /// Sends a request; returns all bytes until the connection closed.
     pub(crate) async fn exchange(
         &self,
         method: &str,
@@ -140,12 +140,12 @@ impl Shop {
         exchange(self.sandbox.addr(), method, path, headers, body).await
     }
 
-    /// A call of the control plane that must succeed.
+    /// Sends a call of the control plane and asserts success.
     pub(crate) async fn control(&self, path: &str, body: &Value) -> Value {
         self.send("POST", path, &[], body.to_string().as_bytes()).await.ok()
     }
 
-    /// A company made by the control plane; its integration key.
+    /// Creates a company by the control plane; returns its integration key.
     pub(crate) async fn company(&self, fields: Value) -> String {
         let told = self.control("/_sandbox/companies", &fields).await;
         told["IntegrationKey"].as_str().expect("a key").to_owned()
@@ -156,14 +156,14 @@ impl Shop {
         told["OrderId"].as_i64().expect("an order id")
     }
 
-    /// Some product that is no kit, with its cells.
+    /// Returns a product that is no kit, with its stock levels.
     pub(crate) async fn product(&self, index: usize) -> Value {
         let skus = self.sandbox.skus().await.expect("skus");
         self.post(BALANCES, &json!({ "skus": [skus[index]] })).await.ok()[0].clone()
     }
 }
 
-/// One request with another `Host` than ours; the whole answer.
+/// Sends a request with another `Host` than ours; returns the whole answer.
 pub(crate) async fn exchange_as(addr: SocketAddr, host: &str, method: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(addr).await.expect("connects");
     let head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
@@ -173,7 +173,7 @@ pub(crate) async fn exchange_as(addr: SocketAddr, host: &str, method: &str, path
     received
 }
 
-/// One request on a connection of its own; the bytes that came back until it closed.
+/// Sends a request on a connection of its own; returns all bytes until the connection closed.
 pub(crate) async fn exchange(
     addr: SocketAddr,
     method: &str,
@@ -205,7 +205,7 @@ pub(crate) fn keys_of(key: &str) -> Vec<(&'static str, &str)> {
     vec![("svc-subscription-key", key), ("gateway-subscription-key", GATEWAY_KEY)]
 }
 
-/// Head and body of an answer; `None` when there is no whole head.
+/// Returns head and body of an answer; `None` without a complete head.
 pub(crate) fn parse(received: &[u8]) -> Option<Reply> {
     let head_end = received.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = String::from_utf8(received[..head_end].to_vec()).ok()?;
@@ -216,7 +216,7 @@ pub(crate) fn parse(received: &[u8]) -> Option<Reply> {
     Some(Reply { status, headers, body: received[head_end + 4..].to_vec() })
 }
 
-/// Whether the object has exactly these fields.
+/// Asserts that the object has exactly these fields.
 pub(crate) fn assert_fields(record: &Value, fields: &[&str]) {
     let mut found: Vec<&str> = record.as_object().expect("an object").keys().map(String::as_str).collect();
     let mut expected = fields.to_vec();
@@ -229,7 +229,7 @@ pub(crate) fn id(record: &Value, field: &str) -> i64 {
     record[field].as_i64().expect("a whole number")
 }
 
-/// A sandbox without sockets, whose clock is Tokio's paused one.
+/// Creates a sandbox without sockets, whose clock is Tokio's paused one.
 pub(crate) async fn core_on_paused_time(options: &Options) -> Core {
     let started = tokio::time::Instant::now();
     let clock = Clock::from_source(move || {
@@ -238,7 +238,7 @@ pub(crate) async fn core_on_paused_time(options: &Options) -> Core {
     Core::open(options, clock).await.expect("opens")
 }
 
-/// A request for [`Core::handle`].
+/// Returns a request for [`Core::handle`].
 pub(crate) fn request(path: &str) -> Request<Bytes> {
     Request::get(path)
         .header("svc-subscription-key", INTEGRATION_KEY)
@@ -247,7 +247,7 @@ pub(crate) fn request(path: &str) -> Request<Bytes> {
         .expect("a request")
 }
 
-/// The status of an answer, 0 where there was none.
+/// Returns the status of an answer, 0 if there was none.
 pub(crate) fn status(answer: &Answer) -> u16 {
     match answer {
         Answer::Full(response) | Answer::Cut { response, .. } => response.status().as_u16(),

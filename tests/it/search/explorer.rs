@@ -1,41 +1,41 @@
-//! A breadth-first search through everything that can happen to a machine, within the bounds it sets itself.
+//! A breadth-first search through all states of a machine, within the machine's own bounds.
 //!
-//! A machine says where it starts, what can happen in a state and what each of that leads to; the decisions it takes are
-//! the product's own functions, called on made-up facts. Every state is judged once. The first state that is wrong is
-//! reached on a shortest path, and that path is the message.
+//! A machine defines its start state, the actions of a state and the state that each action leads to. Its
+//! decisions are the product's own functions, called on generated facts. Each state is judged once. The first
+//! wrong state is reached on a shortest path, and that path is the message.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::{self, Debug};
 use std::hash::Hash;
 
-/// What is searched.
+/// A state machine to be searched.
 pub(crate) trait Machine {
-    /// All that decides what can happen next; equal states are visited once.
+    /// State that decides all further actions; equal states are visited once.
     type State: Clone + Eq + Hash + Debug;
-    /// One thing that can happen.
+    /// Transition of the machine.
     type Action: Clone + Debug;
-    /// Where it starts.
+    /// Returns the start state.
     fn start(&self) -> Self::State;
-    /// All that can happen in `state`.
+    /// Returns all actions in `state`.
     fn actions(&self, state: &Self::State) -> Vec<Self::Action>;
-    /// What `action` leads to; an error where it must never have happened.
+    /// Returns the state after `action`; an error if the action must never happen.
     fn step(&self, state: &Self::State, action: &Self::Action) -> Result<Self::State, String>;
-    /// What must hold in every state.
+    /// Checks the invariants of a state.
     fn check(&self, state: &Self::State) -> Result<(), String>;
-    /// Whether the story is over in `state`: each other state must lead to one of these.
+    /// Returns true for an end state; every other state must lead to an end state.
     fn is_end(&self, state: &Self::State) -> bool;
 }
 
-/// A search that found nothing wrong.
+/// A search without a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Explored {
     pub(crate) states: usize,
     pub(crate) moves: usize,
-    /// Steps of the longest of all shortest paths.
+    /// Length of the longest of all shortest paths.
     pub(crate) depth: usize,
 }
 
-/// What must not be, and the shortest way to it.
+/// A violation, and the shortest path to it.
 #[derive(Debug)]
 pub(crate) struct Violation {
     pub(crate) why: String,
@@ -49,22 +49,23 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The state an action led from, by its number, and the action; none for the first.
+/// The state that an action led from, by its number, and the action; `None` for the first.
 type Origin<A> = Option<(usize, A)>;
 
 struct Search<'a, M: Machine> {
     machine: &'a M,
-    /// Each state with the state and action it was reached by first, and its distance.
+    /// Each state with the state and action by which it was first reached, and its distance.
     seen: Vec<(M::State, Origin<M::Action>, usize)>,
     known: HashMap<M::State, usize>,
-    /// From where each state was reached at all.
+    /// All predecessors of each state.
     before: Vec<Vec<usize>>,
 }
 
 /// Visits every state.
 ///
 /// # Errors
-/// The first thing that is wrong; also where there are more than `states_max` states, because then not all were seen.
+/// The first violation; also if there are more than `states_max` states, because the search is then
+/// incomplete.
 pub(crate) fn explore<M: Machine>(machine: &M, states_max: usize) -> Result<Explored, Violation> {
     let mut search = Search { machine, seen: Vec::new(), known: HashMap::new(), before: Vec::new() };
     search.add(machine.start(), None)?;
@@ -90,7 +91,7 @@ pub(crate) fn explore<M: Machine>(machine: &M, states_max: usize) -> Result<Expl
 }
 
 impl<M: Machine> Search<'_, M> {
-    /// The state's number; one that was not seen before is judged.
+    /// Returns the state's number; a new state is judged.
     fn add(&mut self, state: M::State, by: Option<(usize, M::Action)>) -> Result<usize, Violation> {
         if let Some(known) = self.known.get(&state) {
             return Ok(*known);
@@ -104,7 +105,7 @@ impl<M: Machine> Search<'_, M> {
         Ok(at)
     }
 
-    /// Every state leads to an end: searched backwards, from all the ends at once.
+    /// Checks that every state leads to an end, by a backward search from all ends at once.
     fn all_end(&self) -> Result<(), Violation> {
         let mut leads = vec![false; self.seen.len()];
         let mut queue: Vec<usize> =

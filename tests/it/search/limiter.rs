@@ -1,13 +1,14 @@
-//! Three callers of different lanes at one limiter, with a restart anywhere: every order of asking, sending, arriving,
-//! answering, being lost and giving up, and of the time between.
+//! Three callers of different lanes (priority classes) at one limiter, with a restart at any point: every
+//! order of requests, sends, arrivals, answers, losses and cancellations, and of the time between them.
 //!
-//! The limiter is the product's own, behind its public functions; a state is what it shows of itself (`Debug`, with
-//! moments counted from now) and where each caller stands. A limiter cannot be copied, so each state is the path to it,
-//! gone again from the start. Futures are polled as a runtime polls them: only when they were woken; so a bell that nobody
-//! rings is a caller that starves.
+//! The limiter is the product's own, used through its public functions. A state is the limiter's `Debug`
+//! output, with times relative to now, and the phase of each caller. A limiter cannot be copied, so each
+//! state is stored as its path and reached again from the start. Futures are polled as a runtime polls them,
+//! only after a wake-up; so a missing notify shows as a caller that starves.
 //!
-//! What is made up is the service, which counts a call when it arrives, and what crashes and networks do: a request
-//! arrives before it is given up or not at all, and a call that was given up is done within the grace time.
+//! Simulated are the platform, which counts a call at its arrival, and the faults of crashes and networks. A
+//! request arrives before it is given up or not at all. A call that was given up is done within the grace
+//! time.
 
 use super::explorer::Machine;
 use super::shown::{renamed, without};
@@ -22,30 +23,31 @@ use tallyd::limiter::{Kept, Limiter, Memory, Outcome, Pace, Permit, Place, Setti
 use tallyd::model::time::Sleep;
 use tallyd::model::{Clock, Lane, Moment, Operation, Timestamp};
 
-/// What the account allows: calls in any minute, calls of an operation at once, and what bulk calls leave free.
+/// Limits of the account: calls in any minute, calls of an operation at once, and calls reserved from bulk
+/// calls.
 const LIMIT: usize = 3;
 const SLOTS: usize = 2;
 const RESERVED: usize = 1;
 const MINUTE_MS: i64 = 60_000;
-/// The service has done with a call that we gave up after this time.
+/// Time within which the platform finishes a call that was given up.
 const GRACE_MS: i64 = 5_000;
-/// A step of time beside those to the next moment that the limiter waits for.
+/// Step of time, beside the steps to the next moment that the limiter waits for.
 const STEP_MS: i64 = 20_000;
-/// A caller that waits so long, while everything goes well, starves.
+/// Wait after which a caller starves, if no fault happens.
 const STARVED_MS: i64 = 10 * MINUTE_MS;
 
-/// What is planted, to see that it is found.
+/// A planted fault, which the search must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The limiter believes that the account allows one call more.
+    /// The limiter assumes one call more than the account allows.
     OneMorePlace,
-    /// The same of the slots.
+    /// The limiter assumes one slot more than the account allows.
     OneMoreSlot,
-    /// Nothing is kept free.
+    /// No calls are reserved.
     NoReserve,
-    /// The program that starts again is told nothing.
+    /// A restarted program gets no stored state.
     Forgets,
-    /// Timers never ring.
+    /// Timers never fire.
     NoTimers,
 }
 
@@ -55,13 +57,13 @@ pub(crate) struct Callers {
     pub(crate) fault: Option<Fault>,
     /// Lane and operation of each caller.
     pub(crate) callers: [(Lane, Operation); 3],
-    /// Calls of each.
+    /// Number of calls of each caller.
     pub(crate) calls: [u8; 3],
-    /// Whether time may pass between a grant and its send; else the call leaves at once.
+    /// True if time may pass between a grant and its send; otherwise the call is sent at once.
     pub(crate) dawdles: bool,
-    /// Steps of time.
+    /// Number of time steps.
     pub(crate) steps: u8,
-    /// Answers of 429 that other software's calls cause, and restarts.
+    /// Number of 429s caused by other software, and of restarts.
     pub(crate) troubles: u8,
 }
 
@@ -79,14 +81,14 @@ pub(crate) enum Action {
     UntilDue,
 }
 
-/// A state: the path to it, and a digest of what it is.
+/// A state: the path to it, and a digest of its content.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     digest: (u64, u64),
     path: Vec<Action>,
     next: Vec<Action>,
     is_end: bool,
-    /// Where each caller stands.
+    /// Phase of each caller.
     #[allow(dead_code, reason = "shown with a violation")]
     phases: [Phase; 3],
 }
@@ -105,7 +107,7 @@ impl Hash for Seen {
     }
 }
 
-/// Where a caller stands.
+/// The phase of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,
@@ -131,7 +133,7 @@ impl Machine for Callers {
         self.gone([&seen.path[..], &[*action]].concat())
     }
 
-    /// The quota is judged where it is used; what is left to see is that nobody starves from here on.
+    /// Checks that no caller starves from here on; the quota is judged at its use.
     fn check(&self, seen: &Seen) -> Result<(), String> {
         self.world(&seen.path)?.all_are_served()
     }
@@ -142,14 +144,14 @@ impl Machine for Callers {
 }
 
 impl Callers {
-    /// The world at the end of a path.
+    /// Returns the world at the end of a path.
     fn world(&self, path: &[Action]) -> Result<World<'_>, String> {
         let mut world = World::new(self);
         path.iter().try_for_each(|action| world.act(*action))?;
         Ok(world)
     }
 
-    /// Goes a path from the start, and says what stands at its end.
+    /// Follows a path from the start and returns the state at its end.
     fn gone(&self, path: Vec<Action>) -> Result<Seen, String> {
         let world = self.world(&path)?;
         let next = world.actions();
@@ -160,23 +162,24 @@ impl Callers {
     }
 }
 
-/// One life of it all.
+/// A limiter with its callers, its platform and its clock.
 struct World<'a> {
     rules: &'a Callers,
     clock: Arc<Hand>,
     limiter: Limiter,
     callers: Vec<Caller>,
-    /// What stands in the journal of each call.
+    /// Journal entry of each call.
     journal: Vec<Claimed>,
     kept: Kept,
-    /// The service's books: when each call arrived, and until when one that was given up holds its slot.
+    /// The platform's records: the arrival of each call, and the time until which a call that was given up
+    /// holds its slot.
     arrivals: Vec<i64>,
     lingering: Vec<(Operation, i64)>,
     steps: u8,
     troubles: u8,
 }
 
-/// A call in the journal: when it was answered, or given up.
+/// A call in the journal, with the time of its answer or cancellation.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Claimed {
     operation: Operation,
@@ -190,11 +193,11 @@ struct Caller {
     lane: Lane,
     operation: Operation,
     phase: Phase,
-    /// Calls it has yet to make.
+    /// Number of calls still to make.
     left: u8,
     asking: Option<(Asking, Arc<Flag>)>,
     permit: Option<Permit>,
-    /// Its call in the journal.
+    /// Index of its call in the journal.
     claim: usize,
 }
 
@@ -295,7 +298,7 @@ impl<'a> World<'a> {
         caller.phase = Phase::Waits;
     }
 
-    /// Claimed, and on its way, unless something was throttled meanwhile; then it asks anew.
+    /// Claims and sends the call, unless a call was throttled meanwhile; then the caller asks again.
     fn send(&mut self, at: usize) {
         let caller = &mut self.callers[at];
         let permit = caller.permit.take().expect("a granted caller has its permit");
@@ -308,7 +311,7 @@ impl<'a> World<'a> {
         self.journal.push(Claimed { operation: caller.operation, ended: None, is_given_up: false });
     }
 
-    /// The service counts.
+    /// Counts the call at the platform.
     fn arrive(&mut self, at: usize) -> Result<(), String> {
         self.callers[at].phase = Phase::Arrived;
         let (now, operation) = (self.now(), self.callers[at].operation);
@@ -337,7 +340,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The process dies; the next one knows what stands in the journal, and what was kept.
+    /// Ends the process; the next one has the journal and the stored state.
     fn restart(&mut self) {
         self.troubles -= 1;
         let now = self.now();
@@ -345,7 +348,7 @@ impl<'a> World<'a> {
             if caller.phase == Phase::Arrived {
                 self.lingering.push((caller.operation, now + GRACE_MS));
             }
-            // The old limiter goes with them, so what these say to it is heard by nobody.
+            // The old limiter is dropped with them, so their reports to it have no effect.
             (caller.asking, caller.permit, caller.phase) = (None, None, Phase::Idle);
         }
         let place = |claim: &Claimed| match (claim.ended, claim.is_given_up) {
@@ -354,7 +357,7 @@ impl<'a> World<'a> {
             (None, _) => Place::Unanswered(claim.operation),
         };
         let places = self.journal.iter().map(place).collect();
-        // What the crash left open is ended once the limiter was told of it.
+        // Calls left open by the crash end once the limiter was told of them.
         for claim in self.journal.iter_mut().filter(|claim| claim.ended.is_none()) {
             (claim.ended, claim.is_given_up) = (Some(now), true);
         }
@@ -369,7 +372,7 @@ impl<'a> World<'a> {
         self.clock.ring();
     }
 
-    /// Polls whoever was woken until nobody is, and judges whom that lets go.
+    /// Polls every woken caller until none is, and judges each grant.
     fn settle(&mut self) -> Result<(), String> {
         while let Some(at) = self.callers.iter().position(Caller::is_woken) {
             let caller = &mut self.callers[at];
@@ -388,7 +391,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Whoever goes leaves the places that are kept free.
+    /// Checks that a grant leaves the reserved calls free.
     fn judge_grant(&self, at: usize) -> Result<(), String> {
         let since = self.now() - MINUTE_MS;
         let held = self.journal.iter().filter(|claim| claim.ended.is_none_or(|at| at >= since)).count()
@@ -402,7 +405,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// From here on everything goes well: whoever waits is let go in time.
+    /// Checks that every waiting caller is served in time, if no fault happens from here on.
     fn all_are_served(mut self) -> Result<(), String> {
         let begun = self.now();
         loop {
@@ -466,8 +469,10 @@ fn settings(fault: Option<Fault>) -> Settings {
     }
 }
 
-/// The limiter's own words, with moments counted from now, calls named by their order, and without what is no state of
-/// it: the bells' waiters, and the pace's bucket, which its last pass and the rate tell.
+/// Returns the limiter's `Debug` output in a comparable form.
+///
+/// Times are relative to now, calls are named by their order. It omits the waiters of notifies and the
+/// pacer's bucket: the last pass and the rate determine the bucket.
 fn relative(shown: &str, now: i64) -> String {
     let text = without(&without(shown, "bell: Notify {"), "bucket: RateLimiter {");
     let mut numbers = Vec::new();
@@ -484,7 +489,7 @@ fn relative(shown: &str, now: i64) -> String {
     renamed(&text, "Moment(", |at| at - now)
 }
 
-/// A clock that stands until it is moved.
+/// A clock that stands until it is advanced.
 #[derive(Default)]
 struct Hand {
     now_ms: AtomicI64,
@@ -492,24 +497,24 @@ struct Hand {
     naps: Arc<Naps>,
 }
 
-/// Those who sleep: when each is due, and whom that wakes.
+/// Sleepers: the due time of each, and its waker.
 #[derive(Default)]
 struct Naps(Mutex<BTreeMap<u64, (i64, Option<Waker>)>>);
 
-/// A sleep; ended by its time, or by being dropped.
+/// A sleep; it ends at its time, or when it is dropped.
 struct Nap {
     number: u64,
     naps: Arc<Naps>,
 }
 
 impl Hand {
-    /// When the first of those who sleep is due.
+    /// Returns the due time of the first sleeper.
     fn next_due(&self) -> Option<i64> {
         let now = self.now_ms.load(Ordering::Relaxed);
         self.naps.0.lock().unwrap().values().map(|(due, _)| *due).filter(|due| *due > now).min()
     }
 
-    /// Wakes those whose time has come; they are found gone when they look.
+    /// Wakes the due sleepers; each finds its entry removed when it is polled.
     fn ring(&self) {
         let now = self.now_ms.load(Ordering::Relaxed);
         let mut naps = self.naps.0.lock().unwrap();
@@ -559,7 +564,7 @@ impl Drop for Nap {
     }
 }
 
-/// Somebody is to be polled.
+/// Wake-up flag of a task.
 struct Flag(AtomicBool);
 
 impl Wake for Flag {

@@ -1,6 +1,6 @@
-//! Everything that can happen, in every order: exhaustive searches over the product's own decisions (docs/reliability.md,
-//! *State search*). Each search is also run with something planted that must be found, since one that finds nothing may
-//! also be one that does not look.
+//! Exhaustive searches over the product's own decisions, with all events in every order (docs/reliability.md,
+//! *State search*). Each search also runs with a planted fault that it must find, because a search that finds
+//! nothing may not have looked.
 //!
 //! `TALLYD_SEARCH=long` searches further; without it each search takes seconds.
 
@@ -29,7 +29,7 @@ use tallyd::outbox::Kind;
 
 const STATES_MAX: usize = 5_000_000;
 
-/// Searches all of it, and says how much that was.
+/// Searches all states and prints their number.
 fn searched(what: &str, machine: &impl Machine) -> Explored {
     let begun = Instant::now();
     let explored = explore(machine, STATES_MAX).unwrap_or_else(|found| panic!("{what}: {found}"));
@@ -39,7 +39,7 @@ fn searched(what: &str, machine: &impl Machine) -> Explored {
     explored
 }
 
-/// What must be found where something is planted.
+/// Returns the violation that a planted fault must cause.
 fn found(machine: &impl Machine) -> Violation {
     let found = explore(machine, STATES_MAX).expect_err("what was planted was not found");
     println!("{found}\n");
@@ -65,7 +65,7 @@ fn a_planted_fault_in_the_life_of_a_wish_is_found() {
     }
 }
 
-/// An operator, a push and a poll, at one operation or at two.
+/// Returns an operator, a push and a poll, at one operation or at two.
 fn callers(together: bool) -> Callers {
     let (push, read) = (Operation::UpdateQuantityOnHand, Operation::GetProductBalances);
     let other = if together { push } else { read };

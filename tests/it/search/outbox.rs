@@ -1,14 +1,14 @@
-//! One wish and the service: every answer, crash, look and word of a person, in every order.
+//! A change and the platform: every answer, crash, check and decision of a person, in every order.
 //!
-//! The moves are judged by the product's table (`State::may_become`), answers by its client (`classify`, the
-//! decoders), looks by its decisions (`plan`, `settle`), words by `Stand`. What is made up is the service: a
-//! request is done at once, never, or late, up to just before the quiet time is over; a colleague may do the
-//! same. The join between a verdict and a move (`job/carry.rs`, `store/run.rs`) reads and writes the database
-//! and so stands here a second time, in [`moved`] and [`Wish::crash`]; tests/program/crash and
-//! tests/program/delivery hold the first one.
+//! The transitions are judged by the product's table (`State::may_become`), answers by its client
+//! (`classify`, the decoders), checks by its decisions (`plan`, `settle`), decisions of persons by `Stand`.
+//! The platform is simulated: a request takes effect at once, never, or late, up to just before the end of
+//! the quiet time; a colleague may do the same. The code between a verdict and a transition (`job/carry.rs`,
+//! `store/run.rs`) reads and writes the database, so it is implemented here a second time, in [`moved`] and
+//! [`Wish::crash`]; tests/program/crash and tests/program/delivery test the real one.
 //!
-//! Time goes in steps of five minutes: two of them are the quiet time of creates. People are truthful, and may say what
-//! they know at any time.
+//! Time passes in steps of five minutes: two of them are the quiet time of creates. Persons are truthful, and
+//! may decide at any time.
 
 use super::explorer::Machine;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,63 +23,63 @@ use tallyd::reconcile::{Plan, create, shipment};
 
 /// Five minutes.
 const STEP: Duration = Duration::from_secs(300);
-/// After so many steps a request that has not arrived never will.
+/// Number of steps after which an outstanding request never arrives.
 const ARRIVES_WITHIN: u8 = 2;
-/// Time after a send is told apart up to here.
+/// Number of steps after a send that are distinguished.
 const STEPS_MAX: u8 = 4;
 const NAME: &str = "NEW-1";
 const LINE: LineItemId = LineItemId(7);
 const ORDER: OrderId = OrderId(5);
-/// What is left of the order's line; enough for two parcels of two and a colleague's.
+/// Units left of the order's line; enough for two shipments of two units and a colleague's.
 const LEFT: i64 = 7;
 const PARCEL: i64 = 2;
 const OURS: ShipmentId = ShipmentId(80);
-/// The count's cell before, and what it is to become.
+/// Quantity before the count, and its target.
 const BEFORE: Quantity = Quantity(10);
 const TARGET: Quantity = Quantity(7);
 
-/// What is planted, to see that it is found.
+/// A planted fault, which the search must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Doubts are settled as if the quiet time were over at the send.
+    /// Changes in doubt are settled as if the quiet time were over at the send.
     NoQuietTime,
-    /// What a crash finds `sending` is pending again.
+    /// A change found `sending` after a crash becomes pending.
     CrashMeansPending,
     /// An answer of 500 is taken for a refusal.
     BrokenMeansRefused,
 }
 
-/// The kind of wish, and what is wrong with the product.
+/// The kind of change, and the planted fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wishes {
     pub(crate) kind: Kind,
     pub(crate) fault: Option<Fault>,
 }
 
-/// A wish, and what is true of it at the service.
+/// A change, and its true effects at the platform.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wish {
     state: State,
     reason: Option<Reason>,
     /// Steps since the last send.
     since: u8,
-    /// Whether the last send may still arrive.
+    /// True if the last send may still arrive.
     is_on_its_way: bool,
-    /// What is known of the last send: nothing, until an answer, two looks or a person tell.
+    /// True if the outcome of the last send is unknown: until an answer, two checks or a person decide it.
     is_unknown: bool,
-    /// How often it was done.
+    /// Number of times it took effect.
     done: u8,
-    /// A colleague did something like it.
+    /// True if a colleague did something similar.
     rival: bool,
-    /// What the claim kept: was the colleague's there before, and how much was left.
+    /// Evidence of the claim: the colleague's record existed before, and the units left.
     seen: (bool, i64),
-    /// The looks since the send: when, and what was there (ours, the colleague's).
+    /// Checks since the send: time, and the records found (ours, the colleague's).
     looks: Vec<(u8, u8, bool)>,
-    /// A brake held it once.
+    /// True if a brake held it once.
     was_braked: bool,
 }
 
-/// How a call ends.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Done,
@@ -112,9 +112,9 @@ pub(crate) enum Action {
     Brake,
     Claim,
     Answer(End),
-    /// The process dies while the call is out, which was or will be done as this says.
+    /// The process dies during the call, which took or will take effect as the outcome states.
     Crash(End),
-    /// The call that nobody waits for any more is done now.
+    /// A call that was given up takes effect now.
     Arrives,
     Look,
     FiveMinutes,
@@ -214,7 +214,7 @@ impl Machine for Wishes {
 }
 
 impl Wish {
-    /// A move, if it is drawn.
+    /// Makes a transition, if the product's table has it.
     fn go(&mut self, to: State, reason: Option<Reason>) -> Result<(), String> {
         if !self.state.may_become(to) {
             return Err(format!("{} to {to} is no move", self.state));
@@ -232,14 +232,14 @@ impl Wish {
         LEFT - PARCEL * i64::from(self.done) - if self.rival { PARCEL } else { 0 }
     }
 
-    /// What the cell of a count shows.
+    /// Returns the quantity that the count's stock level shows.
     fn quantity(&self) -> Quantity {
         let quantity = if self.done > 0 { TARGET } else { BEFORE };
         if self.rival { Quantity(quantity.0 - 1) } else { quantity }
     }
 }
 
-/// What the service has under the name: what we made, and what a colleague did.
+/// Returns the platform's records of the name: ours, and the colleague's.
 fn found(done: u8, rival: bool) -> Vec<create::Found> {
     let ours = (0..done).map(|n| create::Found { id: 100 + i64::from(n), name: NAME.into(), equal: true });
     let theirs = rival.then(|| create::Found { id: 9, name: NAME.to_lowercase(), equal: false });
@@ -259,7 +259,7 @@ impl Wishes {
         }
     }
 
-    /// The look before the send, the product's plan, the claim.
+    /// Does the preflight, the product's plan, and the claim.
     fn claim(&self, wish: &mut Wish) -> Result<(), String> {
         if wish.is_unknown {
             return Err("sent again while nobody knows what became of the last send".into());
@@ -278,7 +278,7 @@ impl Wishes {
         Ok(())
     }
 
-    /// What came of the call, as the client judges it.
+    /// Applies the outcome of the call, as the client judges it.
     fn answer(&self, wish: &mut Wish, end: End) -> Result<(), String> {
         wish.done += u8::from(matches!(end, End::Done | End::BrokeAfter | End::LostAfter));
         wish.is_on_its_way = end == End::LostLate;
@@ -294,11 +294,11 @@ impl Wishes {
         };
         wish.is_unknown = to == State::InDoubt;
         wish.go(to, reason)?;
-        // One that is refused alone is refused for good, once it is pending again (`Deliver::refused`).
+        // A change that is refused in isolation is rejected, once it is pending again (`Deliver::refused`).
         if end == End::BadRequest { wish.go(State::Rejected, Some(Reason::ServiceRefused)) } else { Ok(()) }
     }
 
-    /// The next start finds the wish `sending` (`Write::session_begin`).
+    /// Applies the next start, which finds the change `sending` (`Write::session_begin`).
     fn crash(&self, wish: &mut Wish, end: End) -> Result<(), String> {
         wish.done += u8::from(end == End::LostAfter);
         wish.is_on_its_way = end == End::LostLate;
@@ -343,7 +343,7 @@ impl Wishes {
         }
     }
 
-    /// An answer of the expected shape, read by the product's decoder.
+    /// Decodes an answer of the expected form with the product's decoder.
     fn told(&self, body: &[u8]) -> (State, Option<Reason>) {
         use tallyd::client::wire::UpdateStatus;
         let outcome = match self.kind {
@@ -364,9 +364,9 @@ impl Wishes {
         }
     }
 
-    /// What the looks so far say.
+    /// Returns the decision of the checks so far.
     fn settlement(&self, wish: &Wish) -> Settlement<()> {
-        // With the fault the request counts as sent long ago.
+        // With the fault, the request counts as sent long ago.
         let sent_at = if self.fault == Some(Fault::NoQuietTime) { at(0).minus(QUIET_CREATE) } else { at(0) };
         let looks = wish
             .looks
@@ -411,7 +411,7 @@ impl Wishes {
         }
     }
 
-    /// A look, and what it decides (`settle/decide.rs`).
+    /// Makes a check and applies its decision (`settle/decide.rs`).
     fn look(&self, wish: &mut Wish) -> Result<(), String> {
         wish.looks.push((wish.since, wish.done, wish.rival));
         match self.settlement(wish) {
@@ -436,7 +436,7 @@ impl Wishes {
         Stand { key: "k", kind: self.kind, state: wish.state, reason: wish.reason }
     }
 
-    /// Every word that the product takes, and that is true.
+    /// Returns every true decision that the product accepts.
     fn words(&self, wish: &Wish) -> Vec<Action> {
         let stand = self.stand(wish);
         let is_true = |word: &Resolution| match word {
@@ -457,13 +457,14 @@ impl Wishes {
         actions.extend(stand.retry().is_ok().then_some(Action::Retry));
         let is_braked = wish.state == State::Held && wish.reason == Some(Reason::Brake);
         actions.extend(is_braked.then_some(Action::Release));
-        // A person who knows that it was done does not withdraw it, and one who does not has to look.
+        // A person who knows of the effect does not withdraw the change; a person who does not has to look
+        // first.
         let may_cancel = wish.state.may_become(State::Cancelled) && !wish.is_unknown;
         actions.extend(may_cancel.then_some(Action::Cancel));
         actions
     }
 
-    /// What a word does (`store/resolve.rs`).
+    /// Applies a decision (`store/resolve.rs`).
     fn said(&self, wish: &mut Wish, word: Resolution) -> Result<(), String> {
         let step = self.stand(wish).resolve(word)?;
         wish.is_unknown = false;
@@ -483,7 +484,7 @@ impl Wishes {
     }
 }
 
-/// Where an answer that brings no record leads (`carry::unanswered`).
+/// Returns the transition for an answer without records (`carry::unanswered`).
 fn moved(verdict: Verdict) -> (State, Option<Reason>) {
     match verdict {
         Verdict::Transient | Verdict::InDoubt => (State::InDoubt, Some(Reason::NoAnswer)),
@@ -494,12 +495,12 @@ fn moved(verdict: Verdict) -> (State, Option<Reason>) {
     }
 }
 
-/// Where a plan leads that does not send.
+/// Returns the transition for a plan that does not send.
 fn stop<T>(plan: Plan<T>) -> Option<(State, Reason)> {
     match plan {
         Plan::Go(_) | Plan::Read => None,
         Plan::Held { reason, .. } => Some((State::Held, reason)),
-        // The world of the search answers in full, so that what an answer lacks is not there.
+        // The simulated platform answers completely, so a record that an answer lacks does not exist.
         Plan::Lacking { reason, .. } | Plan::Rejected { reason, .. } => Some((State::Rejected, reason)),
     }
 }

@@ -1,9 +1,10 @@
-//! The runs of two kinds of job: triggers of every source, two at a time, ends of every sort, crashes and starts.
+//! The runs of two kinds of job: triggers of every source, two at a time, every outcome, crashes and starts.
 //!
-//! Slots, retries and refusals are the product's (`daemon::Turns`), and so is the book of runs: `run_begin`, `run_end` and
-//! `session_begin` on a real database. A database cannot be copied for each state, so what each of them makes of a set of
-//! open runs is asked once and remembered. What stands here a second time is the turn that a run waits for
-//! (`Context::turn`, a lock) and the way a person's run takes, beside the slots.
+//! Slots, retries and refusals are the product's (`daemon::Turns`), and so is the table of runs: `run_begin`,
+//! `run_end` and `session_begin` on a real database. A database cannot be copied for each state, so the
+//! effect of each call on a set of open runs is computed once and cached. Two parts are implemented here a
+//! second time: the lock that a run waits for (`Context::turn`), and the path of a person's run, beside the
+//! slots.
 
 use super::explorer::Machine;
 use super::shown::{renamed, without};
@@ -18,17 +19,17 @@ use tallyd::model::{JobKind, Moment, RunId, Timestamp, Trigger};
 use tallyd::store::{Durability, Lock, Store};
 use tokio::runtime::Runtime;
 
-/// A push, which wishes wake, and a poll, which a schedule does.
+/// A push, which changes trigger, and a poll, which a schedule triggers.
 const KINDS: [JobKind; 2] = [JobKind::Push, JobKind::Balances];
-/// The ends that are none of success.
+/// The outcomes other than success.
 const OUTCOMES: [RunOutcome; 3] = [RunOutcome::Partial, RunOutcome::Failed, RunOutcome::Interrupted];
-/// As the loop puts off what it tries again, until that has ended.
+/// Delay of a retry while the job still runs.
 const PUT_OFF: Duration = Duration::from_secs(60);
 
-/// What is planted, to see that it is found.
+/// A planted fault, which the search must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// A run does not wait for its turn.
+    /// A run does not wait for its job slot.
     NoTurn,
     /// A start closes no runs.
     NoMending,
@@ -36,32 +37,32 @@ pub(crate) enum Fault {
     ForgetsTriggers,
 }
 
-/// The book of runs, and what is wrong with the program.
+/// The table of runs, and the planted fault.
 pub(crate) struct Jobs {
     pub(crate) fault: Option<Fault>,
-    /// Triggers, runs of persons, ends in trouble and crashes on one path.
+    /// Number of triggers, persons' runs, failures and crashes on one path.
     pub(crate) events: u8,
     book: RefCell<Book>,
 }
 
-/// A run and who waits for it.
+/// A run and its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Run {
-    /// Waits for its turn.
+    /// Waits for its job slot.
     Waits { is_persons: bool },
-    /// Stands in the book as running.
+    /// Is in the table as running.
     Runs { is_persons: bool },
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// None: the program is down.
+    /// Job slots; `None` while the program is down.
     turns: Option<Turns<At>>,
-    /// The runs of each kind, those that wait in their order.
+    /// Runs of each kind; those that wait, in their order.
     runs: [Vec<Run>; 2],
-    /// How many of each kind the book has running.
+    /// Number of running entries of each kind in the table.
     open: [u8; 2],
-    /// A trigger came while the job ran, and it has not begun again since.
+    /// True if a trigger came while the job ran and no run has begun since.
     owed: [bool; 2],
     now: At,
     events: u8,
@@ -77,7 +78,7 @@ impl At {
     }
 }
 
-/// Equal where the same can happen next: retries count from now.
+/// Equal if all further events are equal: retries count from now.
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
         self.told() == other.told()
@@ -95,9 +96,9 @@ impl Hash for State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     Trigger(usize, Trigger),
-    /// A person asks for a run, beside the slots.
+    /// A person requests a run, beside the slots.
     Person(usize),
-    /// The run whose turn it is begins.
+    /// The next waiting run begins.
     Begin(usize),
     End(usize, RunOutcome, bool),
     UntilRetry,
@@ -108,13 +109,13 @@ pub(crate) enum Action {
 
 impl State {
     fn told(&self) -> (String, [Vec<Run>; 2], [u8; 2], [bool; 2], u8) {
-        // When a sequence of delays was made is no state of it: it has no limit in time.
+        // The creation time of a backoff is no part of the state, because the backoff has no limit in time.
         let turns = without(&format!("{:?}", self.turns), "start_time: Instant {");
         let turns = renamed(&turns, "At(", |at| at - self.now.0);
         (turns, self.runs.clone(), self.open, self.owed, self.events)
     }
 
-    /// What the supervisor starts waits for its turn behind what is there.
+    /// Adds a run of the supervisor behind the waiting ones.
     fn started(&mut self, kind: usize) {
         self.runs[kind].push(Run::Waits { is_persons: false });
         self.owed[kind] = false;
@@ -245,7 +246,7 @@ impl Machine for Jobs {
         Ok(())
     }
 
-    /// Nothing runs, nothing waits, nothing is owed.
+    /// Returns true if nothing runs, waits or is owed.
     fn is_end(&self, state: &State) -> bool {
         state.turns.as_ref().is_some_and(|turns| turns.next_retry().is_none())
             && state.runs.iter().all(Vec::is_empty)
@@ -262,7 +263,7 @@ impl Jobs {
         let ended = next.runs[kind].iter().position(|run| matches!(run, Run::Runs { .. }));
         let run = ended.map(|at| next.runs[kind].remove(at));
         next.open = self.book.borrow_mut().ask(next.open, Entry::End(kind, outcome));
-        // What a person began tells the slots nothing.
+        // A person's run does not change the slots.
         if run == Some(Run::Runs { is_persons: true }) {
             return;
         }
@@ -286,7 +287,7 @@ impl Jobs {
     }
 }
 
-/// One entry into the book.
+/// A write to the table of runs.
 #[derive(Clone, Copy, Debug)]
 enum Entry {
     Begin(usize),
@@ -313,7 +314,7 @@ impl Book {
         Self { runtime, store, _lock: lock, _folder: folder, known: HashMap::new() }
     }
 
-    /// How many runs of each kind are open after `entry`, where `open` were before.
+    /// Returns the open runs of each kind after `entry`, from those before.
     fn ask(&mut self, open: [u8; 2], entry: Entry) -> [u8; 2] {
         let asked = (open, format!("{entry:?}"));
         if let Some(known) = self.known.get(&asked) {
@@ -328,7 +329,7 @@ impl Book {
 async fn entered(store: &Store, open: [u8; 2], entry: Entry) -> [u8; 2] {
     let at = Timestamp(1_800_000_000_000);
     let mut write = store.begin(Durability::Normal).await.unwrap();
-    // What earlier questions left open is closed, and what this one stands on is opened.
+    // Earlier calls left runs open: these are closed, and those of this call are opened.
     let session = write.session_begin("boot", "test", at, Moment(0)).await.unwrap().session_id;
     let mut runs: BTreeMap<usize, RunId> = BTreeMap::new();
     for (kind, count) in open.into_iter().enumerate() {

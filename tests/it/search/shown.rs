@@ -1,9 +1,9 @@
-//! What a value shows of itself (`Debug`), made comparable: without what is no state of it, and with times counted from now.
+//! Comparable `Debug` output of a value: without parts that are no state, and with times relative to now.
 //!
-//! It is read as text because what is private has no other way out, and because a field that is added later is then part
-//! of the state without a word here.
+//! It is parsed as text because private fields have no other access. A field that is added later is part of
+//! the state without a change here.
 
-/// Without every part that begins with `part`, which opens a brace, to where that is closed.
+/// Removes every part that begins with `part`, which opens a brace, up to its closing brace.
 pub(crate) fn without(text: &str, part: &str) -> String {
     let mut text = text.to_owned();
     while let Some(at) = text.find(part) {
@@ -13,7 +13,7 @@ pub(crate) fn without(text: &str, part: &str) -> String {
     text
 }
 
-/// Where the brace that is open is closed.
+/// Returns the position of the closing brace.
 fn closing(text: &str) -> usize {
     let mut depth = 1;
     let end = text.char_indices().find(|(_, c)| {
@@ -23,7 +23,7 @@ fn closing(text: &str) -> usize {
     end.map_or(text.len(), |(at, _)| at + 1)
 }
 
-/// Every number behind `name`, by another.
+/// Replaces every number behind `name`.
 pub(crate) fn renamed(text: &str, name: &str, mut other: impl FnMut(i64) -> i64) -> String {
     let mut parts = text.split(name);
     let mut out = parts.next().unwrap_or_default().to_owned();

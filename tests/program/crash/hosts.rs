@@ -1,4 +1,4 @@
-//! One database on two hosts.
+//! A database on two hosts.
 //!
 //! A host that takes over measures by its own clock since its boot. A database without its position file, or
 //! from another machine, is recognised.

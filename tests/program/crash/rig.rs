@@ -102,7 +102,7 @@ impl Transport for Wire {
     }
 }
 
-/// One life of the process: the parts of a daemon on a database that the test opens.
+/// A life of the process: the parts of a daemon on a database that the test opens.
 pub struct Life {
     pub context: Context,
     _lock: Lock,

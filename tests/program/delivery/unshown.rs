@@ -244,8 +244,9 @@ async fn a_look_proves_nothing_if_it_lacks_others_too_or_if_one_that_was_lacking
     }
 }
 
-/// An answer without records is read alone and does not stop the reading of the other SKUs; the SKU that is
-/// gone is recognised.
+/// With pages of one SKU, the answer for a SKU that is gone has no records.
+///
+/// The other SKUs are read all the same, and the SKU is recognised as gone.
 #[tokio::test]
 async fn a_sku_that_is_gone_keeps_no_other_from_being_read_in_pages_of_one() {
     let scene = Scene::open_with("[jobs.balances]\nskus_per_call = 1\n").await;

@@ -59,7 +59,7 @@ async fn at_the_full_rate_the_database_stands_still_behind_its_window() {
             pruned.used as f64 / 1048576.0
         );
     }
-    // More than the window is kept, because a snapshot must precede the pruned part.
+    // More than the window is kept, because the pruned part must lie before a snapshot.
     let full = used[(keep + 2) as usize];
     let last = used[used.len() - 1];
     // Kept for ever: each day's change with its write, and the events of the day's pruning.

@@ -1,4 +1,5 @@
-//! The rows about lists and reports: warehouses, suppliers, storefronts, listing templates, and what is counted by month.
+//! The rows about lists and reports: warehouses, suppliers, storefronts, listing templates, and monthly
+//! counts.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! The rows about orders and shipments: *Create shipments* to *Get warehouse allocation of an order line item*.
+//! The rows about orders and shipments: *Create shipments* to *Get warehouse allocation of an order line
+//! item*.
 
 use super::*;
 
@@ -12,7 +13,7 @@ fn order(order_id: i64, lines: &[(i64, i64)]) -> ShipmentOrder {
     ShipmentOrder { order_id: OrderId(order_id), lines: lines.iter().map(line).collect() }
 }
 
-/// The one created shipment of an answer, its items as id, line and quantity.
+/// Returns the single created shipment of an answer, with its items as id, line and quantity.
 fn shipped(reply: &Reply) -> (Shipment, Vec<(ShipmentItemId, LineItemId, i64)>) {
     let mut created = decode_created_shipments(&reply.body).unwrap().records;
     assert_eq!((created[0].outcome(), created[0].order_id()), (Outcome::Done, Some(OrderId(8001))));

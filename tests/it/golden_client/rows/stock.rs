@@ -1,4 +1,5 @@
-//! The rows about products, kits and stock: *Create product* to *Get product balances*, and *Get kit components*.
+//! The rows about products, kits and stock: *Create product* to *Get product balances*, and *Get kit
+//! components*.
 
 use super::*;
 
@@ -99,7 +100,7 @@ fn updates_and_kits() -> Vec<Row> {
     ]
 }
 
-/// The entries of a quantity update, as the exchange lists them.
+/// Returns the entries of a quantity update, as the exchange lists them.
 fn update(exchange: &Exchange) -> Result<Request, Invalid> {
     let entry = |entry: &Value| QuantityUpdate {
         sku: sku(entry["Sku"].as_str().unwrap()),
@@ -150,7 +151,7 @@ fn quantities() -> Vec<Row> {
     ]
 }
 
-/// The four fields of that 400 are told as one line.
+/// Asserts that the four fields of that 400 become one line.
 fn says_dead_key(reply: &Reply) {
     let expected =
         "An error has occurred.; The integration key does not belong to a company with an active account.";
