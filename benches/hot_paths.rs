@@ -43,8 +43,9 @@ fn time<T>(name: &str, may_take: &str, mut path: impl FnMut() -> T) {
     println!("{name:44} {:>10.2?} {:>10.2?}   {may_take}", times[0], times[ROUNDS / 2]);
 }
 
-/// Packs a first push of 100 000 stock levels: one warehouse each, three each, and one SKU in every third
-/// entry.
+/// Packs a first push of 100 000 stock levels.
+///
+/// They have one warehouse each, or three each, or a SKU in every third entry.
 fn packing() {
     let skus: Vec<Sku> = (0..100_000).map(|i| Sku::new(format!("SKU-{i:07}")).unwrap()).collect();
     for (name, place) in [

@@ -13,7 +13,6 @@ const BUGS: usize = 74;
 /// Places of the suites: binaries, and modules of the two binaries that gather them.
 const SUITES: [&str; 3] = ["tests", "tests/it", "tests/program"];
 
-/// A seeded bug.
 struct Bug {
     name: String,
     text: String,

@@ -1,8 +1,8 @@
 //! Every reference to a page, a section or a numbered rule resolves in this repository.
 //!
-//! Checked are `NAME.md` with or without a path, the anchor behind it (by GitHub's rules), the title in
-//! `docs/NAME.md, *Title*`, the numbers behind `docs/rules.md`, and relative links of documents. A reference
-//! may span several lines.
+//! Checked are `NAME.md` with or without a path, and the anchor behind it (by GitHub's rules). Checked too
+//! are the title in `docs/NAME.md, *Title*`, the numbers behind `docs/rules.md`, and relative links of
+//! documents. A reference may span several lines.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
 

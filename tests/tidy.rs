@@ -1,20 +1,19 @@
-//! The structure of the sources: the imports between rooms, the files that may name a crate, the sizes of
-//! files and functions.
+//! The structure of the sources: imports between rooms, files that may name a crate, sizes.
 //!
 //! It reads the sources as text, with comments and literals blanked, so that it needs no compiler. The
 //! parsing is rough and fails only on unusual code. [`ROOMS`] is the map of the rooms, and a newcomer may
-//! begin there. Each rule is also tried on a planted violation, because a check that finds nothing may not
-//! have looked.
+//! begin there. Each rule is also tried on a planted violation, because a check that finds nothing may have
+//! checked nothing.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
 
 use std::path::{Path, PathBuf};
 
-/// Rooms, each with the rooms it may import: first nouns and pure rooms, then the edges, then those that join
-/// them.
+/// Rooms, each with the rooms it may import.
 ///
-/// Every room may import `telemetry::event` (names only). `client` and `store` meet in no room below `job`;
-/// no room below `daemon` imports `config`; the sandbox imports nothing.
+/// First stand nouns and pure rooms, then the edges, then the rooms that join them. Every room may import
+/// `telemetry::event` (names only). `client` and `store` meet in no room below `job`. No room below `daemon`
+/// imports `config`. The sandbox imports nothing.
 const ROOMS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("outbox", &["model"]),
@@ -328,7 +327,7 @@ fn check_log_fields(source: &Source) -> Vec<String> {
     wrong
 }
 
-/// Returns the dependencies that do not stand in a group with an opening comment.
+/// Returns a message for each dependency whose group has no opening comment.
 fn check_reasons(manifest: &str) -> Vec<String> {
     let (mut in_dependencies, mut reasoned) = (false, false);
     let mut wrong = Vec::new();

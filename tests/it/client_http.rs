@@ -55,7 +55,6 @@ impl Listener {
     }
 }
 
-/// Reads head and body of a request.
 fn read_request(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];

@@ -1,9 +1,8 @@
-//! The golden exchanges from the platform's side: for an account set up as an exchange states, the sandbox
-//! answers exactly as stored.
+//! The golden exchanges from the platform's side: the sandbox answers exactly as stored.
 //!
-//! Each exchange has a sandbox of its own, in process, on a clock that stands still. Values that the sandbox
-//! assigns (ids, keys) are compared through stand-ins, see `contract_support`; all else must be equal,
-//! headers and status included.
+//! Each exchange has an account set up as it states, and a sandbox of its own, in process, on a clock that
+//! stands still. Values that the sandbox assigns (ids, keys) are compared through stand-ins, see
+//! `contract_support`. All else must be equal, headers and status included.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may end the test")]
 

@@ -1,9 +1,8 @@
 //! The suites that start no process, one module each.
 //!
 //! Each test binary links the whole library, so the suites share one. `cargo test --test it store::` runs a
-//! single suite. A suite that starts a process belongs in tests/program, because a child holds every open
-//! file of the test process until its exec, and with them the locks of databases that other tests close and
-//! open again.
+//! single suite. A suite that starts a process belongs in tests/program. Until its exec, a child holds every
+//! open file of the test process, and with them the locks of databases that other tests close and open again.
 
 mod client_http;
 mod config;

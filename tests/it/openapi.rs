@@ -1,9 +1,9 @@
 //! The sandbox's requests and answers, in process, agree with docs/openapi.yaml.
 //!
-//! A call that the file does not list fails, and so does a status it does not list for the operation, a field
-//! it does not know, and a missing field that it promises. Each listed status must occur here, so that the
-//! file promises nothing that never comes. A third-party JSON-schema validator judges the schemas, and the
-//! judge itself is tried on planted violations. The contract tests have the content of the answers.
+//! These fail: a call or a status that the file does not list, a field that the file lacks, and a promised
+//! field that is missing. Each listed status must occur here, so that the file promises nothing that never
+//! comes. A third-party JSON-schema validator judges the schemas, and the judge itself is tried on planted
+//! violations. The contract tests have the content of the answers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may end the test")]
 

@@ -25,7 +25,9 @@ fn schedule(expression: &str, zone: &str) -> Schedule {
     Schedule::parse(expression, zone, Duration::ZERO, Missed::RunOnce).unwrap()
 }
 
-/// Returns the instant of a wall clock time: the first of two, the end of the gap for a skipped one.
+/// Returns the instant of a wall clock time.
+///
+/// It is the first of two instants, or the end of the gap for a skipped time.
 fn instant(zone: Tz, date: NaiveDate, time: NaiveTime) -> DateTime<Utc> {
     let mut wall = date.and_time(time);
     loop {
@@ -132,7 +134,7 @@ fn with_jitter_each_due_time_of_ten_years_starts_once_and_in_time() {
     }
 }
 
-/// A machine that is off every night runs once each morning after its downtime, or not at all, by its policy.
+/// A machine that is off every night runs once each morning, or not at all, by its policy.
 #[test]
 fn a_machine_that_sleeps_at_night_makes_up_once_or_skips_for_ten_years() {
     let zone = "America/New_York";

@@ -824,8 +824,9 @@ async fn of_two_records_for_one_product_the_last_speaks_every_time() {
 }
 
 impl Shelf {
-    /// Ends an exchange with an unchanged answer; returns true if the answer was recognised unread and the
-    /// read batch was renewed.
+    /// Ends an exchange with an unchanged answer.
+    ///
+    /// Returns true if the answer was recognised unread and the read batch was renewed.
     async fn repeats(&mut self, first: &str, answer: &[u8]) -> bool {
         let exchange_id = self.begin().await;
         let (first, digest) = (sku(first), Body::digest(answer));

@@ -1,8 +1,9 @@
-//! The daemon's loop, seen by another program: every change is noticed at once, an invalid one does not stop
-//! others, and a stop leaves no call in doubt whose answer was still to come.
+//! The daemon's loop, seen by another program.
 //!
-//! The other program is a plain SQL connection that syncs its commits, as any program does by default: its
-//! frames are in the write-ahead log some milliseconds before the commit is visible.
+//! Every change is noticed at once, and an invalid one does not stop others. A stop leaves no call in doubt
+//! whose answer was still to come. The other program is a plain SQL connection that syncs its commits, as any
+//! program does by default: its frames are in the write-ahead log some milliseconds before the commit is
+//! visible.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 

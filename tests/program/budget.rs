@@ -144,8 +144,9 @@ async fn orders_are_held_back_once_where_no_count_moved_and_the_run_says_why() {
     assert_eq!(world.calls(LINES), orders + 2 * open, "a person's run reads all");
 }
 
-/// Creates a mirror ten minutes old with a low SKU that never moved; nothing is scheduled, and a page holds
-/// five SKUs.
+/// Creates a mirror ten minutes old with a low SKU that never moved.
+///
+/// Nothing is scheduled, and a page holds five SKUs.
 async fn quiet_shop() -> World {
     let jobs = ["order_lines", "warehouses", "storefronts", "work_queue"];
     let jobs = jobs.map(|job| format!("[jobs.{job}]\nenabled = false\n")).concat();

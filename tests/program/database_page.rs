@@ -1,6 +1,7 @@
-//! The examples of `docs/database.md`, run as they stand: SQL and shell by the host's `sqlite3`, Python by
-//! its `python3`, against a database with a running daemon. Only the path, the SKU and the warehouse are
-//! replaced.
+//! The examples of `docs/database.md`, run as they stand against a database with a running daemon.
+//!
+//! The host's `sqlite3` runs SQL and shell, its `python3` runs Python. Only the path, the SKU and the
+//! warehouse are replaced.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 

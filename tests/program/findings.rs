@@ -69,7 +69,6 @@ impl Running {
         assert!(status.success());
     }
 
-    /// Waits until the daemon ends.
     async fn end(mut self, world: &World) -> ExitStatus {
         let ended = std::cell::RefCell::new(None);
         let child = std::cell::RefCell::new(&mut self.0);

@@ -1,5 +1,7 @@
-//! The log, as an operator's tools read it: each line about a change names the change, a failure is one line
-//! with the time of the next attempt, and the daemon logs a release when it notices it.
+//! The log, as an operator's tools read it.
+//!
+//! Each line about a change names the change. A failure is one line with the time of the next attempt. The
+//! daemon logs a release when it notices it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 

@@ -1,6 +1,7 @@
-//! The promises of SECURITY.md that no other test holds: hostile text stays text, the sandbox stays on this
-//! machine, and keys are never sent in the clear. secrets.rs searches for leaked keys;
-//! tests/it/client_http.rs has redirects and sizes.
+//! The promises of SECURITY.md that no other test holds.
+//!
+//! Hostile text stays text, the sandbox stays on this machine, and keys are never sent in the clear.
+//! secrets.rs searches for leaked keys; tests/it/client_http.rs has redirects and sizes.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
 

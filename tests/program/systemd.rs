@@ -1,7 +1,7 @@
 //! The units as systemd reads them, and the daemon's messages to systemd.
 //!
 //! The test opens the notification socket itself, so no systemd has to run. A test that needs systemd's tools
-//! says so where they are missing.
+//! prints a note where they are missing.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
 

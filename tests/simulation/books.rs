@@ -12,7 +12,6 @@ pub type Cell = (String, i64);
 /// The true state of a stock level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Real {
-    /// Units on the shelf.
     pub shelf: i64,
     /// Units sold and not yet picked.
     pub promised: i64,
@@ -35,13 +34,13 @@ pub struct Books {
     pub cells: BTreeMap<Cell, Real>,
     /// Units sold at the platform.
     pub sold: i64,
-    /// **Units oversold because of writes**: at the arrival of each write, the units by which the written
-    /// quantity exceeds the sellable units. An excess that an earlier write left in the stock level is not
-    /// counted again.
+    /// **Units oversold because of writes.**
+    ///
+    /// At the arrival of each write, these are the units by which the written quantity exceeds the sellable
+    /// units. An excess that an earlier write left in the stock level is not counted again.
     pub undone: i64,
     /// Units sold beyond the shelf, for any reason.
     pub sold_beyond: i64,
-    /// Writes that arrived.
     pub writes: u64,
 }
 
@@ -106,8 +105,9 @@ impl Books {
         units
     }
 
-    /// Adds or removes goods other than by a sale at the platform, at most the sellable units; returns the
-    /// units moved.
+    /// Adds or removes goods other than by a sale at the platform; returns the units moved.
+    ///
+    /// It removes at most the sellable units.
     pub fn moved(&mut self, cell: &Cell, units: i64) -> i64 {
         let real = self.at(cell);
         let moved = units.max(-real.sellable().max(0));

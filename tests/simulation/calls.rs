@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 const WINDOW_MS: i64 = 60_000;
 const AT_ONCE: usize = 3;
 
-/// The calls of one world.
 #[derive(Debug, Default)]
 pub struct Calls {
     /// (arrival, departure, operation); a call without a departure stays open.
@@ -28,8 +27,10 @@ impl Calls {
         self.calls.len()
     }
 
-    /// Panics if any 60 s hold more arrivals than `limit`, or if an operation had more than three calls at
-    /// once.
+    /// Asserts the limits of the account.
+    ///
+    /// # Panics
+    /// If any 60 s hold more arrivals than `limit`, or if an operation had more than three calls at once.
     pub fn judge(&self, limit: usize) {
         let mut arrivals: Vec<i64> = self.calls.iter().map(|(at, ..)| *at).collect();
         arrivals.sort_unstable();

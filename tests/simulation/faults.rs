@@ -1,5 +1,6 @@
-//! A storm of faults on the network, and a daemon that is killed in it: each change takes effect once, and
-//! its outcome is known.
+//! A storm of faults on the network, and a daemon that is killed in it.
+//!
+//! Each change takes effect once, and its outcome is known.
 
 use super::audit::whole;
 use super::books::Cell;
@@ -15,7 +16,6 @@ use tallyd::model::JobKind;
 
 /// Half of the writes and one read in ten meet a fault.
 const STORM: Storm = Storm { writes: 50, reads: 10 };
-/// Rounds of changes.
 const ROUNDS: i64 = 12;
 /// Units shipped of each order; as many again are left, so a second shipment would be possible.
 const SHIPPED: i64 = 2;
@@ -107,8 +107,9 @@ async fn storm(seed: u64, dies: Dies) -> BTreeMap<Mishap, usize> {
 }
 
 impl World {
-    /// Makes an order, and changes that ship a part of it and submit a tracking number; `None` if the stock
-    /// is too low.
+    /// Makes an order, and changes that ship a part of it and submit a tracking number.
+    ///
+    /// Returns `None` if the stock is too low.
     pub async fn parcel(&mut self, (sku, _): &Cell) -> Option<Parcel> {
         if self.audit().books.ordered(sku, 3 * SHIPPED).is_empty() {
             return None;

@@ -1,7 +1,7 @@
-//! The events of a trade, as a world carries them out: on the goods (the ground truth), at the platform, as
-//! changes.
+//! The events of a trade, as a world carries them out.
 //!
-//! At each sale the ground truth predicts if the platform will sell; the platform must agree.
+//! An event acts on the goods (the ground truth), at the platform, and as changes. At each sale the ground
+//! truth predicts if the platform will sell; the platform must agree.
 
 use super::books::Cell;
 use super::shop::Event;

@@ -5,7 +5,6 @@ use super::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use tallyd::model::JobKind;
 
-/// Calls that the account allows per minute.
 const CALLS_PER_MINUTE: usize = 120;
 
 impl World {

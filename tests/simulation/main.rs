@@ -47,12 +47,10 @@ mod world;
 #[allow(dead_code, reason = "only some of it is needed here")]
 mod replayed;
 
-/// Returns the seed of this run.
 fn seed() -> u64 {
     std::env::var("TALLYD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
-/// Returns the number of quiet days.
 fn days() -> i64 {
     std::env::var("TALLYD_DAYS").ok().and_then(|days| days.parse().ok()).unwrap_or(3)
 }

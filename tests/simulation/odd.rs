@@ -1,8 +1,9 @@
-//! Oddities of the platform beyond the faults of the network: entries that always fail, a lapsed account, a
-//! platform that fails for minutes, orders that show something else, and odd answers.
+//! Oddities of the platform beyond the faults of the network.
 //!
-//! All of it stands between the daemon and the sandbox, which is not involved. A failed call never reaches
-//! the sandbox. An odd answer is an answer of the sandbox, rewritten ([`super::rewrite`]).
+//! They are entries that always fail, a lapsed account, a platform that fails for minutes, orders that show
+//! something else, and odd answers. All of it stands between the daemon and the sandbox, which is not
+//! involved. A failed call never reaches the sandbox. An odd answer is an answer of the sandbox, rewritten
+//! ([`super::rewrite`]).
 
 use super::rewrite::Oddity;
 use serde_json::Value;
@@ -43,8 +44,7 @@ impl How {
     pub const OF_SICKNESS: [How; 5] =
         [How::Status(500), How::Status(404), How::Html, How::Empty, How::Dropped];
 
-    /// Returns true if the failure is a refusal of the content, so that the caller knows that it had no
-    /// effect.
+    /// Returns true if the failure is a refusal of the content, which proves that it had no effect.
     pub fn is_refusal(self) -> bool {
         matches!(self, How::Status(400..=499))
     }
@@ -122,7 +122,7 @@ pub struct Odd {
     pub lapse: Option<Lapse>,
     /// Cancelled orders, which have no lines any more.
     pub emptied: BTreeSet<i64>,
-    /// Orders that a colleague shipped completely; he may cancel those shipments.
+    /// Orders that a colleague shipped completely; those shipments may be cancelled.
     pub closed: BTreeSet<i64>,
     /// Orders whose allocations name another product than their lines, by its SKU and id.
     pub substituted: BTreeMap<i64, (String, i64)>,

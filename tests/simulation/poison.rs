@@ -113,7 +113,7 @@ async fn mirrors_the_others(how: How) {
     heals(&mut world, how, from, &of_bad).await;
 }
 
-/// Quiet time of a lost answer, the time-out of its call once more, two checks 5 s apart, and their calls.
+/// Quiet time of a lost answer, the time-out again, two checks 5 s apart, and their calls.
 const QUIET_MS: i64 = 60_000 + 5_000 + 2_000;
 
 async fn pushes_the_others(how: How) {

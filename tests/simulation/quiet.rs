@@ -125,8 +125,7 @@ async fn a_feed_that_zeroes_the_shop_is_held_whole_and_released_once() {
     world.agrees().await;
 }
 
-/// Changes that arrive one by one while calls wait for a reservation: a brake counts a begun call before its
-/// claim.
+/// A brake counts a call that has begun before its claim, while changes arrive one by one.
 #[tokio::test]
 async fn a_feed_that_dribbles_in_empties_no_more_than_the_brake_allows() {
     let plan = Plan {

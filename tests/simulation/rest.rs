@@ -1,5 +1,4 @@
-//! Waits until a world is at rest: no task can run, no statement is under way, no request is inside the
-//! platform.
+//! Waits until a world is at rest: no task, statement or request is under way.
 //!
 //! In the runtime of [`runtime`], the thread sleeps while SQLite's threads work, and the condition is tested
 //! each time the thread runs out of work. In another runtime (`#[tokio::test]`) the condition is polled.

@@ -1,5 +1,7 @@
-//! Odd answers, made of the platform's own answers: records that are missing, unreadable or doubled with
-//! different numbers; no records; and whole numbers written with a decimal point, which are valid.
+//! Odd answers, made of the platform's own answers.
+//!
+//! Records are missing, unreadable or doubled with different numbers; or there are no records. Whole numbers
+//! written with a decimal point are valid.
 
 use super::audit::whole;
 use super::odd::Odd;

@@ -1,7 +1,7 @@
 //! The two usual designs of such software, on the same events: the references for tallyd's own figures.
 //!
-//! Both have better conditions than in production: their writes never fail and wait for no quota, and each
-//! sale at the platform is in their stock book at the next import at the latest.
+//! Both have better conditions than in production: their writes never fail and wait for no quota. Each sale
+//! at the platform is in their own stock record at the next import at the latest.
 
 use super::books::{Books, Cell};
 use super::clock::START_MS;

@@ -7,7 +7,6 @@ use super::books::Cell;
 use super::clock::START_MS;
 use super::random::Random;
 
-/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A customer buys units from one warehouse.
@@ -27,7 +26,6 @@ pub enum Event {
 /// Rates of the events.
 #[derive(Clone, Copy, Debug)]
 pub struct Trade {
-    /// Duration, ms.
     pub lasts_ms: i64,
     /// Mean time between two events of the kind, ms; the next fields likewise.
     pub sale_ms: i64,

@@ -1,5 +1,6 @@
-//! The daemon's schedules in a world: the real rules (`tallyd::schedule`), driven by the world's clock
-//! instead of the scheduler library of the daemon.
+//! The daemon's schedules in a world, by the real rules (`tallyd::schedule`).
+//!
+//! The world's clock drives them, instead of the scheduler library of the daemon.
 
 use tallyd::model::{JobKind, Timestamp};
 use tallyd::schedule::{Occurrences, Schedule, Wall};

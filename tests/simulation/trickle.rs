@@ -30,8 +30,9 @@ struct Shop {
 }
 
 impl Shop {
-    /// Opens a world of 400 SKUs in three warehouses, two minutes after the first load: every fact is too old
-    /// for a write.
+    /// Opens a world of 400 SKUs in three warehouses, with every fact too old for a write.
+    ///
+    /// The facts are two minutes old.
     async fn open() -> Self {
         let mut world = World::open(Plan {
             seed: seed(),

@@ -15,8 +15,7 @@ use std::time::Duration;
 const ANSWER_MS: i64 = 500;
 /// Time beside that answer; changes that arrive one by one are collected for 40 ms.
 const BOUND_MS: i64 = 100;
-/// Number of changes and their distance: together over a minute, so that the window is full in the course of
-/// the test.
+/// Number of changes and their distance: together over a minute, so that the window becomes full.
 const WISHES: i64 = 10;
 const APART_MS: i64 = 7_300;
 

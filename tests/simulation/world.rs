@@ -55,7 +55,6 @@ pub struct Plan {
     pub seed: u64,
     pub skus: u32,
     pub warehouses: u32,
-    /// Time at which the world begins.
     pub begins_ms: i64,
     /// Lines of the configuration beside the usual ones.
     pub config: String,
@@ -274,7 +273,6 @@ impl World {
         file
     }
 
-    /// Returns the configuration of the daemon.
     pub fn config(&self) -> Config {
         config(&self.plan, &self.dir)
     }
@@ -393,7 +391,6 @@ impl World {
 pub struct ForeignLock(SqliteConnection);
 
 impl ForeignLock {
-    /// Releases the lock.
     pub async fn release(mut self) {
         sqlx::query("ROLLBACK").execute(&mut self.0).await.unwrap();
         self.0.close().await.unwrap();

@@ -1,5 +1,6 @@
-//! A daemon and a sandbox side by side: over real HTTP on loopback, or with a transport in between that a
-//! test controls.
+//! A daemon and a sandbox side by side.
+//!
+//! They use real HTTP on loopback, or a transport in between that a test controls.
 
 #![allow(
     dead_code,
@@ -36,7 +37,6 @@ pub struct World {
     _dir: tempfile::TempDir,
 }
 
-/// A running daemon.
 pub struct Working {
     pub stop: CancellationToken,
     pub reload: mpsc::Sender<Config>,
@@ -92,7 +92,6 @@ impl World {
         Config::from_toml(&self.toml("")).unwrap()
     }
 
-    /// Overwrites the integration key's file.
     pub fn write_key(&self, key: &str) {
         std::fs::write(self._dir.path().join("i"), key).unwrap();
     }

@@ -129,12 +129,10 @@ fn read<T: DeserializeOwned>(path: PathBuf) -> T {
     serde_json::from_str(&text).unwrap_or_else(|cause| panic!("{}: {cause}", path.display()))
 }
 
-/// Returns the account of the exchanges.
 pub(crate) fn shop() -> Shop {
     read(folder().join("shop.json"))
 }
 
-/// Returns all exchanges, file by file.
 pub(crate) fn exchanges() -> Vec<Exchange> {
     let entries = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = entries.filter(|path| !path.ends_with("shop.json")).collect();

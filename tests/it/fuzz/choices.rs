@@ -17,7 +17,6 @@ impl<'a> Choices<'a> {
         Self(bytes)
     }
 
-    /// Returns true if no bytes are left.
     pub(crate) fn is_spent(&self) -> bool {
         self.0.is_empty()
     }

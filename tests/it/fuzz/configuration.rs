@@ -7,7 +7,6 @@
 use std::path::Path;
 use tallyd::config::{Config, ConfigError};
 
-/// Reads one file.
 pub(crate) fn check(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let read = Config::from_toml(&text);

@@ -34,7 +34,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-/// An edit of an input.
 #[derive(Clone, Debug)]
 enum Edit {
     Set(Index, u8),

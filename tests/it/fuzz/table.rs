@@ -17,7 +17,6 @@ struct Row {
     quantity: i64,
 }
 
-/// Reads one file.
 pub(crate) fn check(data: &[u8]) {
     let whole = take("count.csv", data, &COLUMNS, false, row);
     let partial = take("count.csv", data, &COLUMNS, true, row);

@@ -179,7 +179,7 @@ impl Counts {
         })
     }
 
-    /// Returns the count of an answer that is a single record, or `None`.
+    /// Returns the count of an answer that is a single record; `None` if it cannot be decoded.
     fn one<T>(decoded: Result<T, Malformed>) -> Option<Self> {
         decoded.ok().map(|_| Self { records: 1, parked: Vec::new() })
     }

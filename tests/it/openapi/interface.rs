@@ -12,7 +12,6 @@ use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 
-/// Media type of every body.
 pub(crate) const JSON: &str = "application/json";
 
 /// The file, as a judge of requests and answers. An operation is named as in `POST /api/Inventory`.

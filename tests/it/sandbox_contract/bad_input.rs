@@ -1,5 +1,6 @@
-//! "Conventions that hold for every operation" and "Errors": any invalid input gets a 4xx with a `Message`,
-//! and the sandbox goes on.
+//! "Conventions that hold for every operation" and "Errors".
+//!
+//! Any invalid input gets a 4xx with a `Message`, and the sandbox goes on.
 
 use serde_json::json;
 use tallyd::sandbox::Options;

@@ -14,9 +14,7 @@ pub(crate) trait Machine {
     type State: Clone + Eq + Hash + Debug;
     /// Transition of the machine.
     type Action: Clone + Debug;
-    /// Returns the start state.
     fn start(&self) -> Self::State;
-    /// Returns all actions in `state`.
     fn actions(&self, state: &Self::State) -> Vec<Self::Action>;
     /// Returns the state after `action`; an error if the action must never happen.
     fn step(&self, state: &Self::State, action: &Self::Action) -> Result<Self::State, String>;

@@ -1,10 +1,10 @@
-//! Three callers of different lanes (priority classes) at one limiter, with a restart at any point: every
-//! order of requests, sends, arrivals, answers, losses and cancellations, and of the time between them.
+//! Three callers of different lanes (priority classes) at one limiter, with a restart at any point.
 //!
-//! The limiter is the product's own, used through its public functions. A state is the limiter's `Debug`
-//! output, with times relative to now, and the phase of each caller. A limiter cannot be copied, so each
-//! state is stored as its path and reached again from the start. Futures are polled as a runtime polls them,
-//! only after a wake-up; so a missing notify shows as a caller that starves.
+//! The search covers every order of requests, sends, arrivals, answers, losses and cancellations, and the
+//! time between them. The limiter is the product's own, used through its public functions. A state is the
+//! limiter's `Debug` output, with times relative to now, and the phase of each caller. A limiter cannot be
+//! copied, so each state is stored as its path and reached again from the start. Futures are polled as a
+//! runtime polls them, only after a wake-up; so a missing notify shows as a caller that starves.
 //!
 //! Simulated are the platform, which counts a call at its arrival, and the faults of crashes and networks. A
 //! request arrives before it is given up or not at all. A call that was given up is done within the grace
@@ -55,7 +55,6 @@ pub(crate) enum Fault {
 #[derive(Clone, Debug)]
 pub(crate) struct Callers {
     pub(crate) fault: Option<Fault>,
-    /// Lane and operation of each caller.
     pub(crate) callers: [(Lane, Operation); 3],
     /// Number of calls of each caller.
     pub(crate) calls: [u8; 3],
@@ -88,7 +87,6 @@ pub(crate) struct Seen {
     path: Vec<Action>,
     next: Vec<Action>,
     is_end: bool,
-    /// Phase of each caller.
     #[allow(dead_code, reason = "shown with a violation")]
     phases: [Phase; 3],
 }
@@ -107,7 +105,6 @@ impl Hash for Seen {
     }
 }
 
-/// The phase of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,
@@ -171,8 +168,7 @@ struct World<'a> {
     /// Journal entry of each call.
     journal: Vec<Claimed>,
     kept: Kept,
-    /// The platform's records: the arrival of each call, and the time until which a call that was given up
-    /// holds its slot.
+    /// Arrival times at the platform, and the time until which a call that was given up holds its slot.
     arrivals: Vec<i64>,
     lingering: Vec<(Operation, i64)>,
     steps: u8,

@@ -1,6 +1,6 @@
 //! Exhaustive searches over the product's own decisions, with all events in every order (docs/reliability.md,
 //! *State search*). Each search also runs with a planted fault that it must find, because a search that finds
-//! nothing may not have looked.
+//! nothing may have searched nothing.
 //!
 //! `TALLYD_SEARCH=long` searches further; without it each search takes seconds.
 

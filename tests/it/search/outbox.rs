@@ -21,7 +21,6 @@ use tallyd::reconcile::doubt::{self, QUIET_CREATE, Settlement, WriteInDoubt, set
 use tallyd::reconcile::shipment::{ClaimedLine, OrderFact};
 use tallyd::reconcile::{Plan, create, shipment};
 
-/// Five minutes.
 const STEP: Duration = Duration::from_secs(300);
 /// Number of steps after which an outstanding request never arrives.
 const ARRIVES_WITHIN: u8 = 2;
@@ -75,7 +74,6 @@ pub(crate) struct Wish {
     seen: (bool, i64),
     /// Checks since the send: time, and the records found (ours, the colleague's).
     looks: Vec<(u8, u8, bool)>,
-    /// True if a brake held it once.
     was_braked: bool,
 }
 

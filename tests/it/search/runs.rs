@@ -23,7 +23,7 @@ use tokio::runtime::Runtime;
 const KINDS: [JobKind; 2] = [JobKind::Push, JobKind::Balances];
 /// The outcomes other than success.
 const OUTCOMES: [RunOutcome; 3] = [RunOutcome::Partial, RunOutcome::Failed, RunOutcome::Interrupted];
-/// Delay of a retry while the job still runs.
+/// Interval at which a due retry is put off until its run has ended.
 const PUT_OFF: Duration = Duration::from_secs(60);
 
 /// A planted fault, which the search must find.
@@ -45,7 +45,7 @@ pub(crate) struct Jobs {
     book: RefCell<Book>,
 }
 
-/// A run and its origin.
+/// A run of the supervisor or of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Run {
     /// Waits for its job slot.

@@ -120,8 +120,7 @@ async fn where_nobody_answers_one_job_finds_out_for_all() {
     assert_eq!(world.number("SELECT count(DISTINCT operation) FROM exchange").await, 1);
 }
 
-/// A warning tells a person who appends to an imported file of adjusts, because all its rows would be booked
-/// again.
+/// A file of adjusts with a line added causes a warning, because its old rows would be booked again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_movements_with_a_line_added_is_warned_of() {
     let world = World::new().await;

@@ -9,8 +9,10 @@ use tokio::net::TcpListener;
 const MOST: u64 = 128;
 const MIB: usize = 1024 * 1024;
 
-/// Bodies of 10 MB are rejected unread: without a stock level, one each, all of one, and of a kind that is
-/// sent alone.
+/// Bodies of 10 MB are rejected without being loaded.
+///
+/// They name no stock level, one each, or all the same one, or are of a kind that is sent in a call of its
+/// own.
 #[tokio::test(flavor = "multi_thread")]
 async fn forty_bodies_of_10_mb_are_rejected_without_being_loaded() {
     let world = World::new().await;

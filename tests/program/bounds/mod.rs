@@ -61,7 +61,6 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts the program.
     pub async fn start(config: &Path) -> Self {
         unlocked(config).await;
         let mut child = program(config).arg("run").stderr(Stdio::piped()).spawn().unwrap();
@@ -88,7 +87,6 @@ impl Running {
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
     }
 
-    /// Sends a signal to the process.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().unwrap().to_string();
         assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());

@@ -19,8 +19,9 @@ fn is_unsafe(c: char) -> bool {
         || ('\u{2060}'..='\u{206f}').contains(&c)
 }
 
-/// Runs a command and asserts that its output is safe, holds `holds`, and has it on one line unless it is
-/// JSON.
+/// Runs a command; asserts that its output is not empty, safe and without a forged line; returns the output.
+///
+/// With `--json`, the output must be JSON.
 async fn prints_safely(config: &Path, args: &[&str]) -> String {
     let output = tallyd(config, args).await;
     let said = [output.stdout.clone(), output.stderr].concat();
@@ -52,7 +53,7 @@ async fn evil_world() -> (World, std::path::PathBuf, String) {
     let once = tallyd(&config, &["run", "--once"]).await;
     assert_eq!(once.status.code(), Some(0), "{}", String::from_utf8_lossy(&once.stderr));
     let (sku, warehouse, _) = world.shop().await[0].clone();
-    // Three changes, rejected, applied and pending, with hostile keys and errors.
+    // Changes that are rejected, applied and pending, with hostile keys and errors.
     world.wish(&format!("rejected {EVIL}"), &format!("kind {EVIL}"), "{}").await;
     let strange = serde_json::json!({"sku": EVIL, "warehouse_id": warehouse, "quantity": "x"});
     world.wish(&format!("strange {EVIL}"), "quantity.set", &strange.to_string()).await;

@@ -1,5 +1,6 @@
-//! A database is bound to one address and account: a new key of the account works, another account's key
-//! stops the calls.
+//! A database is bound to one address and one account.
+//!
+//! A new key of the account works, another account's key stops the calls.
 
 use super::rig;
 use crate::support::{UPDATE, World};
@@ -119,8 +120,7 @@ impl Transport for Held {
     }
 }
 
-/// A call with a reservation is sent with the key it was planned for, even if another account's key is loaded
-/// meanwhile.
+/// A call with a reservation is sent with the key that it was planned for.
 ///
 /// Otherwise another account's answer would become our facts, and its warehouses the proof that the account
 /// is ours.

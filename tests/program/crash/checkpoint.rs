@@ -43,8 +43,9 @@ fn file(base: &[u8], size: usize, written: &[(usize, &[u8])], torn: Option<usize
     file
 }
 
-/// Returns every stage of a checkpoint in page order, each also with its last page torn; and as many in other
-/// orders.
+/// Returns every stage of a checkpoint in page order, and as many in other orders.
+///
+/// Each stage in page order stands there with its last page whole and torn.
 fn stages(base: &[u8], wal: &[u8]) -> Vec<Vec<u8>> {
     let (size, pages) = pages(wal);
     let pages: Vec<_> = pages.into_iter().collect();

@@ -1,6 +1,7 @@
-//! The crash matrix: the process ends before each commit and on both sides of each call of a push and a
-//! settle, and is started again. Every change then took effect exactly once, or is in doubt with its effect
-//! there exactly once. `kinds.rs` has the table of the changes, with every kind.
+//! The crash matrix: the process ends at each event of a push and a settle, and is started again.
+//!
+//! The events are each commit and both sides of each call. Every change then took effect exactly once, or is
+//! in doubt with its effect there exactly once. `kinds.rs` has the table of the changes, with every kind.
 //!
 //! *After* a commit is *before* the next event: nothing in between outlives the process.
 

@@ -45,7 +45,7 @@ async fn record(world: &World) -> History {
     let inner = rig::transport(&rig::config(world, ""));
     let wire = Arc::new(Wire { inner, hook });
     let life = Life::begin(world, &Moved::new(), wire, Opening::default()).await.unwrap();
-    // This connection stays open, so that closing another one does not checkpoint the log.
+    // The life keeps the database open, so that no other connection checkpoints the log when it closes.
     let base = std::fs::read(&world.path).unwrap();
     life.run(JobKind::Push).await;
     life.run(JobKind::Settle).await;

@@ -4,8 +4,9 @@ use super::rig::{self, Moved};
 use crate::support::World;
 use std::time::{Duration, Instant};
 
-/// A journal of a million exchanges in ten thousand runs; the last run and exchange are open, their change is
-/// being sent.
+/// A journal of a million exchanges in ten thousand runs, with an open end.
+///
+/// The last run and its exchange are open, and their change is being sent.
 const HISTORY: &str = "
 INSERT INTO session (boot_id, version, started_ms) VALUES ('another boot', 'test', 1);
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)

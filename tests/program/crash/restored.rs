@@ -1,5 +1,6 @@
-//! A database that went back in time: changes that may have taken effect since are held, once; a crash is no
-//! restore.
+//! A database that went back in time.
+//!
+//! Changes that may have taken effect since are held, once. A crash is no restore.
 
 use super::rig::{self, Moved};
 use crate::support::World;

@@ -1,5 +1,4 @@
-//! Support of the crash tests: a clock that is advanced by hand, a daemon on it, the program as a child
-//! process.
+//! Support of the crash tests: a clock advanced by hand, a daemon on it, the program as a child.
 
 use crate::support::World;
 use sqlx::ConnectOptions;

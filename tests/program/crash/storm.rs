@@ -1,5 +1,6 @@
-//! Repeated `kill -9` of the real program while another process inserts changes: every change is applied,
-//! every quantity is exact, and no person has to act.
+//! Repeated `kill -9` of the real program while another process inserts changes.
+//!
+//! Every change is applied, every quantity is exact, and no person has to act.
 
 use super::rig;
 use crate::support::World;

@@ -63,7 +63,6 @@ impl Shop {
         Daemon::start(self.config(), Arc::new(SystemClock)).await.unwrap()
     }
 
-    /// Runs `run --once`.
     pub(crate) async fn once(&self) -> Once {
         self.daemon().await.once().await.unwrap()
     }

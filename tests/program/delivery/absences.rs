@@ -1,5 +1,6 @@
-//! Records that an answer lacks: a record is absent only if two checks minutes apart lack it while the
-//! platform is well.
+//! Records that an answer lacks.
+//!
+//! A record is absent only if two checks minutes apart lack it while the platform is well.
 
 use super::sick::{Instead, NO_LINES, NOT_KNOWN, Sick, adjust, cells, sent};
 use super::support::{LINES, LONG, SHIP};

@@ -9,8 +9,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const QUEUE: tallyd::model::Operation = tallyd::model::Operation::WorkQueue;
 
-/// Creates a tracked order of which the platform shows that nothing is left, as after a shipment made there
-/// by a person.
+/// Creates a tracked order without units left, as after a shipment that a person made at the platform.
 async fn closed_order() -> (Dock, super::told::Rules, i64) {
     let (dock, rules) = super::told::told().await;
     let (sku, _) = dock.two_skus().await;

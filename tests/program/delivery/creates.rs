@@ -142,6 +142,8 @@ async fn an_update_undoes_no_sale_and_changes_no_quantity() {
     assert_eq!(dock.cell("UPD-1", warehouse).await, 4);
 }
 
+/// An update does not hide an emptied stock level from the brake.
+///
 /// An update writes the same quantities again, and that must not make room for another flood.
 #[tokio::test]
 async fn an_update_does_not_hide_an_emptied_cell_from_the_brake() {
@@ -226,7 +228,7 @@ async fn a_lost_update_is_sent_again_once_the_first_cannot_come_any_more() {
     assert_eq!(dock.number("SELECT count(*) FROM cell_write WHERE ended IS NULL").await, 0);
 }
 
-/// Checks after a create with a lost answer show neither the created record nor others that exist.
+/// A create with a lost answer is not sent again while checks show neither its record nor others that exist.
 #[tokio::test]
 async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
     let (dock, rules) = known().await;
@@ -312,7 +314,7 @@ async fn a_record_under_the_name_proves_a_create_whatever_else_the_answer_lacks(
     }
 }
 
-/// The platform counts a record that it does not show, so the name may be taken.
+/// Nothing is created on a list that counts more records than it shows, because the name may be taken.
 #[tokio::test]
 async fn nothing_is_made_on_a_list_that_counts_more_than_it_shows() {
     let (dock, rules) = told().await;
@@ -335,7 +337,7 @@ async fn nothing_is_made_on_a_list_that_counts_more_than_it_shows() {
     assert_eq!((dock.state("second").await.as_str(), dock.calls(TEMPLATE)), ("held", 1));
 }
 
-/// An answer about one product lacks a link that a larger answer shows.
+/// A link that an answer lacks is read again beside other products before it counts as removed.
 #[tokio::test]
 async fn a_link_that_an_answer_leaves_out_is_looked_for_beside_others_before_it_counts() {
     let (dock, rules) = known().await;

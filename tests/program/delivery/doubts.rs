@@ -19,8 +19,7 @@ async fn cell(dock: &Dock) -> (String, i64, i64) {
     (row.sku, row.warehouse_id, row.quantity)
 }
 
-/// Creates a dock whose update of a stock level by −2, the change `lost`, was dropped before or after the
-/// effect.
+/// Creates a dock whose update by −2, the change `lost`, was dropped before or after the effect.
 async fn lost(drop: &str) -> (Dock, (String, i64, i64)) {
     let dock = Dock::open().await;
     let (sku, warehouse, quantity) = cell(&dock).await;
@@ -78,7 +77,7 @@ async fn what_was_not_done_is_done_after_two_looks_and_once() {
     assert_eq!(dock.cell(&sku, warehouse).await, quantity - 3);
 }
 
-/// A write to a renamed product is left to a person after a few checks, because no check can show it.
+/// A write to a renamed product is left to a person, because no check can show it.
 #[tokio::test]
 async fn a_write_whose_product_is_not_returned_any_more_is_left_to_a_person_after_a_few_looks() {
     let (dock, (sku, ..)) = lost("before").await;
@@ -143,7 +142,7 @@ async fn the_other_entries_of_a_call_speak_for_one_that_was_sold_from() {
     dock.push().await;
     dock.sandbox.sale(&cells[0].sku, cells[0].warehouse_id, 5).await.unwrap();
     dock.settle().await;
-    // The other entries of the call are decided once all of them were checked.
+    // The call can be decided once all its entries were checked.
     dock.settle().await;
     for n in 0..4 {
         assert_eq!(dock.state(&format!("a{n}")).await, "applied", "a{n}");

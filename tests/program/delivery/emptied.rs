@@ -1,5 +1,6 @@
-//! Orders whose answers lack lines: a line that is not shown is not observed, an emptied order is reported,
-//! and a line that comes back is shown.
+//! Orders whose answers lack lines.
+//!
+//! A line that is not shown is not observed. An emptied order is reported. A line that comes back is shown.
 
 use super::support::Dock;
 use super::told::{Rules, told};
@@ -95,6 +96,8 @@ async fn an_order_whose_lines_are_only_counted_is_not_told_as_emptied() {
     assert_eq!((ages(&dock, order).await.len(), state(&dock, order).await), (2, "open".to_owned()));
 }
 
+/// A quiet order that is not shown is read again with the next run.
+///
 /// Otherwise an order that is read daily would stay to be picked for two days.
 #[tokio::test]
 async fn a_quiet_order_that_is_not_shown_is_looked_at_again_with_the_next_run() {
@@ -138,8 +141,9 @@ async fn where_every_order_is_answered_empty_the_platform_is_sick_and_no_order_i
     assert_eq!(state(&dock, order).await, "empty");
 }
 
-/// If all other orders are closed, one of them is read as a comparison, to tell a cancelled order from a
-/// failing platform.
+/// A closed order serves as the comparison if no other order is open.
+///
+/// The comparison distinguishes a cancelled order from a failing platform.
 #[tokio::test]
 async fn a_closed_order_vouches_where_no_other_is_open() {
     let (dock, rules, order, _) = two_orders().await;

@@ -168,8 +168,7 @@ async fn a_count_of_a_moment_nobody_read_is_held_and_says_so() {
     assert!(detail.contains("count again"), "{detail}");
 }
 
-/// A count is held if the host's clock was set back while goods moved, because the calendar shows its moment
-/// twice.
+/// A count is held if its moment came twice, because the host's clock was set back.
 #[tokio::test]
 async fn a_count_of_a_moment_that_the_calendar_came_to_twice_is_held() {
     for (ahead, expected) in [(0, "applied"), (600, "held")] {
@@ -225,6 +224,8 @@ async fn a_fact_that_aged_is_read_again_before_the_write() {
     assert_eq!(cell.dock.calls(BALANCES), reads + 1);
 }
 
+/// A fact from before a reboot is read again before the write.
+///
 /// A moment of another boot is not comparable, and the calendar may have been set meanwhile.
 #[tokio::test]
 async fn a_fact_from_before_a_reboot_is_read_again_before_the_write() {

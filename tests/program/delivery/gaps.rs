@@ -190,8 +190,10 @@ async fn a_wish_in_another_spelling_is_planned_in_the_services() {
     assert!(body.contains(&format!("\"{sku}\"")), "{body}");
 }
 
-/// The begin of a call is committed before the send: a crash forgets no used reservation, and no writer is
-/// blocked.
+/// The begin of a call is committed before the send.
+///
+/// Otherwise a crash would forget a used reservation, and the open transaction would block every other
+/// writer.
 #[tokio::test]
 async fn no_call_leaves_before_the_journal_has_it() {
     let (dock, mut gate) = gated().await;

@@ -1,5 +1,6 @@
-//! Health on real events: ordinary trade has no findings, and each wait, failure or unreadable record is
-//! named with its reason.
+//! Health on real events.
+//!
+//! Ordinary trade has no findings; each wait, failure or unreadable record is named with its reason.
 
 use super::support::{A_MOMENT, BALANCES, Dock, LONG, SHIP, UPDATE};
 use serde_json::{Value, json};

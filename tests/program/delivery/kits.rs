@@ -135,7 +135,9 @@ async fn a_kit_that_becomes_a_plain_product_takes_movements_and_back() {
     }
 }
 
-/// The SKU of a kit is given to another product, so an answer about the old product proves nothing.
+/// An adjust is not rejected as a kit's if its SKU names another product by now.
+///
+/// The SKU of a kit was given to another product, so an answer about the old product proves nothing.
 #[tokio::test]
 async fn a_sku_that_is_another_product_by_now_is_refused_for_no_kit() {
     let (dock, rules, plain) = plain().await;
@@ -245,8 +247,7 @@ async fn an_answer_that_says_product_takes_the_guess_away() {
     assert_eq!(fate(&dock, "sale").await, is("applied", ""));
 }
 
-/// The daily run asks too: a product that is no kit loses the mark without a change, and the run has no
-/// failure.
+/// The daily run asks too, and a product that is no kit loses the mark without a change.
 #[tokio::test]
 async fn the_job_takes_the_mark_away_from_what_is_no_kit() {
     let (dock, _, _) = guessed().await;

@@ -68,8 +68,7 @@ fn arm(dock: &Dock, moment: usize, sql: String) -> Arc<AtomicBool> {
 /// The changes of one stock level in the order of insertion: key, kind, body without the stock level.
 type Wishes<'a> = &'a [(&'a str, &'a str, Value)];
 
-/// Pushes the changes on a stock level of 50, once for each moment of a push, with the decision at that
-/// moment.
+/// Pushes the changes on a stock level of 50, once with the decision at each moment of a push.
 ///
 /// `expected` returns the platform's final quantity for the final states of the changes.
 async fn at_every_moment(wishes: Wishes<'_>, act: Act, expected: impl Fn(&[String]) -> Option<i64>) {

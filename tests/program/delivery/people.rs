@@ -25,7 +25,7 @@ async fn ours(dock: &Dock, sku: &str, warehouse: i64) -> i64 {
     dock.number(&format!("{sql} WHERE sku = '{sku}' AND warehouse_id = {warehouse}")).await
 }
 
-/// Inserts an adjust by −2 whose answer is lost while 5 units are sold, so that no check can decide it.
+/// Inserts an adjust by −2 with a lost answer and sells 5 units, so that no check can decide it.
 async fn lost_and_sold_from(dock: &Dock, key: &str, sku: &str, warehouse: i64) {
     dock.fault(UPDATE, json!({"Drop": "after"})).await;
     dock.wish(key, "quantity.adjust", adjust(sku, warehouse, -2)).await;

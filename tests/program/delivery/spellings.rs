@@ -1,5 +1,4 @@
-//! Two spellings of one SKU are one stock level, both on a platform that ignores case and on one that does
-//! not.
+//! Two spellings of one SKU are one stock level, whether or not the platform ignores case.
 
 use super::support::{BALANCES, Dock, PRODUCT, UPDATE, whole};
 use serde_json::{Value, json};

@@ -1,5 +1,4 @@
-//! A dock: the parts of a daemon and a sandbox side by side over HTTP on loopback, with a clock that can be
-//! advanced.
+//! A dock: a daemon's parts and a sandbox over HTTP on loopback, with a clock advanced by hand.
 //!
 //! Pushes and settles are run one by one, so that a test controls the events between them.
 
@@ -68,7 +67,6 @@ pub struct Dock {
     between: Option<Arc<dyn Transport>>,
     path: PathBuf,
     dir: tempfile::TempDir,
-    /// More lines for the configuration.
     more: String,
 }
 
@@ -248,7 +246,6 @@ impl Dock {
         *self.clock.at_now.lock().unwrap() = act;
     }
 
-    /// Returns the path of the database.
     pub fn path(&self) -> &Path {
         &self.path
     }

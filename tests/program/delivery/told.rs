@@ -62,7 +62,6 @@ impl Rules {
         });
     }
 
-    /// Removes all rules.
     pub fn clear(&self) {
         self.0.lock().unwrap().clear();
     }

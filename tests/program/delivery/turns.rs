@@ -113,7 +113,9 @@ async fn one_that_is_answered_again_has_the_others_tried_at_once() {
     assert_eq!(quarantined(&dock).await, []);
 }
 
-/// A SKU failed, and then the platform has it no more: a call that shows others beside it is no failure.
+/// A failed SKU that the platform then no longer has is not quarantined.
+///
+/// A call that shows others beside the SKU did not fail.
 #[tokio::test]
 async fn a_sku_that_is_gone_is_not_left_aside_as_one_that_fails() {
     let (dock, rules) = told().await;
@@ -283,7 +285,9 @@ async fn place(dock: &Dock, order: i64) -> i64 {
     dock.number(&sql).await
 }
 
-/// An import of hundreds is under way when a person tracks one more order, to know what to pick.
+/// An order that is tracked during a pass is read within a few calls.
+///
+/// A person who tracks an order during an import of hundreds needs to know what to pick.
 #[tokio::test]
 async fn an_order_that_is_tracked_during_a_pass_is_known_within_a_few_calls() {
     let (dock, rules, orders) = orders(150).await;
@@ -359,7 +363,8 @@ async fn an_order_that_is_tracked_beside_an_idle_daemon_is_read_at_once() {
     assert!(dock.calls(LINES) > calls);
 }
 
-/// More orders than are read at a time between the passes, and one order more.
+/// An import beside an idle daemon is read completely: more orders than are read at a time, and one order
+/// more.
 #[tokio::test]
 async fn an_import_beside_an_idle_daemon_is_read_whole() {
     let (mut dock, _, _) = orders(1).await;

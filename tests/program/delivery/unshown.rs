@@ -1,5 +1,6 @@
-//! Facts that an answer does not show: a fact is as old as the last answer that held it, and a SKU is gone
-//! only on proof.
+//! Facts that an answer does not show.
+//!
+//! A fact is as old as the last answer that held it, and a SKU is gone only on proof.
 
 use super::between::{Cell, Odd, Scene};
 use super::support::{A_MOMENT, BALANCES, UPDATE};
@@ -227,7 +228,9 @@ async fn a_sku_is_gone_by_two_looks_minutes_apart_that_showed_others() {
     assert_eq!((scene.calls(UPDATE), observed_at(&scene, &cell).await), (0, None));
 }
 
-/// A platform that leaves out records at random leaves out one twice, minutes apart, and others beside it.
+/// A read proves nothing if it lacks other SKUs too, or if a SKU that was missing comes again.
+///
+/// A platform that leaves out records at random may leave out one twice, minutes apart.
 #[tokio::test]
 async fn a_look_proves_nothing_if_it_lacks_others_too_or_if_one_that_was_lacking_comes_again() {
     let scene = Scene::open().await;

@@ -1,5 +1,7 @@
-//! Existing orders, lines and warehouses that answers leave out: no change is rejected for that, a person is
-//! told, and the change goes on by itself once an answer shows the missing record.
+//! Existing orders, lines and warehouses that answers leave out.
+//!
+//! No change is rejected for that. A person is informed, and the change goes on by itself once an answer
+//! shows the missing record.
 
 use super::sick::{Instead, NO_LINES, Sick, adjust, cells, sent};
 use super::support::{Dock, SHIP, whole};

@@ -32,7 +32,6 @@ struct Rules {
     odd: Vec<(Odd, usize)>,
     /// Stock levels that balances show with another quantity, or not at all.
     shown: BTreeMap<(String, i64), Option<i64>>,
-    /// SKUs that balances leave out.
     left_out: BTreeSet<String>,
     /// SKUs whose entries never reach the platform.
     lost: BTreeSet<String>,
@@ -40,7 +39,6 @@ struct Rules {
     words: Option<String>,
     /// True if balances are refused after an update was answered.
     is_blind: bool,
-    /// True if an update was answered.
     is_updated: bool,
 }
 

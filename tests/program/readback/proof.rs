@@ -1,5 +1,6 @@
-//! Success is proved by reading back: zeros, stock levels that have never followed a write, a sample of the
-//! rest (docs/mutants.md, case 13).
+//! Proof of success by reading back (docs/mutants.md, case 13).
+//!
+//! Read back are zeros, stock levels that have never followed a write, and a sample of the rest.
 
 use super::between::{Cell, Scene};
 use super::support::{A_MOMENT, BALANCES, Dock};

@@ -8,8 +8,9 @@ use super::shop::Shop;
 use std::time::Instant;
 use tallyd::model::JobKind;
 
-/// Copies of the last read of balances, as if an idle account had been polled; the mirror then rests on the
-/// last copy.
+/// Copies of the last read of balances, as if an idle account had been polled.
+///
+/// The mirror then rests on the last copy.
 const COPIES: &str = "
     CREATE TEMP TABLE last AS SELECT * FROM exchange WHERE id = (
         SELECT max(id) FROM exchange WHERE operation LIKE '%getProductBalances');

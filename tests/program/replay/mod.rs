@@ -1,5 +1,6 @@
-//! Replay: after every life of a daemon, the projection of its journal equals its mirror; and the commands on
-//! the journal.
+//! Replay and the commands on the journal.
+//!
+//! After every life of a daemon, the projection of its journal equals its mirror.
 
 #![allow(
     dead_code,

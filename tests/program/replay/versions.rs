@@ -1,8 +1,8 @@
-//! A new projection version: the mirror goes on behind a snapshot, and records that the last version could
-//! not read are projected again.
+//! A new projection version.
 //!
-//! The last version is simulated: its session has another number, and a record that this version reads is
-//! parked.
+//! The mirror goes on behind a snapshot, and records that the last version could not read are projected
+//! again. The last version is simulated: its session has another number, and a record that this version reads
+//! is parked.
 
 use super::replayed::assert_replayed;
 use super::shop::Shop;

@@ -96,7 +96,6 @@ pub enum Act {
     /// The daemon is killed; `Reconfigure` starts it with another configuration.
     Kill,
     Reconfigure,
-    /// The host is suspended, and resumes.
     Suspend,
     Resume,
     /// Offset of the host's calendar from the true time, ms.

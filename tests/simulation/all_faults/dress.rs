@@ -6,8 +6,9 @@ use super::kinds::Kind;
 use super::trial::Trial;
 use serde_json::{Value, json};
 
-/// SKUs of some products, in scripts whose case is not a matter of ASCII: among them a letter whose capital
-/// is two letters, and one with two small forms.
+/// SKUs of some products, in scripts whose case is not a matter of ASCII.
+///
+/// Among them are a letter whose capital is two letters, and one with two small forms.
 const SCRIPTS: [&str; 3] = ["ΟΔΟΣ-1", "ТОВАР-Ж2", "GRÖẞE-Ü3"];
 
 impl Trial {

@@ -21,7 +21,7 @@ pub struct Waiting {
     /// Time since which each change is pending or being sent, by key.
     since_ms: BTreeMap<String, i64>,
     looked_ms: i64,
-    /// Last start of the daemon, end of a suspend, step of the calendar or lock.
+    /// Last start of the daemon, suspend or resume of its host, step of its calendar, or foreign lock.
     steady_ms: i64,
 }
 

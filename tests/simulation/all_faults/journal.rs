@@ -1,9 +1,9 @@
-//! The journal as bytes: all rows of its tables, in order, with times and positions, for a comparison of two
-//! worlds of one seed.
+//! The journal as bytes, for a comparison of two worlds of one seed.
 //!
-//! It leaves out `session.boot_id`, which names the boot of the real machine. Changes are not part of the
-//! journal, but their transitions are stored beside it and are compared too, without their ids. The time of
-//! insertion that SQLite writes is real until the world sets it, and stands in no table of this list.
+//! It is all rows of the journal's tables, in order, with times and positions. It leaves out
+//! `session.boot_id`, which names the boot of the real machine. Changes are not part of the journal, but
+//! their transitions are stored beside it and are compared too, without their ids. The time of insertion that
+//! SQLite writes is real until the world sets it, and stands in no table of this list.
 
 use sqlx::{Row, SqliteConnection, TypeInfo, ValueRef};
 use std::fmt::Write as _;

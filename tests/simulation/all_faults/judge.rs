@@ -1,5 +1,7 @@
-//! The judgement: of stock levels after each run, of everything when the faults have ended, of the journal
-//! after each kill of the daemon.
+//! The judgement of a full world.
+//!
+//! Stock levels are judged after each run, everything when the faults have ended, the journal after each kill
+//! of the daemon.
 
 use super::super::auditor::Fate;
 use super::super::books::Cell;
@@ -133,7 +135,7 @@ impl Trial {
         self.world.looked_twice().await;
         let calls = self.auditor(|auditor| auditor.quota.calls) - before;
         let (mut service, mirror) = (self.world.stock().await, self.world.mirror().await);
-        // Nobody tracks these SKUs, so they are not in the mirror.
+        // No program tracks these SKUs, so they are not in the mirror.
         service.retain(|(sku, _), _| !["GONE-", "ASIDE-"].iter().any(|of| sku.starts_with(of)));
         let wrong: Vec<(&Cell, &i64, Option<&i64>)> = service
             .iter()

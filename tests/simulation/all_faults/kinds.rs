@@ -4,7 +4,6 @@
 use super::super::rewrite::Oddity;
 use super::agenda::Act;
 
-/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Calls that are lost, cut, late or broken.

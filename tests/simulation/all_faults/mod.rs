@@ -1,10 +1,9 @@
-//! A full world: all trade and all faults, every promise judged after each step; and many seeds of it at
-//! once.
+//! A full world: all trade and all faults, every promise judged after each step.
 //!
 //! `TALLYD_SEEDS=1000 TALLYD_DAYS=7 cargo test --release --test simulation all_faults -- --nocapture` is the
-//! long run: it prints a line for each seed that breaks a promise, and a summary at the end. `TALLYD_SEED=n`
-//! sets the first seed. `TALLYD_WEATHER=lack,twice` limits the faults to these kinds ([`kinds`]).
-//! docs/reliability.md has the promises and their limits.
+//! long run of many seeds: it prints a line for each seed that breaks a promise, and a summary at the end.
+//! `TALLYD_SEED=n` sets the first seed. `TALLYD_WEATHER=lack,twice` limits the faults to these kinds
+//! ([`kinds`]). docs/reliability.md has the promises and their limits.
 
 mod acts;
 mod agenda;

@@ -1,5 +1,6 @@
-//! The dock: orders that ship in whole, in part or in several shipments, each with a tracking number; and
-//! colleagues who ship or submit a tracking at the platform.
+//! The dock: orders that ship in whole, in part or in several shipments, each with a tracking number.
+//!
+//! Colleagues ship too, or submit a tracking, at the platform.
 
 use super::super::audit::whole;
 use super::super::auditor::Content;
@@ -7,7 +8,6 @@ use super::super::books::Cell;
 use super::trial::Trial;
 use serde_json::{Value, json};
 
-/// An order.
 #[derive(Clone, Debug)]
 pub struct Order {
     pub id: i64,
@@ -73,8 +73,7 @@ impl Trial {
         self.random.pick(&skus).clone()
     }
 
-    /// Returns the units that the platform takes from each warehouse, in the order of their ids; `None` if it
-    /// shows too few.
+    /// Orders one SKU or two from any warehouses, and ships the order in whole, in part, or not yet.
     pub fn take(&self, sku: &str, units: i64) -> Option<Vec<(Cell, i64)>> {
         let (mut missing, mut taken) = (units, Vec::new());
         for cell in self.truth.keys().filter(|(of, _)| of == sku) {
@@ -130,8 +129,9 @@ impl Trial {
         self.orders[at].parcels.push(parcel);
     }
 
-    /// Ships one unit of an order at the platform as a colleague; a change for the same unit may find too few
-    /// left.
+    /// Ships one unit of an order at the platform as a colleague.
+    ///
+    /// A change for the same unit may find too few left.
     pub async fn ship_by_hand(&mut self) {
         if self.orders.is_empty() {
             return;

@@ -1,5 +1,7 @@
-//! The mirror's promises: no fact younger than the last answer that held it, no SKU that is gone, and orders
-//! as the platform shows them.
+//! The promises about the mirror's content.
+//!
+//! No fact is younger than the last answer that held it, no SKU that is gone is shown, and orders are as the
+//! platform shows them.
 
 use super::super::audit::whole;
 use super::super::books::Cell;

@@ -1,6 +1,8 @@
-//! The acts that make the platform strange: failing entries, a failing platform, a lapsed account, orders
-//! that show something else, products that are gone. Beside them: persons who decide amid the daemon's work,
-//! programs that lock.
+//! The acts that change the platform's behaviour.
+//!
+//! They are failing entries, a failing platform, a lapsed account, orders that show something else, products
+//! that are gone. Beside them stand persons who decide amid the daemon's work, and programs that lock the
+//! database.
 
 use super::super::auditor::Effect;
 use super::super::odd::{How, Lapse, Subject};

@@ -19,8 +19,10 @@ use super::waits::Fair;
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
 
-/// Polls in place of the packaged ones, which are too many for a thousand weeks: 96 balances and 48 reads of
-/// orders a day. Each hour of the nights with a time change has some of them.
+/// Polls in place of the packaged ones, which are too many for a thousand weeks.
+///
+/// They are 96 balances and 48 reads of orders a day. Each hour of the nights with a time change has some of
+/// them.
 const SCHEDULES: &str = r#"
 [jobs.balances]
 schedule = "0 */15 * * * *"
@@ -62,7 +64,7 @@ timezone = "Europe/Berlin"
 [jobs.backup]
 enabled = false
 "#;
-/// Longest time from the fact to the send; a replica may lag by as much again.
+/// Allowance beside the allowed age of a fact: the time until the send, and the lag of a replica.
 const SLOP_MS: i64 = 3_500;
 /// Delay of a replica from which it may show the quantity before our own write twice.
 pub const LATE_MS: i64 = 5_000;
@@ -96,7 +98,6 @@ pub struct Trial {
     /// Units that can truly be sold, by stock level: the shelf less what is sold.
     pub truth: BTreeMap<Cell, i64>,
     pub orders: Vec<Order>,
-    /// Products removed from the assortment.
     pub discontinued: Vec<String>,
     /// Stock level that a change was last inserted for.
     pub amid: Option<Cell>,

@@ -31,10 +31,10 @@ const EVERY_MS: i64 = 60_000;
 const OPEN: &str = "SELECT key, kind, state, coalesce(reason, '') AS reason, coalesce(detail, '') AS detail \
     FROM outbox WHERE state IN ('pending', 'sending', 'held', 'in_doubt') ORDER BY id";
 
-/// Time of the last decision of a person that let each change go on or ended it, by the host's calendar.
+/// Time of the last decision of a person about each change, by the host's calendar.
 ///
-/// It is the transition after the change was held, or stayed in doubt. The time of a change that waited for
-/// the decision begins there.
+/// It is the transition that let the change go on or ended it: the one after it was held, or stayed in doubt.
+/// The time of a change that waited for the decision begins there.
 const DECIDED: &str = "SELECT o.key, max(m.at_ms) FROM wish_move m \
     JOIN wish_move h ON h.wish_id = m.wish_id AND h.move = m.move - 1 JOIN outbox o ON o.id = m.wish_id \
     WHERE h.state = 'held' OR h.state = 'in_doubt' AND m.reason = 'operator' GROUP BY o.key";
@@ -46,8 +46,7 @@ pub struct Fair {
     judged_ms: i64,
     /// True while the platform, the network, the host and its clock are without trouble.
     is_on: bool,
-    /// Time at which the last general trouble began, and the time until which an entry that failed amid it
-    /// may wait.
+    /// Begin of the last general trouble, and longest wait of an entry that failed amid it.
     foul_ms: i64,
     aside_until_ms: i64,
 }
@@ -128,8 +127,9 @@ impl Trial {
         }
     }
 
-    /// Returns the subjects that a person has to decide first: held changes and changes that stay in doubt,
-    /// with their SKUs and orders.
+    /// Returns the subjects that a person has to decide first.
+    ///
+    /// They are held changes and changes that stay in doubt, with their SKUs and orders.
     fn stuck(&self, open: &[Open]) -> BTreeSet<String> {
         let waits = |wish: &&Open| wish.state == "held" || wish.reason == "landed_or_another";
         open.iter().filter(waits).flat_map(|wish| self.subjects(&wish.key)).collect()

@@ -1,11 +1,13 @@
-//! The quantity that each stock level must show once no change of it is on its way: the movements of others,
-//! and each applied change, once. A sale that a write undid shows as a unit too many.
+//! The quantity that each stock level must show once no change of it is on its way.
+//!
+//! It is the sum of the movements of others, and of each applied change, once. A sale that a write undid
+//! shows as a unit too many.
 //!
 //! The platform has no compare-and-set: movements of others between the read that a write rests on and the
 //! write's arrival are overwritten. A stock level may be off by this much, and no more (`up`, `down`). Where
-//! an answer was lost, a movement of others may make the stock level look as if the write took effect (or had
-//! none), and no check can tell the two apart. Then the write's own difference is admitted too, but only if
-//! others moved the stock level before the decision.
+//! an answer was lost, a movement of others may hide the effect of the write, or imitate it, and no check can
+//! distinguish the two. Then the write's own difference is admitted too, but only if others moved the stock
+//! level before the decision.
 
 use super::super::books::Cell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,7 @@
-//! The auditor of the full world: plain maps, kept from the events of the trade and from the calls at the
-//! platform, with no code of the daemon. A violation is added to `violations` at once; the trial looks there
-//! after every step.
+//! The auditor of the full world: plain maps, without any code of the daemon.
+//!
+//! They are kept from the events of the trade and from the calls at the platform. A violation is added to
+//! `violations` at once; the trial reads that after every step.
 //!
 //! The auditor uses the interface (docs/interface.md) and the window that docs/reliability.md admits between
 //! a read and the write that follows from it. It does not use the daemon's reasons.
@@ -88,8 +89,9 @@ impl Auditor {
         }
     }
 
-    /// Records a failed call without effect; the daemon knows of it if the failure is a refusal and the
-    /// answer arrived.
+    /// Records a failed call without effect.
+    ///
+    /// The daemon learns of it if the failure is a refusal and the answer arrived.
     pub fn failed(&mut self, operation: Operation, how: How, is_told: bool, call: usize) {
         self.failed += 1;
         let writes = matches!(operation, Operation::UpdateQuantityOnHand | Operation::UpdateProduct);

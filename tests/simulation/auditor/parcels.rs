@@ -22,7 +22,6 @@ pub struct Parcels {
     /// The platform has no compare-and-set, so a number submitted after the read is overwritten.
     by_hand: BTreeMap<i64, i64>,
     looks: BTreeMap<i64, i64>,
-    /// Items of each shipment.
     items: BTreeMap<i64, Vec<i64>>,
     /// Shipments that a person named.
     named: BTreeSet<i64>,
@@ -128,8 +127,7 @@ impl Parcels {
         Some(format!("item {item} carried {before}, and {number} was written over it"))
     }
 
-    /// Returns a shipment of that content that no person named yet, as a person would name it for a change in
-    /// doubt.
+    /// Returns a shipment of that content that no person named yet, for a change in doubt.
     ///
     /// A shipment that belongs to another change of equal content is refused, and the next one is named.
     /// Returns `None` if all were named and fewer were made than there are changes.

@@ -1,8 +1,8 @@
-//! The world's loop in place of the daemon's supervisor: the next due event, the actions after a run, the
-//! runs after downtime, and the recovery of a refused key.
+//! The world's loop in place of the daemon's supervisor.
 //!
-//! The supervisor itself uses the host's timers; its rules are implemented here a second time, in short. The
-//! real rules decide when a schedule is due.
+//! It determines the next due event, the actions after a run, the runs after downtime, and the recovery of a
+//! refused key. The supervisor itself uses the host's timers; its rules are implemented here a second time,
+//! in short. The real rules decide when a schedule is due.
 
 use super::{World, config};
 use crate::timetable::Timetable;
