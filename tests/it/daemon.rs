@@ -353,7 +353,7 @@ async fn the_budget_is_remembered_over_a_restart() {
     }
 }
 
-/// After a move of the database to another host within the minute, the last calls keep their reservations.
+/// On another host, the last calls count as just answered, even within their minute.
 ///
 /// The monotonic times of the other host mean nothing here, however small they are.
 #[tokio::test]

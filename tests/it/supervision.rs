@@ -119,9 +119,10 @@ async fn text_that_is_no_utf_8_is_rejected_and_stops_nobody_elses_wish() {
     scene.end().await;
 }
 
-/// The update of a push is refused twice, which is no proof against its only entry.
+/// A failed run is repeated after its delay, and no two runs are concurrent.
 ///
-/// Afterwards changes arrive during pushes, and each of them triggers the job.
+/// The update of a push is refused twice, which is no proof against its only entry. Afterwards changes arrive
+/// during pushes, and each of them triggers the job.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_run_is_tried_again_after_its_delay_and_never_two_at_once() {
     const APPLIED: &str = "SELECT count(*) FROM outbox WHERE state = 'applied'";

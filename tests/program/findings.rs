@@ -178,7 +178,7 @@ async fn status_says_that_the_holder_works_on_another_file() {
     assert_eq!(host.output(&["status"]).await.status.code(), Some(1), "now there is no database at all");
 }
 
-/// Status derives the findings from real rows; the rules have unit tests beside them.
+/// Status finds an unreachable platform and an old backup in the rows; the rules have unit tests beside them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_cannot_be_reached_and_an_old_copy_are_found_in_the_rows() {
     let world = World::new().await;

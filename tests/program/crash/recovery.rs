@@ -31,7 +31,7 @@ fn in_use(world: &World) {
     std::fs::write(world.path.with_file_name("tallyd.db.position"), "").unwrap();
 }
 
-/// `cargo test --test program -- --ignored million --nocapture`.
+/// Ignored by default: `cargo test --test program -- --ignored million --nocapture`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "builds a million rows"]
 async fn the_start_after_a_crash_with_a_million_exchanges_takes_less_than_five_seconds() {

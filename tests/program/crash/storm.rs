@@ -121,7 +121,7 @@ async fn a_storm_of_kills_loses_and_doubles_nothing() {
     storm(Duration::from_secs(8)).await;
 }
 
-/// `cargo test --test program -- --ignored long_storm --nocapture`.
+/// Ignored by default: `cargo test --test program -- --ignored long_storm --nocapture`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes more than a minute"]
 async fn a_long_storm_of_kills_loses_and_doubles_nothing() {

@@ -90,7 +90,7 @@ async fn a_killed_migration_leaves_no_half_of_it() {
     assert_eq!(world.number("SELECT count(*) FROM belonging").await, 1);
 }
 
-/// `sudo cargo test --test program -- --ignored read_only`.
+/// Ignored by default: `sudo cargo test --test program -- --ignored read_only`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "mounts a disk read-only, which only root may"]
 async fn a_read_only_file_system_is_named() {

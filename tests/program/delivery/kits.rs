@@ -102,7 +102,7 @@ async fn a_guess_that_the_components_prove_refuses_the_wish() {
     );
 }
 
-/// A proved kit may be a plain product at the next adjust, and the reverse.
+/// A kit that becomes a plain product takes adjusts, and the reverse.
 #[tokio::test]
 async fn a_kit_that_becomes_a_plain_product_takes_movements_and_back() {
     let (dock, rules, plain) = plain().await;
@@ -192,7 +192,7 @@ async fn while_the_service_does_not_say_the_wish_waits_and_goes_on_by_itself() {
     assert_eq!(dock.number("SELECT count(*) FROM quarantine").await, 0);
 }
 
-/// A 403 may mean the key, and then proves nothing about the product.
+/// A 403 proves nothing about the product while the key is not proved, because it may mean the key.
 #[tokio::test]
 async fn a_refusal_with_a_key_that_is_not_known_to_work_proves_nothing() {
     let (dock, rules, plain) = guessed().await;

@@ -139,9 +139,9 @@ impl Trial {
         }
     }
 
-    /// Inserts two changes of one stock level at the same moment, as two programs do.
+    /// Inserts two adjusts of one stock level at the same moment, as two programs do.
     ///
-    /// They are adjusts that cancel each other out, of which a person may cancel one, or adjusts that do not.
+    /// In most pairs they cancel each other out. A person may cancel one of them.
     async fn pair(&mut self) {
         let cell = self.any_cell();
         let there = self.truth[&cell].max(0);
