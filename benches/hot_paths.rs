@@ -1,7 +1,8 @@
-//! The pure hot paths, timed: `cargo bench --bench hot_paths`.
+//! Timings of the pure hot paths: `cargo bench --bench hot_paths`.
 //!
-//! A plain program, no framework: each path runs several times and its fastest and median times are printed beside what
-//! it may take. Nothing fails here, since a slow machine is no fault; `benches/compare.sh` measures the whole.
+//! It is a plain program without a framework. It runs each path several times and prints the fastest and the
+//! median time beside the allowed one. Nothing fails here, because a slow machine is no fault;
+//! `benches/compare.sh` measures the whole.
 
 #![expect(
     clippy::print_stdout,
@@ -42,7 +43,9 @@ fn time<T>(name: &str, may_take: &str, mut path: impl FnMut() -> T) {
     println!("{name:44} {:>10.2?} {:>10.2?}   {may_take}", times[0], times[ROUNDS / 2]);
 }
 
-/// A first flush of 100 000 cells: one warehouse each, three each, and a SKU in every third entry.
+/// Packs a first push of 100 000 stock levels.
+///
+/// They have one warehouse each, or three each, or a SKU in every third entry.
 fn packing() {
     let skus: Vec<Sku> = (0..100_000).map(|i| Sku::new(format!("SKU-{i:07}")).unwrap()).collect();
     for (name, place) in [
@@ -56,7 +59,7 @@ fn packing() {
     }
 }
 
-/// A count, two movements after it and two sold since, 100 000 times.
+/// Merges a count, two later adjusts and two sales, 100 000 times.
 fn merging() {
     let cell = Cell { sku: Sku::new("SKU-0000001").unwrap(), warehouse_id: WarehouseId(1) };
     let pair = |quantity, ours| Pair { quantity: Quantity(quantity), ours };
@@ -81,7 +84,7 @@ fn merging() {
     });
 }
 
-/// A place in the quota taken and given back, beside a minute of which all but a few places are held.
+/// Takes and returns a reservation, with all but a few reservations of the minute taken.
 fn places() {
     struct Still;
     impl Clock for Still {
@@ -105,7 +108,7 @@ fn places() {
     });
 }
 
-/// What a page of 1000 products in three warehouses costs beside the database.
+/// Decodes a page of 1000 products in three warehouses, without the database.
 fn page() {
     let warehouse = |i: i64, w: i64| {
         format!(

@@ -1,10 +1,11 @@
-//! A small load generator for the sandbox: `cargo bench --bench load -- HOST:PORT METHOD PATH BODY HEADER...`.
+//! A small load generator for the sandbox: `cargo bench --bench load -- HOST:PORT METHOD PATH BODY
+//! HEADER...`.
 //!
-//! Sixteen connections that are kept, one thread each, for four seconds after one of warming; it prints requests a second
-//! and the median and 99th percentile of their times. It speaks just enough HTTP/1.1 for answers with a length. A body of
-//! several lines is several bodies, sent in turn: one that is sent again and again finds all it needs in the nearest cache.
-//! Run the sandbox with `--calls-per-minute 0 --concurrency 0`, else it measures refusals; anything but 200 is counted
-//! apart.
+//! It keeps sixteen connections open, one thread each, for four seconds after one of warm-up. It prints
+//! requests a second and the median and 99th percentile of their times. It implements just enough HTTP/1.1
+//! for answers with a length. A body of several lines is several bodies, sent in turn, because a single
+//! repeated body would be served from the nearest cache. Run the sandbox with `--calls-per-minute 0
+//! --concurrency 0`, otherwise it measures refusals; answers other than 200 are counted separately.
 
 #![expect(
     clippy::print_stdout,
@@ -73,7 +74,7 @@ fn connection<'a>(
     (times, others)
 }
 
-/// Takes one answer; whether it was a 200.
+/// Reads an answer; returns true if it was a 200.
 fn answer(stream: &mut BufReader<TcpStream>) -> bool {
     let (mut line, mut length, mut is_good) = (String::new(), 0, false);
     loop {

@@ -1,22 +1,24 @@
-//! The seeded bugs (`tests/mutants/*.patch`) do not rot: each still applies to the sources, names tests that are
-//! there, and stands in `docs/mutants.md`. That the tests kill them only `tests/mutants/run.sh` shows: it builds each.
+//! The seeded bugs (`tests/mutants/*.patch`) stay valid: each still applies to the sources, names existing
+//! tests, and stands in `docs/mutants.md`. Only `tests/mutants/run.sh` shows that the tests kill them,
+//! because it builds each.
 //!
-//! Whether a patch applies is decided here by its old lines, without git: they must stand in their file once and in one
-//! piece. That is stricter than `git apply`, so that a patch never finds another place than the one it was written for.
+//! A patch applies here if its old lines stand in their file once and in one piece, without git. That is
+//! stricter than `git apply`, so that a patch never applies at another place than intended.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
 
 use std::path::{Path, PathBuf};
 
 const BUGS: usize = 74;
+/// Places of the suites: binaries, and modules of the two binaries that gather them.
+const SUITES: [&str; 3] = ["tests", "tests/it", "tests/program"];
 
-/// One seeded bug.
 struct Bug {
     name: String,
     text: String,
 }
 
-/// A place that a bug changes: its file, and the lines before and after.
+/// A hunk of the patch: its file, and the lines before and after.
 struct Hunk {
     file: String,
     old: String,
@@ -31,7 +33,7 @@ fn read(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_default()
 }
 
-/// All of them, by name.
+/// Returns all seeded bugs, by name.
 fn bugs() -> Vec<Bug> {
     let entries = std::fs::read_dir(root().join("tests/mutants")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -46,7 +48,7 @@ fn bugs() -> Vec<Bug> {
 }
 
 impl Bug {
-    /// The tests that are said to kill it: the binary, and the name within.
+    /// Returns the tests that kill the bug: the suite, and the name within.
     fn killers(&self) -> Vec<(&str, &str)> {
         let line = self.text.lines().find_map(|line| line.strip_prefix("Killed-by: ")).unwrap_or_default();
         line.split_whitespace().filter_map(|killer| killer.split_once('/')).collect()
@@ -75,11 +77,14 @@ impl Bug {
     }
 }
 
-/// Whether a test of this name stands in the binary: `lib`, or a file or folder under tests/.
-fn is_there(binary: &str, name: &str) -> bool {
-    let mut paths = match binary {
+/// Returns true if the suite has a test of this name: `lib`, or a file or folder of [`SUITES`].
+fn is_there(suite: &str, name: &str) -> bool {
+    let mut paths = match suite {
         "lib" => vec![root().join("src")],
-        binary => vec![root().join(format!("tests/{binary}.rs")), root().join("tests").join(binary)],
+        suite => {
+            let places = SUITES.iter().map(|folder| root().join(folder).join(suite));
+            places.flat_map(|place| [place.with_extension("rs"), place]).collect()
+        }
     };
     let wanted = format!("fn {name}(");
     while let Some(path) = paths.pop() {
@@ -123,9 +128,9 @@ fn every_seeded_bug_names_the_tests_that_kill_it_and_stands_on_its_page() {
         if row.is_empty() || killers.is_empty() {
             wrong.push(format!("{}: no row in docs/mutants.md, or no test is said to kill it", bug.name));
         }
-        for (binary, name) in killers {
-            if !is_there(binary, name) {
-                wrong.push(format!("{}: there is no test {binary}/{name}", bug.name));
+        for (suite, name) in killers {
+            if !is_there(suite, name) {
+                wrong.push(format!("{}: there is no test {suite}/{name}", bug.name));
             }
             if !row.contains(&format!("`{name}`")) {
                 wrong.push(format!("{}: its row in docs/mutants.md does not name {name}", bug.name));

@@ -1,8 +1,8 @@
 //! Every reference to a page, a section or a numbered rule resolves in this repository.
 //!
-//! Checked are `NAME.md` with or without a path, the anchor behind it (by GitHub's rules), the title in
-//! `docs/NAME.md, *Title*`, the numbers behind `docs/rules.md`, and relative links of documents.
-//! A reference may run over several lines.
+//! Checked are `NAME.md` with or without a path, and the anchor behind it (by GitHub's rules). Checked too
+//! are the title in `docs/NAME.md, *Title*`, the numbers behind `docs/rules.md`, and relative links of
+//! documents. A reference may span several lines.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
 
@@ -27,14 +27,14 @@ const PLACES: &[&str] = &[
 /// Endings of the files that are read. Patches of seeded bugs quote sources, which are read themselves.
 const ENDINGS: &[&str] = &["rs", "sql", "toml", "sh", "service", "yaml", "md"];
 
-/// The headings of each page, by its path.
+/// Headings of each page, by its path.
 type Pages = BTreeMap<String, Vec<String>>;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Path and text of each file but this one, whose planted violations lead nowhere.
+/// Returns path and text of each file except this one, whose planted violations do not resolve.
 fn files() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut paths: Vec<PathBuf> = PLACES.iter().map(|place| root().join(place)).collect();
@@ -52,7 +52,7 @@ fn files() -> Vec<(String, String)> {
     found
 }
 
-/// The headings of a page, without those in fenced code.
+/// Returns the headings of a page, without those in fenced code.
 fn headings(page: &str) -> Vec<String> {
     let mut in_code = false;
     let heading = |line: &str| {
@@ -63,7 +63,8 @@ fn headings(page: &str) -> Vec<String> {
     page.lines().filter_map(heading).collect()
 }
 
-/// The anchors of headings: small letters, no punctuation, hyphens for blanks; repeated ones are numbered.
+/// Returns the anchors of headings: small letters, no punctuation, hyphens for blanks; repeated ones are
+/// numbered.
 fn anchors(headings: &[String]) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for heading in headings {
@@ -76,7 +77,7 @@ fn anchors(headings: &[String]) -> BTreeSet<String> {
     anchors
 }
 
-/// A path without `.` and `..`.
+/// Returns a path without `.` and `..`.
 fn normal(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
@@ -91,7 +92,7 @@ fn normal(path: &str) -> String {
     parts.join("/")
 }
 
-/// The text in one line, without the leaders of comments.
+/// Returns the text in one line, without the leaders of comments.
 fn flattened(file: &str, text: &str) -> String {
     let leaders: &[&str] = if file.ends_with(".md") { &[] } else { &["//!", "///", "//", "--", "#"] };
     let mut flat = String::with_capacity(text.len());
@@ -103,7 +104,7 @@ fn flattened(file: &str, text: &str) -> String {
     flat
 }
 
-/// The numbers of rules that a text begins with: ` 7, 16`, ` 30–34`, ` 1 and 3`.
+/// Returns the numbers of rules at the begin of a text: ` 7, 16`, ` 30–34`, ` 1 and 3`.
 fn numbers(text: &str) -> Vec<u32> {
     let (mut numbers, mut rest) = (Vec::new(), text.strip_prefix(' '));
     while let Some(text) = rest {
@@ -115,7 +116,7 @@ fn numbers(text: &str) -> Vec<u32> {
     numbers
 }
 
-/// The part of a reference that its page lacks; `behind` is the text behind the page's name.
+/// Returns the part of a reference that its page lacks; `behind` is the text behind the page's name.
 fn lacks(page: &str, headings: &[String], behind: &str) -> Option<String> {
     if let Some(anchor) = behind.strip_prefix('#') {
         let ends = |c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_'));
@@ -131,7 +132,7 @@ fn lacks(page: &str, headings: &[String], behind: &str) -> Option<String> {
     numbers.into_iter().find(|number| !is_rule(number)).map(|number| format!(" {number}"))
 }
 
-/// How many references a text holds, and those that lead nowhere.
+/// Returns the number of references in a text, and those that do not resolve.
 fn check(pages: &Pages, file: &str, text: &str) -> (usize, Vec<String>) {
     let (mut count, mut wrong, flat) = (0, Vec::new(), flattened(file, text));
     let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);

@@ -4,14 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
-/// The numbers of the rules.
+/// Numbers of the rules.
 const RULES: std::ops::RangeInclusive<u32> = 1..=40;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The rules of the page: number, and the part of its section that names the tests.
+/// Returns the rules of the page: number, and the part of the section that names the tests.
 fn rules() -> Vec<(u32, String)> {
     let page = std::fs::read_to_string(root().join("docs/rules.md")).unwrap();
     let rule = |section: &str| {
@@ -21,12 +21,12 @@ fn rules() -> Vec<(u32, String)> {
     page.split("\n## ").skip(1).filter_map(rule).collect()
 }
 
-/// The names in backticks.
+/// Returns the names in backticks.
 fn named(part: &str) -> Vec<&str> {
     part.split('`').skip(1).step_by(2).collect()
 }
 
-/// The names of all tests.
+/// Returns the names of all tests.
 fn tests() -> Vec<String> {
     let (mut found, mut folders) = (Vec::new(), vec![root().join("src"), root().join("tests")]);
     while let Some(folder) = folders.pop() {
@@ -67,7 +67,7 @@ fn every_rule_names_the_tests_that_hold_it_and_they_are_there() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// docs/rules.md 14.
+/// The README and the help define a quantity (docs/rules.md 14).
 #[test]
 fn what_a_quantity_means_is_said_in_the_readme_and_in_the_help() {
     let meaning = "on the shelf, less what is sold and not yet picked";

@@ -1,16 +1,19 @@
-//! Keeps the house as it is drawn: who may import whom, which file may name which crate, how large things may grow.
+//! The structure of the sources: imports between rooms, files that may name a crate, sizes.
 //!
-//! It reads the sources as text, with comments and literals blanked, and judges roughly: it wants no compiler and is
-//! wrong only about code nobody here would write. [`ROOMS`] is the map of the rooms, and a newcomer may begin with it.
-//! Each rule is tried on a planted violation too, because a check that finds nothing may also be one that does not look.
+//! It reads the sources as text, with comments and literals blanked, so that it needs no compiler. The
+//! parsing is rough and fails only on unusual code. [`ROOMS`] is the map of the rooms, and a newcomer may
+//! begin there. Each rule is also tried on a planted violation, because a check that finds nothing may have
+//! checked nothing.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may end the test")]
 
 use std::path::{Path, PathBuf};
 
-/// Each room, and the rooms it may import. Nouns and pure rooms first, then the edges, then those who join them.
-/// `telemetry::event` (names only) is open to all. `client` and `store` meet in no room below `job`; nobody below
-/// `daemon` sees `config`; the sandbox is an island.
+/// Rooms, each with the rooms it may import.
+///
+/// First stand nouns and pure rooms, then the edges, then the rooms that join them. Every room may import
+/// `telemetry::event` (names only). `client` and `store` meet in no room below `job`. No room below `daemon`
+/// imports `config`. The sandbox imports nothing.
 const ROOMS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("outbox", &["model"]),
@@ -43,10 +46,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("sandbox", &[]),
 ];
 
-/// Crates that stay behind one door, and the files or folders that may name them.
+/// Crates with the only files or folders that may name them.
 const CRATES: &[(&str, &[&str])] = &[
     ("governor", &["src/limiter/pace.rs"]),
-    ("backoff", &["src/outbox/backoff.rs", "src/outbox/mod.rs"]), // the latter names its own module of that name
+    ("backoff", &["src/outbox/backoff.rs", "src/outbox/mod.rs"]), // mod.rs names its own module
     ("tokio_cron_scheduler", &["src/schedule/driver.rs"]),
     ("croner", &["src/schedule/rule.rs"]),
     ("reqwest", &["src/client/"]),
@@ -60,13 +63,13 @@ const CRATES: &[(&str, &[&str])] = &[
 
 const FILE_LINES: usize = 500;
 const FUNCTION_LINES: usize = 70;
-/// Fields the JSON log writer uses itself: one of ours of that name would be written twice.
+/// Fields that the JSON log writer uses itself; a field of ours with such a name would be written twice.
 const BANNED_FIELDS: [&str; 5] = ["level", "target", "timestamp", "message", "span"];
 
 struct Source {
     path: String,
     text: String,
-    /// The text with comments and literals blanked, line by line the same.
+    /// Text with comments and literals blanked, with unchanged lines.
     code: String,
 }
 
@@ -75,7 +78,8 @@ impl Source {
         Self { path: path.into(), text: text.into(), code: blank(text) }
     }
 
-    /// `src/store/pool.rs` and `src/store.rs` belong to `store`, `src/main.rs` and `src/lib.rs` to nobody.
+    /// Returns the room: `src/store/pool.rs` and `src/store.rs` belong to `store`, `src/main.rs` and
+    /// `src/lib.rs` to none.
     fn room(&self) -> Option<&str> {
         let inner = self.path.strip_prefix("src/")?;
         let room = inner.split('/').next()?.trim_end_matches(".rs");
@@ -86,7 +90,7 @@ impl Source {
         self.path.ends_with("tests.rs") || self.path.contains("/tests/")
     }
 
-    /// The code before the file's unit tests.
+    /// Returns the code before the file's unit tests.
     fn without_tests(&self) -> &str {
         if self.is_test() { "" } else { self.code.split("#[cfg(test)]").next().unwrap_or("") }
     }
@@ -118,7 +122,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// Replaces comments and the insides of literals by spaces; lines stay where they are.
+/// Replaces comments and the content of literals by spaces; lines keep their positions.
 fn blank(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -133,7 +137,8 @@ fn blank(text: &str) -> String {
     out
 }
 
-/// How long the comment, string or character literal is that `rest` begins with; 0 if it begins with none.
+/// Returns the length of the comment, string or character literal that `rest` begins with; 0 if there is
+/// none.
 fn literal_or_comment(rest: &str) -> usize {
     let until =
         |from: usize, end: &str| rest[from..].find(end).map_or(rest.len(), |at| from + at + end.len());
@@ -171,7 +176,7 @@ fn quoted(rest: &str, end: char) -> usize {
     rest.len()
 }
 
-/// The first names that follow `prefix` (`crate::`), groups in braces included.
+/// Returns the first names that follow `prefix` (`crate::`), groups in braces included.
 fn names_after(code: &str, prefix: &str) -> Vec<String> {
     let mut names = Vec::new();
     for (at, _) in code.match_indices(prefix) {
@@ -187,7 +192,7 @@ fn names_after(code: &str, prefix: &str) -> Vec<String> {
     names
 }
 
-/// The members of a group up to its closing brace, each with its second segment: `model::time`.
+/// Returns the members of a group up to its closing brace, each with its second segment: `model::time`.
 fn members(group: &str) -> Vec<String> {
     let mut depth = 1;
     let mut members = vec![String::new()];
@@ -208,7 +213,7 @@ fn members(group: &str) -> Vec<String> {
     members.iter().map(|member| path_head(member.trim())).filter(|name| !name.is_empty()).collect()
 }
 
-/// `event` names of telemetry are open to all, so the second segment counts.
+/// Returns the first two segments, because `telemetry::event` is open to every room.
 fn path_head(path: &str) -> String {
     let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(path.len());
     path[..end].split("::").take(2).collect::<Vec<_>>().join("::").trim_end_matches(':').to_owned()
@@ -234,7 +239,7 @@ fn check_imports(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// How many modules stand above the file's own contents, the crate's root included.
+/// Returns the number of modules above the file's own contents, the crate's root included.
 fn depth(path: &str) -> usize {
     let inner = path.trim_start_matches("src/").trim_end_matches("/mod.rs");
     inner.split('/').count()
@@ -272,7 +277,7 @@ fn check_shape(source: &Source) -> Vec<String> {
     wrong
 }
 
-/// Every function with a body, and its lines from signature to closing brace.
+/// Returns every function with a body, and its lines from signature to closing brace.
 fn functions(code: &str) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("fn ") {
@@ -287,7 +292,8 @@ fn functions(code: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// From a signature to the brace that closes its body; a declaration without a body has none.
+/// Returns the text from a signature to the closing brace of its body; `None` for a declaration without a
+/// body.
 fn body(from: &str) -> Option<&str> {
     let (mut depth, mut parens) = (0usize, 0usize);
     for (at, c) in from.char_indices() {
@@ -321,7 +327,7 @@ fn check_log_fields(source: &Source) -> Vec<String> {
     wrong
 }
 
-/// Each dependency stands in a group that a comment opens.
+/// Returns a message for each dependency whose group has no opening comment.
 fn check_reasons(manifest: &str) -> Vec<String> {
     let (mut in_dependencies, mut reasoned) = (false, false);
     let mut wrong = Vec::new();
@@ -341,7 +347,7 @@ fn check_reasons(manifest: &str) -> Vec<String> {
     wrong
 }
 
-/// One rule over all sources.
+/// Applies a rule to all sources.
 fn over_all(check: impl Fn(&Source) -> Vec<String>) {
     let wrong: Vec<_> = sources().iter().flat_map(check).collect();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));

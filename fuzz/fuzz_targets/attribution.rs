@@ -1,11 +1,11 @@
-//! tests/fuzz/attribution.rs under libFuzzer.
+//! tests/it/fuzz/attribution.rs under libFuzzer.
 
 #![no_main]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a target ends at a surprise")]
 
-#[path = "../../tests/fuzz/choices.rs"]
+#[path = "../../tests/it/fuzz/choices.rs"]
 mod choices;
-#[path = "../../tests/fuzz/attribution.rs"]
+#[path = "../../tests/it/fuzz/attribution.rs"]
 mod attribution;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| attribution::check(data));

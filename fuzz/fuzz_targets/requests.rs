@@ -1,15 +1,15 @@
-//! tests/fuzz/requests.rs under libFuzzer.
+//! tests/it/fuzz/requests.rs under libFuzzer.
 
 #![no_main]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a target ends at a surprise")]
 
-#[path = "../../tests/fuzz/choices.rs"]
+#[path = "../../tests/it/fuzz/choices.rs"]
 mod choices;
-#[path = "../../tests/fuzz/shop.rs"]
+#[path = "../../tests/it/fuzz/shop.rs"]
 mod shop;
-#[path = "../../tests/fuzz/requests.rs"]
+#[path = "../../tests/it/fuzz/requests.rs"]
 mod requests;
-#[path = "../../tests/openapi/interface.rs"]
+#[path = "../../tests/it/openapi/interface.rs"]
 mod interface;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| requests::check(data));

@@ -1,11 +1,11 @@
-//! tests/fuzz/wire.rs under libFuzzer.
+//! tests/it/fuzz/wire.rs under libFuzzer.
 
 #![no_main]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a target ends at a surprise")]
 
-#[path = "../../tests/fuzz/choices.rs"]
+#[path = "../../tests/it/fuzz/choices.rs"]
 mod choices;
-#[path = "../../tests/fuzz/wire.rs"]
+#[path = "../../tests/it/fuzz/wire.rs"]
 mod wire;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| wire::check(data));

@@ -1,13 +1,13 @@
-//! tests/fuzz/wishes.rs under libFuzzer.
+//! tests/it/fuzz/wishes.rs under libFuzzer.
 
 #![no_main]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a target ends at a surprise")]
 
-#[path = "../../tests/fuzz/choices.rs"]
+#[path = "../../tests/it/fuzz/choices.rs"]
 mod choices;
-#[path = "../../tests/fuzz/shop.rs"]
+#[path = "../../tests/it/fuzz/shop.rs"]
 mod shop;
-#[path = "../../tests/fuzz/wishes.rs"]
+#[path = "../../tests/it/fuzz/wishes.rs"]
 mod wishes;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| wishes::check(data));

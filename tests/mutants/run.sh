@@ -5,8 +5,8 @@
 #
 # NAME picks patches by the beginning of their names (`07`). DIR (default target/mutants) holds one copy and one target
 # directory, which stay warm for the next time. For each patch the tests on its `Killed-by:` line run first, each as
-# BINARY/TEST, where BINARY is `lib` or the name of a file or folder under tests/; only when all of these pass, the whole
-# suite does. A bug that makes the tests hang for ten minutes counts as killed.
+# SUITE/TEST, where SUITE is `lib`, a binary of tests/, or a module of tests/it or tests/program; only when all of these
+# pass, all tests do. A bug that makes the tests hang for ten minutes counts as killed.
 #
 # Exits with 1 when a bug survives, no longer applies or no longer builds, or when the tests fail without any bug. The
 # copy lacks tests/mutants.rs, which would notice every patch by itself and say nothing about the tests.
@@ -37,15 +37,28 @@ binary() {
     [[ $1 == lib ]] && echo --lib || echo "--test $1"
 }
 
+# Each SUITE/TEST given as BINARY/TEST: most suites are modules of one of two binaries.
+in_binaries() {
+    local name suite bin
+    for name in "$@"; do
+        suite=${name%%/*}
+        for bin in it program; do
+            [[ -e $tree/tests/$bin/$suite.rs || -e $tree/tests/$bin/$suite/mod.rs ]] && suite=$bin && break
+        done
+        echo "$suite/${name#*/}"
+    done
+}
+
 killers() {
     sed -n 's/^Killed-by: //p' "$1" | tr ' ' '\n'
 }
 
-# Runs the tests named, BINARY/TEST each; 0: all passed, 1: one failed, 2: it does not build.
+# Runs the tests named, SUITE/TEST each; 0: all passed, 1: one failed, 2: it does not build.
 run_named() {
-    local name bin names
-    for bin in $(printf '%s\n' "$@" | cut -d/ -f1 | sort -u); do
-        names=$(printf '%s\n' "$@" | sed -n "s,^$bin/,,p")
+    local bin names all
+    all=$(in_binaries "$@")
+    for bin in $(cut -d/ -f1 <<< "$all" | sort -u); do
+        names=$(sed -n "s,^$bin/,,p" <<< "$all")
         # shellcheck disable=SC2046,SC2086
         cargo test --quiet $(binary "$bin") --no-run > "$log" 2>&1 || return 2
         # shellcheck disable=SC2046,SC2086

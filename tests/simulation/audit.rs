@@ -1,6 +1,8 @@
-//! The auditor: sees every call at the service's door, keeps the books of the goods, and judges at the end.
+//! The auditor: observes every call at the platform, keeps the ground truth of the goods, and judges at the
+//! end.
 //!
-//! It reads requests and answers as the document writes them, with a JSON reader and nothing of the daemon's own.
+//! It reads requests and answers as docs/interface.md describes them, with a JSON reader and no code of the
+//! daemon.
 
 use super::auditor::Auditor;
 use super::books::Books;
@@ -14,25 +16,25 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use tallyd::client::{Request, Response};
 use tallyd::model::{Effect, Operation};
 
-/// What the auditor has seen.
+/// State that the auditor gathered from the calls.
 #[derive(Debug, Default)]
 pub struct Audit {
     pub books: Books,
     pub calls: Calls,
-    /// Shipments that the service made, by order: their ids and units.
+    /// Shipments that the platform made, by order: their ids and units.
     pub shipped: BTreeMap<i64, Vec<(i64, i64)>>,
-    /// Tracking numbers the service took, by shipment.
+    /// Tracking numbers that the platform accepted, by shipment.
     pub tracked: BTreeMap<i64, Vec<String>>,
-    /// What befell calls that change something, and how often.
+    /// Faults of calls that change something, with their counts.
     pub mishaps: BTreeMap<Mishap, usize>,
-    /// Stands for every deed in its order: what the same seed must repeat.
+    /// Hash over every effect in order; a seed must reproduce it.
     pub fingerprint: u64,
-    /// Judges a full world in the place of all of the above, step by step.
+    /// Auditor of a full world; it judges after each step.
     pub full: Option<Auditor>,
 }
 
 impl Audit {
-    /// A request sets out; its number, for a full world.
+    /// Records that a request was sent; returns its number in a full world.
     pub fn sent(&mut self, request: &Request, at_ms: i64, is_lost: bool) -> usize {
         self.full.as_mut().map_or(0, |full| full.sent(request, at_ms, is_lost))
     }
@@ -57,28 +59,28 @@ impl Audit {
         }
     }
 
-    /// The daemon is answered, while its host's calendar shows `calendar_ms`.
+    /// Records an answer that reached the daemon while its host's calendar showed `calendar_ms`.
     pub fn told(&mut self, request: &Request, answer: &Response, calendar_ms: i64) {
         if let Some(full) = &mut self.full {
             full.told(request, answer, calendar_ms);
         }
     }
 
-    /// The service failed it, and did nothing.
+    /// Records that the platform failed the call without any effect.
     pub fn failed(&mut self, operation: Operation, how: How, is_told: bool, call: usize) {
         if let Some(full) = &mut self.full {
             full.failed(operation, how, is_told, call);
         }
     }
 
-    /// An answer became odd.
+    /// Counts an answer that was made odd.
     pub fn twisted(&mut self, oddity: Option<Oddity>) {
         if let (Some(full), Some(oddity)) = (&mut self.full, oddity) {
             *full.twisted.entry(oddity).or_default() += 1;
         }
     }
 
-    /// An answer that is on its way shows an order's lines, or none.
+    /// Records an answer on its way that shows an order's lines, or none.
     pub fn showed_order(&mut self, request: &Request, answer: &Response, at_ms: i64) {
         let Some(full) = &mut self.full else { return };
         if request.operation != Operation::GetOrderLineItems {
@@ -90,14 +92,14 @@ impl Audit {
         }
     }
 
-    /// What a replica answers that is behind.
+    /// Rewrites an answer to the one of a replica that lags behind.
     pub fn as_of(&self, at_ms: i64, answer: &mut Response) {
         if let Some(full) = &self.full {
             full.as_of(at_ms, answer);
         }
     }
 
-    /// Takes down what the service did.
+    /// Records the effects of a call at the platform.
     pub fn done(&mut self, request: &Request, answer: &Response, call: usize, at_ms: i64) {
         let body = request.body.as_deref().unwrap_or_default();
         let text = String::from_utf8_lossy(body);
@@ -153,12 +155,12 @@ pub fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_default()
 }
 
-/// A text; empty where there is none.
+/// Returns the text of a value, or an empty string.
 pub fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// A number as the service writes it, `28` or `28.0`.
+/// Returns a whole number that the platform wrote as `28` or `28.0`.
 pub fn whole(value: &Value) -> i64 {
     #[allow(clippy::cast_possible_truncation, reason = "ids and quantities of a simulation are small")]
     let whole = value.as_f64().unwrap() as i64;

@@ -1,49 +1,51 @@
-//! What the goods really did: plain maps, kept from the events alone and from what arrived at the service.
+//! Ground truth of the goods: plain maps, kept from the events and from the writes that arrived at the
+//! platform.
 //!
-//! None of the daemon's code, tables or answers goes in here. The same books judge every contestant.
+//! No code, table or answer of the daemon enters here. All contestants are measured against the same ground
+//! truth.
 
 use std::collections::BTreeMap;
 
 /// A SKU in a warehouse.
 pub type Cell = (String, i64);
 
-/// One cell as it really is.
+/// The true state of a stock level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Real {
-    /// Units on the shelf.
     pub shelf: i64,
     /// Units sold and not yet picked.
     pub promised: i64,
-    /// The number the service shows, from which it sells.
+    /// Quantity that the platform shows and sells from.
     pub listed: i64,
-    /// Units above what can be sold that the last write left, and that are counted already.
+    /// Units above the sellable ones that the last write left; they are counted in `undone` already.
     counted: i64,
 }
 
 impl Real {
-    /// What can truly be sold: the shelf less what is sold and not yet picked.
+    /// Returns the units that can truly be sold: the shelf less what is sold and not yet picked.
     pub fn sellable(&self) -> i64 {
         self.shelf - self.promised
     }
 }
 
-/// All cells, and what went wrong with them.
+/// All stock levels, and the units oversold.
 #[derive(Clone, Debug, Default)]
 pub struct Books {
     pub cells: BTreeMap<Cell, Real>,
-    /// Units sold at the service.
+    /// Units sold at the platform.
     pub sold: i64,
-    /// **Units oversold because of writes**: at the arrival of each write, the units by which the written number exceeds
-    /// what is truly sellable, as far as an earlier write's excess in that cell is not still standing.
+    /// **Units oversold because of writes.**
+    ///
+    /// At the arrival of each write, these are the units by which the written quantity exceeds the sellable
+    /// units. An excess that an earlier write left in the stock level is not counted again.
     pub undone: i64,
-    /// Units that were sold beyond the shelf, whatever the reason.
+    /// Units sold beyond the shelf, for any reason.
     pub sold_beyond: i64,
-    /// Writes that arrived.
     pub writes: u64,
 }
 
 impl Books {
-    /// Books that agree with the service at the beginning.
+    /// Creates a ground truth that agrees with the platform.
     pub fn new(stock: impl IntoIterator<Item = (Cell, i64)>) -> Self {
         let real = |units| Real { shelf: units, listed: units, ..Real::default() };
         Self {
@@ -60,7 +62,7 @@ impl Books {
         self.cells.get_mut(cell).expect("a cell of the shop")
     }
 
-    /// A customer wants so many; the service sells if it shows as many.
+    /// Sells units to a customer, if the platform shows as many; returns true if it does.
     pub fn sale(&mut self, cell: &Cell, units: i64) -> bool {
         let real = self.at(cell);
         if real.listed < units {
@@ -74,8 +76,8 @@ impl Books {
         true
     }
 
-    /// A customer wants so many, wherever they are: the service takes from the warehouses in the order of their ids. What
-    /// was taken where is returned; empty: too little is shown.
+    /// Sells units from any warehouses, in the order of their ids, as the platform does. Returns the units
+    /// taken from each stock level, or nothing if the platform shows too few.
     pub fn ordered(&mut self, sku: &str, units: i64) -> Vec<(Cell, i64)> {
         let shelves = self.cells.iter().filter(|((of, _), real)| of == sku && real.listed > 0);
         let (mut missing, mut taken) = (units, Vec::new());
@@ -94,7 +96,7 @@ impl Books {
         taken
     }
 
-    /// What was sold leaves the shelf, as far as it is there.
+    /// Removes sold units from the shelf, as far as the shelf has them.
     pub fn pick(&mut self, cell: &Cell) -> i64 {
         let real = self.at(cell);
         let units = real.promised.min(real.shelf);
@@ -103,8 +105,9 @@ impl Books {
         units
     }
 
-    /// Goods come, or go otherwise than by a sale at the service; never more than can be spared. How many moved is
-    /// returned.
+    /// Adds or removes goods other than by a sale at the platform; returns the units moved.
+    ///
+    /// It removes at most the sellable units.
     pub fn moved(&mut self, cell: &Cell, units: i64) -> i64 {
         let real = self.at(cell);
         let moved = units.max(-real.sellable().max(0));
@@ -112,7 +115,7 @@ impl Books {
         moved
     }
 
-    /// A colleague moves goods and enters the new number at the service himself.
+    /// Moves goods for a colleague, who enters the new quantity at the platform.
     pub fn colleague(&mut self, cell: &Cell, units: i64) -> i64 {
         let listed = self.cell(cell).listed;
         let moved = self.moved(cell, units.max(-listed));
@@ -120,7 +123,7 @@ impl Books {
         listed + moved
     }
 
-    /// A write of ours arrived and was carried out.
+    /// Records a write of the daemon that arrived and was carried out.
     pub fn written(&mut self, cell: &Cell, quantity: i64) {
         let real = self.at(cell);
         let excess = (quantity - real.sellable()).max(0);
@@ -131,7 +134,7 @@ impl Books {
         self.writes += 1;
     }
 
-    /// Cells in which the service shows another number than can truly be sold.
+    /// Returns the stock levels for which the platform shows another quantity than can truly be sold.
     pub fn wrong(&self) -> Vec<(&Cell, &Real)> {
         self.cells.iter().filter(|(_, real)| real.listed != real.sellable()).collect()
     }

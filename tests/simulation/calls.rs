@@ -1,20 +1,19 @@
-//! The auditor's own count of the calls: when each arrived at the service and when it left.
+//! The auditor's own count of the calls: the times of arrival at the platform and of departure.
 
 use std::collections::BTreeMap;
 
-/// What an account may do (*Limits*).
+/// The account's limits (docs/interface.md, *Limits*).
 const WINDOW_MS: i64 = 60_000;
 const AT_ONCE: usize = 3;
 
-/// The calls of one world.
 #[derive(Debug, Default)]
 pub struct Calls {
-    /// (arrival, departure, operation); a call that never leaves stays open.
+    /// (arrival, departure, operation); a call without a departure stays open.
     calls: Vec<(i64, Option<i64>, &'static str)>,
 }
 
 impl Calls {
-    /// A call arrives; its number is returned.
+    /// Records the arrival of a call and returns its number.
     pub fn arrived(&mut self, operation: &'static str, at_ms: i64) -> usize {
         self.calls.push((at_ms, None, operation));
         self.calls.len() - 1
@@ -28,7 +27,10 @@ impl Calls {
         self.calls.len()
     }
 
-    /// Panics where any 60 s hold more arrivals than `limit`, or an operation was called more than three times at once.
+    /// Asserts the limits of the account.
+    ///
+    /// # Panics
+    /// If any 60 s hold more arrivals than `limit`, or if an operation had more than three calls at once.
     pub fn judge(&self, limit: usize) {
         let mut arrivals: Vec<i64> = self.calls.iter().map(|(at, ..)| *at).collect();
         arrivals.sort_unstable();

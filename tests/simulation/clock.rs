@@ -1,13 +1,14 @@
-//! The one clock of a world: the daemon's, the service's and the warehouse's.
+//! The one clock of a world: of the daemon, the platform and the warehouse.
 //!
-//! It stands still until the world moves it, and wakes one sleeper at a time, in the order of their times, so that a
-//! seed has one order of events. Tokio's paused time is not used: it runs ahead to the next timer as soon as the
-//! runtime is idle, and it *is* idle while SQLite works in its own thread; the timer would be that of a connection's
-//! own time-out.
+//! It stands still until the world advances it. It wakes one sleeper at a time, in the order of their times,
+//! so that a seed has one order of events. Tokio's paused time is not used, because it advances to the next
+//! timer as soon as the runtime is idle. The runtime is idle while SQLite works in its own thread, and the
+//! next timer would be a time-out of a connection.
 //!
-//! The host is a machine of its own: its calendar may be wrong ([`SimClock::set_calendar`]), and it may be suspended
-//! ([`SimClock::suspend`]): its timers then stand still, as those of the kernel's monotonic clock do, while the rest of
-//! the world goes on. Only the host's sleepers use [`Clock::sleep`]; the others wait by [`SimClock::elsewhere`].
+//! The host is a machine of its own. Its calendar may be wrong ([`SimClock::set_calendar`]). It may be
+//! suspended ([`SimClock::suspend`]): its timers then stand still, as those of the kernel's monotonic clock
+//! do, while the rest of the world goes on. Only the host's sleepers use [`Clock::sleep`]; all others wait by
+//! [`SimClock::elsewhere`].
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -17,42 +18,42 @@ use std::time::Duration;
 use tallyd::model::time::{Sleep, millis};
 use tallyd::model::{Clock, Moment, Timestamp};
 
-/// When a world begins unless it says otherwise: Monday, 2 March 2026, 08:00 UTC.
+/// Default begin of a world: Monday, 2 March 2026, 08:00 UTC.
 pub const START_MS: i64 = 1_772_438_400_000;
-/// The host was up for so long by then.
+/// Time since the host's boot when the world begins.
 const UPTIME_MS: i64 = 1_000_000;
 
-/// A clock that is moved by hand; clones are handles to the same one.
+/// A clock that is advanced by hand; clones are handles to one clock.
 #[derive(Clone)]
 pub struct SimClock(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     now_ms: i64,
-    /// How far the host's calendar is ahead.
+    /// Offset of the host's calendar from the world's time.
     ahead_ms: i64,
-    /// How long the host was suspended, not counting a suspend that goes on.
+    /// Time that the host was suspended, without a suspend that still lasts.
     slept_ms: i64,
     suspended_since: Option<i64>,
     naps: u64,
-    /// In the order of falling asleep.
+    /// Sleepers, in the order in which they fell asleep.
     asleep: BTreeMap<u64, Sleeper>,
 }
 
 struct Sleeper {
-    /// On the host: without the time it was suspended.
+    /// Due time; on the host, it excludes the time suspended.
     due_ms: i64,
     is_host: bool,
     waker: Option<Waker>,
 }
 
 impl State {
-    /// The host's monotonic time.
+    /// Returns the host's monotonic time.
     fn host_ms(&self) -> i64 {
         self.suspended_since.unwrap_or(self.now_ms) - self.slept_ms
     }
 
-    /// Who wakes next, and when.
+    /// Returns the next sleeper and its time.
     fn next(&self) -> Option<(i64, u64)> {
         let due = |(nap, sleeper): (&u64, &Sleeper)| match (sleeper.is_host, self.suspended_since) {
             (false, _) => Some((sleeper.due_ms, *nap)),
@@ -76,19 +77,19 @@ impl SimClock {
         self.state().now_ms
     }
 
-    /// When the next sleeper wakes.
+    /// Returns the time at which the next sleeper wakes.
     pub fn next_ms(&self) -> Option<i64> {
         self.state().next().map(|(due, _)| due)
     }
 
-    /// Goes on to a time that is not past.
+    /// Advances to a time that is not past.
     pub fn advance_to(&self, ms: i64) {
         let mut state = self.state();
         assert!(ms >= state.now_ms, "time only goes forward");
         state.now_ms = ms;
     }
 
-    /// Goes on to the next sleeper's time and wakes that one alone.
+    /// Advances to the next sleeper's time and wakes that sleeper alone.
     pub fn wake_next(&self) {
         let (due, nap) = self.state().next().expect("somebody sleeps");
         self.advance_to(due);
@@ -98,24 +99,24 @@ impl SimClock {
         }
     }
 
-    /// Sets the host's calendar so far ahead of the world's (below zero: behind).
+    /// Sets the offset of the host's calendar from the world's time (below zero: behind).
     pub fn set_calendar(&self, ahead_ms: i64) {
         self.state().ahead_ms = ahead_ms;
     }
 
-    /// How far the host's calendar is ahead.
+    /// Returns the offset of the host's calendar from the world's time.
     pub fn ahead_ms(&self) -> i64 {
         self.state().ahead_ms
     }
 
-    /// The host's timers stand still until it resumes.
+    /// Stops the host's timers until [`SimClock::resume`].
     pub fn suspend(&self) {
         let mut state = self.state();
         assert!(state.suspended_since.is_none(), "it sleeps already");
         state.suspended_since = Some(state.now_ms);
     }
 
-    /// The host works again.
+    /// Restarts the host's timers.
     pub fn resume(&self) {
         let mut state = self.state();
         let since = state.suspended_since.take().expect("it sleeps");
@@ -126,7 +127,7 @@ impl SimClock {
         self.state().suspended_since.is_some()
     }
 
-    /// Waits as anybody but the host does.
+    /// Waits off the host, so that a suspend of the host does not stop the wait.
     pub fn elsewhere(&self, duration: Duration) -> Sleep {
         let from = self.now_ms();
         self.nap(from + millis(duration), false)

@@ -1,5 +1,5 @@
-//! A host whose calendar is set: ahead while a create is on its way, and what was decided by the calendar would be decided
-//! too early; back, and a fact that is hours old by the clock on the wall would be seconds old by the calendar.
+//! A host whose calendar is set. A step ahead while a create is in doubt must not shorten its quiet time. A
+//! step back must not make a fact fresh that is hours old by the monotonic clock.
 
 use super::books::Cell;
 use super::clock::START_MS;
@@ -11,8 +11,10 @@ use tallyd::model::JobKind;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// The caller gives up after 30 s, and the service carries the call out up to 29 s later. In between the calendar is set
-/// an hour ahead, so that by it the quiet time of ten minutes is over.
+/// A create in doubt is not sent again before its true quiet time has passed.
+///
+/// The call times out after 30 s, and the platform carries it out up to 29 s later. In between, the calendar
+/// is set an hour ahead, so that by the calendar the quiet time of ten minutes is over.
 #[tokio::test]
 async fn a_calendar_set_ahead_ships_nothing_twice() {
     for seed in seed()..seed() + 6 {
@@ -45,8 +47,9 @@ async fn a_calendar_set_ahead_ships_nothing_twice() {
     }
 }
 
-/// The calendar comes to the same time twice: a fact of the first time is no younger for that. What was sold since would be
-/// sold again. (Seed 741 of the full world.)
+/// A fact does not become fresh when the calendar shows the same time twice (seed 741 of the full world).
+///
+/// A write that rests on it would undo the sales since.
 #[tokio::test]
 async fn a_calendar_set_back_makes_no_old_fact_young() {
     let plan = Plan {

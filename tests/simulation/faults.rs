@@ -1,4 +1,6 @@
-//! A storm on the network, and a daemon that dies in it: what is sent is done once, and known to be done.
+//! A storm of faults on the network, and a daemon that is killed in it.
+//!
+//! Each change takes effect once, and its outcome is known.
 
 use super::audit::whole;
 use super::books::Cell;
@@ -12,25 +14,24 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tallyd::model::JobKind;
 
-/// Every second create and update meets something, and one read in ten.
+/// Half of the writes and one read in ten meet a fault.
 const STORM: Storm = Storm { writes: 50, reads: 10 };
-/// So many rounds of wishes.
 const ROUNDS: i64 = 12;
-/// Of each order so many units go; as many again would still be there for a second parcel.
+/// Units shipped of each order; as many again are left, so a second shipment would be possible.
 const SHIPPED: i64 = 2;
 
-/// One order with its wishes.
+/// An order with its changes.
 pub struct Parcel {
     pub order: i64,
     shipment: String,
     tracking: String,
 }
 
-/// When the daemon dies.
+/// The moments at which the daemon is killed.
 #[derive(Clone, Copy)]
 enum Dies {
     Never,
-    /// In every round, wherever its calls stand; SQLite rests.
+    /// In every round, at any state of its calls; SQLite is idle.
     AtCalls,
     /// In every round, also within a transaction.
     Anywhere,
@@ -106,7 +107,9 @@ async fn storm(seed: u64, dies: Dies) -> BTreeMap<Mishap, usize> {
 }
 
 impl World {
-    /// An order, and the wishes to ship a part of it with a number; none where too little is there.
+    /// Makes an order, and changes that ship a part of it and submit a tracking number.
+    ///
+    /// Returns `None` if the stock is too low.
     pub async fn parcel(&mut self, (sku, _): &Cell) -> Option<Parcel> {
         if self.audit().books.ordered(sku, 3 * SHIPPED).is_empty() {
             return None;
@@ -122,7 +125,7 @@ impl World {
         Some(Parcel { order, shipment, tracking })
     }
 
-    /// The storm is over. A person names the shipments that nobody but he can tell, until all is settled.
+    /// Ends the storm. A person then names the shipments that no check can identify, until no change is open.
     pub async fn calm(&mut self) {
         self.wire.storm(Storm::default());
         let in_doubt = "SELECT id, json_extract(body, '$.order_id') FROM outbox \

@@ -1,6 +1,7 @@
-//! The events of a shop, as they happen in a world: to the goods (the auditor's books), at the service, and as wishes.
+//! The events of a trade, as a world carries them out.
 //!
-//! At each sale the auditor says first whether the service will sell, from its own books; the service must agree.
+//! An event acts on the goods (the ground truth), at the platform, and as changes. At each sale the ground
+//! truth predicts if the platform will sell; the platform must agree.
 
 use super::books::Cell;
 use super::shop::Event;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use tallyd::sandbox::Answer;
 
 impl World {
-    /// Lets the events happen, each at its time.
+    /// Carries out the events, each at its time.
     pub async fn live(&mut self, events: &[(i64, Event)]) {
         for (at, event) in events {
             self.go_on_to(*at).await;
@@ -48,8 +49,9 @@ impl World {
         }
     }
 
-    /// A clerk counts. He takes off what was sold, as far as he can know it: what the stock view shows as gone. A cell
-    /// whose goods are just being moved is not counted.
+    /// A clerk counts and subtracts what the stock view shows as sold.
+    ///
+    /// A stock level with a change on its way is not counted.
     async fn count(&mut self, cell: &Cell) {
         if self.is_moving(cell).await {
             return;
@@ -60,18 +62,18 @@ impl World {
         self.wish_cell("quantity.set", cell, "quantity", (real.sellable() + unseen).max(0)).await;
     }
 
-    /// Somebody else sets a number at the service.
+    /// Another program sets a quantity at the platform.
     pub async fn enter(&self, (sku, warehouse): &Cell, quantity: i64) {
         let body = json!([{"Sku": sku, "WarehouseId": warehouse, "Quantity": quantity}]);
         self.ask("/api/inventory/updateQuantityOnHand", &body).await;
     }
 
-    /// Somebody else's call; its answer.
+    /// Sends a call of another program and returns its answer.
     pub async fn ask(&self, path: &str, body: &Value) -> Value {
         self.call("POST", path, body.to_string()).await.expect("no limit is reached")
     }
 
-    /// Somebody else's call; nothing where the account's limits refuse it.
+    /// Sends a call of another program; returns `None` if the account's limits refuse it.
     pub async fn call(&self, method: &str, path: &str, body: String) -> Option<Value> {
         let request = Request::builder()
             .method(method)

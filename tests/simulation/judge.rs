@@ -1,16 +1,17 @@
-//! The auditor's judgement of a world whose writes have stopped.
+//! The auditor's judgement of a world in which no write is left.
 
 use super::books::Cell;
 use super::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use tallyd::model::JobKind;
 
-/// What the account allows.
 const CALLS_PER_MINUTE: usize = 120;
 
 impl World {
-    /// What holds in every world: the quota was kept, no wish was lost, and after one more poll, and second looks where
-    /// it showed what was there before a write, the mirror, the service and the auditor's books show the same.
+    /// Asserts the invariants of every world.
+    ///
+    /// The quota was kept and no change was lost. After one more poll, and second reads where a read did not
+    /// show a write, the mirror, the platform and the ground truth agree.
     pub async fn agrees(&mut self) {
         self.poll().await;
         self.looked_twice().await;
@@ -35,13 +36,13 @@ impl World {
         }
     }
 
-    /// One run of balances, now.
+    /// Runs balances once, now.
     pub async fn poll(&mut self) {
         self.run_now(JobKind::Balances).await;
     }
 }
 
-/// Cells of which the two say different things, with both.
+/// Returns the stock levels on which the two maps differ, with both quantities.
 fn differs(left: &BTreeMap<Cell, i64>, right: &BTreeMap<Cell, i64>) -> Vec<(Cell, Option<i64>, Option<i64>)> {
     let cells: BTreeSet<&Cell> = left.keys().chain(right.keys()).collect();
     let said = |cell: &Cell| (cell.clone(), left.get(cell).copied(), right.get(cell).copied());

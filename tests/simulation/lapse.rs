@@ -1,5 +1,5 @@
-//! A platform that is not well for five minutes while the key lapses: of a thousand changes none is refused for good, and
-//! all are done once when it is back.
+//! A platform that fails for five minutes while the key lapses. Of a thousand changes none is rejected, and
+//! each takes effect once afterwards.
 
 use super::books::Cell;
 use super::clock::START_MS;
@@ -10,12 +10,12 @@ use super::world::{Plan, World};
 use std::time::Duration;
 use tallyd::model::JobKind;
 
-/// So many movements, and as many parcels with their trackings.
+/// Adjusts, and shipments with their trackings.
 const MOVEMENTS: usize = 960;
 const PARCELS: usize = 20;
-/// The time for which it lasts, in milliseconds.
+/// Duration of the failure, in milliseconds.
 const LAPSED_MS: i64 = 300_000;
-/// At most so many answers of 400 in that time: the day has five hundred.
+/// Allowed answers of 400 in that time; the budget of a day is 500.
 const BURNT_MAX: i64 = 20;
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn a_platform_that_drops_the_line_while_the_key_lapses_refuses_no_change()
     lapsed(Way::Dropped).await;
 }
 
-/// Every update is answered as a lapsed key is, then every third call of any kind.
+/// Answers every update, then every third call of any kind, as for a lapsed key.
 async fn lapsed(way: Way) {
     for updates in [Lapse::Updates, Lapse::EveryThird] {
         five_minutes(way, updates).await;
@@ -57,7 +57,8 @@ async fn five_minutes(way: Way, lapse: Lapse) {
         seed: seed(),
         skus: 370,
         warehouses: 3,
-        // Updates are tried without a read before each: what a sick read keeps back would never meet the lapsed key.
+        // The facts stay fresh, so updates are sent without a read before each. Otherwise a failing read
+        // would keep them from meeting the lapsed key.
         config: "[quantities]\nmax_fact_age = \"10m\"\n".into(),
         begins_ms: START_MS,
         polls,

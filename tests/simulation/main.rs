@@ -1,7 +1,8 @@
-//! The whole daemon and the whole service in one process, on one clock, from one seed; judged by an auditor that keeps
-//! its own books. docs/reliability.md says what is claimed and how to reproduce a failure.
+//! The whole daemon and the whole platform in one process, on one clock, from one seed. An auditor with a
+//! ground truth of its own judges them. docs/reliability.md has the claims and the way to reproduce a
+//! failure.
 //!
-//! `TALLYD_SEED` chooses the seed, `TALLYD_DAYS` how long the quiet days last.
+//! `TALLYD_SEED` chooses the seed, `TALLYD_DAYS` the number of quiet days.
 
 #![allow(
     unreachable_pub,
@@ -46,12 +47,10 @@ mod world;
 #[allow(dead_code, reason = "only some of it is needed here")]
 mod replayed;
 
-/// The seed of this run.
 fn seed() -> u64 {
     std::env::var("TALLYD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
-/// How many days the quiet days last.
 fn days() -> i64 {
     std::env::var("TALLYD_DAYS").ok().and_then(|days| days.parse().ok()).unwrap_or(3)
 }

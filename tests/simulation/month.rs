@@ -1,6 +1,8 @@
-//! A month of orders, sales, pushes, storms, deaths and prunings: the fold of its journal is the mirror, and one cell that
-//! is tampered with is found and named. A few days of it in the ordinary run; the month is
-//! `TALLYD_DAYS=30 cargo test --test simulation a_month -- --nocapture`.
+//! A month of orders, sales, pushes, storms, kills and prunings. The projection of its journal equals the
+//! mirror, and one manipulated stock level is found and named.
+//!
+//! The ordinary run takes a few days of it. The month is `TALLYD_DAYS=30 cargo test --test simulation a_month
+//! -- --nocapture`.
 
 use super::books::Cell;
 use super::clock::START_MS;
@@ -18,9 +20,9 @@ use tallyd::model::{Clock, JobKind};
 
 const DAY_MS: i64 = 86_400_000;
 const HOUR: Duration = Duration::from_secs(3600);
-/// Every third day; a call in five that changes something, and one read in twenty.
+/// Faults of every third day: one write in five, one read in twenty.
 const STORM: Storm = Storm { writes: 20, reads: 5 };
-/// Bodies are kept for less than the run lasts, so that the end is folded from a snapshot.
+/// Retention below the length of the run, so that the end is projected from a snapshot.
 const KEPT: Retention = Retention { keep_bodies: Duration::from_secs(36 * 3600), max_size: 1 << 30 };
 
 const TRADE: Trade = Trade {
@@ -98,7 +100,7 @@ async fn a_month_with_storms_and_prunings_is_folded_to_its_mirror_and_a_changed_
 }
 
 impl World {
-    /// Somebody orders, and the warehouse ships a part of it; whether there was enough.
+    /// Makes an order and ships a part of it; returns false if the stock was too low.
     async fn order_shipped(&mut self, cell: &Cell) -> bool {
         let Some(parcel) = self.parcel(cell).await else { return false };
         let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(parcel.order);
@@ -116,7 +118,7 @@ impl World {
             .unwrap()
     }
 
-    /// A hand with SQL changes a cell; `tallyd replay` says which, and exits with 3.
+    /// Changes a stock level with SQL; `tallyd replay` must name it and exit with 3.
     async fn a_changed_cell_is_named(&self, (sku, warehouse): &Cell) {
         let sql = "UPDATE balance SET quantity = quantity + 1 \
                    WHERE warehouse_id = ?2 AND product = (SELECT id FROM product WHERE sku = ?1)";

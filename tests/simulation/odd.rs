@@ -1,8 +1,9 @@
-//! Oddities of the service, beyond what the way does to a call: entries that always fail, an account that lapsed, a
-//! platform that is sick for some minutes, orders that show something else, answers that are not as they should be.
+//! Oddities of the platform beyond the faults of the network.
 //!
-//! All of it stands between the daemon and the sandbox, which knows nothing of it: a call that is troubled never reaches
-//! it, an answer that is odd is one of its own, rewritten ([`super::rewrite`]).
+//! They are entries that always fail, a lapsed account, a platform that fails for minutes, orders that show
+//! something else, and odd answers. All of it stands between the daemon and the sandbox, which is not
+//! involved. A failed call never reaches the sandbox. An odd answer is an answer of the sandbox, rewritten
+//! ([`super::rewrite`]).
 
 use super::rewrite::Oddity;
 use serde_json::Value;
@@ -10,25 +11,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use tallyd::client::Request;
 use tallyd::model::{Effect, Operation};
 
-/// The way in which a call fails; nothing is done.
+/// Form of a failure without effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// It is answered with this status.
+    /// An answer with this status.
     Status(u16),
-    /// A page for people, with 200.
+    /// An HTML page with 200.
     Html,
     /// A list without records.
     Empty,
     /// A head of 200 and half a body.
     Cut,
-    /// The connection drops.
+    /// A dropped connection.
     Dropped,
-    /// No answer ever comes.
+    /// No answer.
     Silent,
 }
 
 impl How {
-    /// Each way in which one entry fails.
+    /// Failures of a single entry.
     pub const OF_ENTRIES: [How; 8] = [
         How::Status(500),
         How::Status(404),
@@ -39,11 +40,11 @@ impl How {
         How::Dropped,
         How::Silent,
     ];
-    /// Each way in which a sick platform answers.
+    /// Failures of the whole platform.
     pub const OF_SICKNESS: [How; 5] =
         [How::Status(500), How::Status(404), How::Html, How::Empty, How::Dropped];
 
-    /// True if it reads as a refusal of the content, so that the caller knows that nothing was done.
+    /// Returns true if the failure is a refusal of the content, which proves that it had no effect.
     pub fn is_refusal(self) -> bool {
         matches!(self, How::Status(400..=499))
     }
@@ -53,7 +54,7 @@ impl How {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Poison {
     pub operation: Operation,
-    /// As it stands in the body, quotes and all, or in the path.
+    /// Text of the entry in the body, with its quotes, or in the path.
     pub entry: String,
     pub how: How,
 }
@@ -80,7 +81,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// The calls that fail for it.
+    /// Returns the calls that fail for the entry.
     pub fn poisons(&self, how: How) -> Vec<Poison> {
         let poison = |operation, entry: String| Poison { operation, entry, how };
         let named = |sku: &String| Value::from(sku.as_str()).to_string();
@@ -100,35 +101,35 @@ impl Subject {
     }
 }
 
-/// An account that lapsed: updates of quantities are answered 400, others 403.
+/// A lapsed account: updates of quantities are answered 400, other calls 403.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lapse {
-    /// The work queue, by which a key is proved, fails in this way.
+    /// Failure of the work queue, the call that proves a key.
     pub probe: How,
-    /// Reads are still answered, as by a cache before the service.
+    /// True if reads are still answered, as by a cache in front of the platform.
     pub reads_work: bool,
 }
 
-/// The oddities of the moment.
+/// The oddities in force.
 #[derive(Clone, Debug, Default)]
 pub struct Odd {
-    /// Percent of the reads whose answer is odd, by how.
+    /// Percentage of the reads with an odd answer, by oddity.
     pub rates: BTreeMap<Oddity, i64>,
     pub poisons: Vec<Poison>,
-    /// Every call fails in this way.
+    /// Failure of every call.
     pub sick: Option<How>,
-    /// The account lapsed.
+    /// The lapse of the account.
     pub lapse: Option<Lapse>,
-    /// Orders that were cancelled: they have no lines any more.
+    /// Cancelled orders, which have no lines any more.
     pub emptied: BTreeSet<i64>,
-    /// Orders of which a colleague made parcels of all that was left, which he may cancel.
+    /// Orders that a colleague shipped completely; those shipments may be cancelled.
     pub closed: BTreeSet<i64>,
     /// Orders whose allocations name another product than their lines, by its SKU and id.
     pub substituted: BTreeMap<i64, (String, i64)>,
 }
 
 impl Odd {
-    /// Nothing is wrong with calls or answers; orders stay as they are.
+    /// Ends the oddities of calls and answers; orders stay as they are.
     pub fn calm(&mut self) {
         let Self { rates, poisons, sick, lapse, substituted, .. } = self;
         rates.clear();
@@ -137,19 +138,19 @@ impl Odd {
         (*sick, *lapse) = (None, None);
     }
 
-    /// The entry works again.
+    /// Ends the failure of an entry.
     pub fn cure(&mut self, subject: &Subject) {
         self.poisons.retain(|poison| !subject.poisons(poison.how).contains(poison));
     }
 
-    /// True if only entries fail, and these alone.
+    /// Returns true if nothing but single entries fails.
     pub fn is_fair(&self) -> bool {
         self.rates.keys().all(|oddity| *oddity == Oddity::Float)
             && self.sick.is_none()
             && self.lapse.is_none()
     }
 
-    /// The way in which the call fails, if it does.
+    /// Returns the failure of the call, if there is one.
     pub fn troubles(&self, request: &Request) -> Option<How> {
         if self.sick.is_some() {
             return self.sick;

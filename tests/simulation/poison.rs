@@ -1,5 +1,5 @@
-//! One entry that makes every call fail which names it, each way: it stands alone after few calls, everything else goes
-//! on, and it is tried again by itself until it succeeds.
+//! An entry that fails every call that names it, in each form of failure. It is isolated after few calls,
+//! other changes go on, and it is retried by itself until it succeeds.
 
 use super::books::Cell;
 use super::clock::START_MS;
@@ -25,17 +25,17 @@ const EACH_WAY: [How; 10] = [
     How::Dropped,
     How::Silent,
 ];
-/// Movements of others beside it.
+/// Adjusts of other stock levels.
 const OTHERS: usize = 30;
-/// So long others may take.
+/// Time within which the others must be applied.
 const AT_ONCE_MS: i64 = 10_000;
 const HOUR_MS: i64 = 3_600_000;
-/// Calls that may be spent on it in an hour.
+/// Calls that the failing entry may cost in an hour.
 const SPENT_MAX: usize = 60;
-/// The longest delay between two attempts, the quiet time of the last and what the calls take.
+/// The longest delay between two attempts, the quiet time of the last one, and the duration of the calls.
 const HEALED_WITHIN_MS: i64 = 33 * 60_000;
 
-/// A mirrored shop of 400 SKUs in which one goes bad; its cell, and those of others.
+/// Opens a mirrored world of 400 SKUs of which one fails; returns its stock level and those of others.
 async fn shop(operation: Operation, how: How) -> (World, Cell, Vec<Cell>) {
     let mut world = World::open(Plan {
         seed: seed(),
@@ -55,13 +55,14 @@ async fn shop(operation: Operation, how: How) -> (World, Cell, Vec<Cell>) {
     (world, bad, cells)
 }
 
-/// The keys of wishes for these cells that are not applied.
+/// Returns the keys of the changes that are not applied, with their states.
 async fn open(world: &mut World, keys: &BTreeSet<String>) -> Vec<(String, (String, String))> {
     let fates = world.fates().await.into_iter();
     fates.filter(|(key, (state, _))| keys.contains(key) && state != "applied").collect()
 }
 
-/// Moves others and the bad one at a time; the others' keys and the bad one's.
+/// Adjusts the others and the failing stock level, one at a time; returns the others' keys and the failing
+/// one's.
 async fn move_all(world: &mut World, bad: &Cell, others: &[Cell]) -> (BTreeSet<String>, String) {
     let mut keys = BTreeSet::new();
     let mut of_bad = String::new();
@@ -74,7 +75,7 @@ async fn move_all(world: &mut World, bad: &Cell, others: &[Cell]) -> (BTreeSet<S
     (keys, of_bad)
 }
 
-/// It is tried again by itself, seldom, and goes on when it is well.
+/// Asserts that the failing entry is retried by itself, rarely, and is applied once it no longer fails.
 async fn heals(world: &mut World, how: How, from_ms: i64, of_bad: &str) {
     let now = world.clock.now_ms();
     world.go_on_to((from_ms + HOUR_MS).max(now)).await;
@@ -112,7 +113,7 @@ async fn mirrors_the_others(how: How) {
     heals(&mut world, how, from, &of_bad).await;
 }
 
-/// The quiet time of a lost answer, as long again as the call may take, two looks that are 5 s apart, and their calls.
+/// Quiet time of a lost answer, the time-out again, two checks 5 s apart, and their calls.
 const QUIET_MS: i64 = 60_000 + 5_000 + 2_000;
 
 async fn pushes_the_others(how: How) {
@@ -126,7 +127,7 @@ async fn pushes_the_others(how: How) {
     let is_silent = if how == How::Silent { 30_000 } else { 0 };
     world.go_on_to(from + QUIET_MS.max(is_silent) + AT_ONCE_MS).await;
     assert_eq!(open(&mut world, &keys).await, [], "{how:?}: those that shared a call of unknown outcome");
-    // Others go on, whatever the bad one does meanwhile.
+    // Others go on while the failing entry waits.
     let at = world.clock.now_ms();
     let (keys, _) = move_all(&mut world, &bad, &others[OTHERS..]).await;
     world.go_on_to(at + AT_ONCE_MS).await;
@@ -148,10 +149,10 @@ async fn a_sku_that_cannot_be_written_keeps_nobody_from_being_pushed() {
     }
 }
 
-/// The quiet time of a create, two looks that are 5 s apart, and their calls.
+/// Quiet time of a create, two checks 5 s apart, and their calls.
 const QUIET_CREATE_MS: i64 = 600_000 + 5_000 + 5_000;
 
-/// A shop with orders, of which one goes bad; all of them, the bad one last.
+/// Opens a world with orders of which the last fails; returns all of them.
 async fn with_orders(operation: Operation, how: How, orders: usize) -> (World, Vec<i64>, Cell) {
     let world = World::open(Plan {
         seed: seed(),
@@ -213,7 +214,7 @@ async fn an_order_that_cannot_be_shipped_keeps_no_other_from_being_shipped() {
     }
 }
 
-/// Ten parcels of which one order cannot be read, and a movement of stock a second later.
+/// Ten shipments of which one order cannot be read do not delay an adjust inserted a second later.
 async fn reads_no_order_in_front_of_others(how: How) {
     let (mut world, orders, cell) = with_orders(Operation::GetOrderLineItems, how, 10).await;
     let from = world.clock.now_ms();

@@ -1,5 +1,5 @@
-//! A thousand quiet days, and one feed gone wrong: a brake must never trip in ordinary trade, and always in a flood; and
-//! nobody is alarmed while all is well.
+//! A thousand quiet days, and one feed gone wrong. A brake never trips in ordinary trade and always in a
+//! flood, and health reports no problem while there is none.
 
 use super::books::Cell;
 use super::clock::START_MS;
@@ -15,7 +15,8 @@ use tallyd::store::Durability;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Ordinary trade: sixty sales a day, goods that come and go, counts that agree, cells that sell out one by one.
+/// Ordinary trade: sixty sales a day, deliveries and withdrawals, counts that agree, stock that sells out bit
+/// by bit.
 const QUIET: Trade = Trade {
     lasts_ms: DAY_MS,
     sale_ms: 600_000,
@@ -27,10 +28,10 @@ const QUIET: Trade = Trade {
     open_hours: (7, 18),
 };
 
-/// The time between two looks whether all is well, each amid whatever goes on then.
+/// Time between two health checks, each at an arbitrary point of the work.
 const LOOK_MS: i64 = 3_600_000;
 
-/// Nothing needs a person. Jobs that this world leaves out are late; the others are not.
+/// Asserts that no problem needs a person. Jobs that this world does not run are late; the others are not.
 async fn is_well(world: &World) {
     let look = Look {
         daemon: DaemonState::Works,
@@ -124,7 +125,7 @@ async fn a_feed_that_zeroes_the_shop_is_held_whole_and_released_once() {
     world.agrees().await;
 }
 
-/// Wishes that come one by one while calls wait for their place: what a call has begun with counts before its claim does.
+/// A brake counts a call that has begun before its claim, while changes arrive one by one.
 #[tokio::test]
 async fn a_feed_that_dribbles_in_empties_no_more_than_the_brake_allows() {
     let plan = Plan {

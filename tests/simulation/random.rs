@@ -1,13 +1,13 @@
-//! Chance from a seed: a linear congruential stream with its high bits mixed, the same on every machine.
+//! Random numbers from a seed: a linear congruential stream with its high bits mixed, equal on every machine.
 //!
-//! Not the sandbox's own: what judges it must not share a stream with it.
+//! It is not the sandbox's generator, because the judge must not share a stream with the platform.
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream of a seed; `purpose` keeps the streams of one world apart.
+    /// Creates the stream of a seed; `purpose` separates the streams of one world.
     pub fn new(seed: u64, purpose: &str) -> Self {
         let mut random = Self(seed);
         for byte in purpose.bytes() {
@@ -23,18 +23,18 @@ impl Random {
         mixed ^ (mixed >> 32)
     }
 
-    /// A number in `from..=to`; a small bias is of no matter here.
+    /// Returns a number in `from..=to`. The small bias is acceptable here.
     pub fn between(&mut self, from: i64, to: i64) -> i64 {
         let span = u64::try_from(to - from + 1).expect("from is not above to");
         from + i64::try_from(self.next() % span).expect("spans are small")
     }
 
-    /// True in `percent` of a hundred cases.
+    /// Returns true in `percent` of a hundred cases.
     pub fn percent(&mut self, percent: i64) -> bool {
         self.between(1, 100) <= percent
     }
 
-    /// One of the choices.
+    /// Returns one of the choices.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         let last = i64::try_from(choices.len()).expect("slices are small") - 1;
         &choices[usize::try_from(self.between(0, last)).expect("not negative")]

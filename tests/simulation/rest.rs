@@ -1,24 +1,24 @@
-//! Waits until a world is at rest: nobody can go on, no statement is under way, no request is inside the service.
+//! Waits until a world is at rest: no task, statement or request is under way.
 //!
-//! In a runtime of our own ([`runtime`]) the thread sleeps while SQLite's works, and is asked each time it has nothing left
-//! to do; elsewhere (`#[tokio::test]`) it looks again and again, which costs a core and, between two busy threads, most of
-//! the time.
+//! In the runtime of [`runtime`], the thread sleeps while SQLite's threads work, and the condition is tested
+//! each time the thread runs out of work. In another runtime (`#[tokio::test]`) the condition is polled.
+//! Polling costs a core and, beside a busy thread, most of the time.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 use tokio::runtime::Runtime;
 
-/// So many rounds of the runtime without anybody moving are rest, where one has to look.
+/// Rounds of the runtime with the condition met that count as rest, where the condition is polled.
 const QUIET_ROUNDS: u32 = 3;
 
-/// Who waits for rest on this thread, and how he knows it.
+/// The task that waits for rest on this thread, and its condition.
 struct Waiting {
     waker: Waker,
     is_at_rest: Box<dyn Fn() -> bool>,
 }
 
-/// `None`: the runtime of this thread does not tell when it has nothing to do.
+/// State of this thread; `Absent` means that its runtime has no idle callback.
 enum Hook {
     Absent,
     Idle,
@@ -29,9 +29,10 @@ thread_local! {
     static HOOK: RefCell<Hook> = const { RefCell::new(Hook::Absent) };
 }
 
-/// A runtime that tells when it has nothing to do, for a world on this thread.
+/// Returns a runtime with an idle callback, for a world on this thread.
 ///
-/// What SQLite's thread has done is looked at when nobody else can go on: otherwise it would be chance who goes first.
+/// It takes results of SQLite's thread only when no other task can run. Otherwise the order of the two would
+/// depend on the scheduler.
 pub fn runtime() -> Runtime {
     HOOK.with_borrow_mut(|hook| *hook = Hook::Idle);
     let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -52,7 +53,7 @@ fn about_to_sleep() {
     }
 }
 
-/// Waits until nobody moves and `is_at_rest` says so.
+/// Waits until no task can run and `is_at_rest` returns true.
 pub async fn until(is_at_rest: impl Fn() -> bool + 'static) {
     if HOOK.with_borrow(|hook| matches!(hook, Hook::Absent)) {
         return look(is_at_rest).await;
@@ -82,7 +83,7 @@ async fn look(is_at_rest: impl Fn() -> bool) {
         let rests = is_at_rest();
         quiet = if rests { quiet + 1 } else { 0 };
         if !rests {
-            // SQLite works in threads of its own, and may want this one's core.
+            // SQLite works in threads of its own, and may need this core.
             std::thread::yield_now();
         }
     }

@@ -1,5 +1,7 @@
-//! Answers that are not as they should be, made of the service's own: records that are absent, unreadable, there twice with
-//! different numbers; no records at all; and whole numbers written with a decimal point, which are as they should be.
+//! Odd answers, made of the platform's own answers.
+//!
+//! Records are missing, unreadable or doubled with different numbers; or there are no records. Whole numbers
+//! written with a decimal point are valid.
 
 use super::audit::whole;
 use super::odd::Odd;
@@ -8,18 +10,18 @@ use serde_json::{Value, json};
 use tallyd::client::{Request, Response};
 use tallyd::model::{Effect, Operation};
 
-/// The way in which an answer is odd.
+/// Form of an odd answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Oddity {
-    /// It lacks records that were asked for, or a warehouse of one.
+    /// Records that were asked for, or a warehouse of one, are missing.
     Lack,
-    /// A record of it cannot be read.
+    /// A record is unreadable.
     Unreadable,
-    /// It is empty.
+    /// The answer is empty.
     Empty,
-    /// It holds one record twice, with different numbers.
+    /// A record stands there twice, with different numbers.
     Twice,
-    /// Its whole numbers have a decimal point.
+    /// Whole numbers have a decimal point.
     Float,
 }
 
@@ -29,7 +31,7 @@ impl Oddity {
 }
 
 impl Odd {
-    /// Rewrites an answer to a read; how is returned.
+    /// Rewrites an answer to a read; returns the oddity applied.
     pub fn rewrite(&self, request: &Request, answer: &mut Response, random: &mut Random) -> Option<Oddity> {
         if answer.status != 200 || request.operation.effect() == Effect::Write {
             return None;
@@ -49,7 +51,7 @@ impl Odd {
         odd
     }
 
-    /// Orders that were cancelled, or whose parcels were made elsewhere, and allocations of a substitute.
+    /// Applies cancelled orders, shipments made elsewhere, and allocations of a substitute.
     fn show_orders(&self, request: &Request, said: &mut Value) {
         match request.operation {
             Operation::GetOrderLineItems => {
@@ -80,7 +82,7 @@ impl Odd {
 }
 
 impl Oddity {
-    /// Befalls the answer, if it has anything to befall.
+    /// Applies the oddity to the answer; returns false if the answer has nothing to apply it to.
     fn befalls(self, operation: Operation, said: &mut Value, random: &mut Random) -> bool {
         if self == Oddity::Float {
             *said = with_points(said.take());
@@ -101,7 +103,7 @@ impl Oddity {
             Oddity::Float => {}
         }
         let left = i64::try_from(records.len()).unwrap();
-        // Some say how many there should be, some do not.
+        // Some answers state the number of all entries, some do not.
         if total > left && random.percent(50) {
             said["pagination"]["TotalNumberOfEntries"] = left.into();
         }
@@ -113,7 +115,7 @@ fn index(len: usize, random: &mut Random) -> usize {
     usize::try_from(random.between(0, i64::try_from(len).unwrap() - 1)).unwrap()
 }
 
-/// Some of the records are gone, one at least; or one warehouse of a product.
+/// Removes some of the records, at least one; or one warehouse of a product.
 fn lack(operation: Operation, records: &mut Vec<Value>, random: &mut Random) {
     let at = index(records.len(), random);
     if operation == Operation::GetProductBalances && random.percent(20) {
@@ -127,7 +129,7 @@ fn lack(operation: Operation, records: &mut Vec<Value>, random: &mut Random) {
     records.retain(|_| !random.percent(30));
 }
 
-/// A field of a record makes no sense.
+/// Makes a field of a record unreadable.
 fn spoil(operation: Operation, record: &mut Value, random: &mut Random) {
     let is_product = matches!(operation, Operation::GetProductBalances | Operation::GetProducts);
     let fields: &[&str] = match operation {
@@ -151,7 +153,7 @@ fn spoil(operation: Operation, record: &mut Value, random: &mut Random) {
     };
 }
 
-/// A record comes twice, once with other numbers; or a warehouse within one.
+/// Doubles a record with other numbers, or a warehouse within a record.
 fn twice(operation: Operation, records: &mut Vec<Value>, random: &mut Random) {
     let at = index(records.len(), random);
     let mut again = records[at].clone();
@@ -180,7 +182,7 @@ fn other(value: &Value) -> Value {
     }
 }
 
-/// Every whole number as a float.
+/// Writes every whole number as a float.
 pub fn with_points(value: Value) -> Value {
     match value {
         #[allow(clippy::cast_precision_loss, reason = "numbers of a simulation are small")]

@@ -1,7 +1,7 @@
-//! The two ways in which such software is usually written, on the same events: what we are measured against.
+//! The two usual designs of such software, on the same events: the references for tallyd's own figures.
 //!
-//! Both are given more than they have in life: their writes never fail, wait for no quota, and each sale at the service is
-//! in their book at the latest with the next import.
+//! Both have better conditions than in production: their writes never fail and wait for no quota. Each sale
+//! at the platform is in their own stock record at the next import at the latest.
 
 use super::books::{Books, Cell};
 use super::clock::START_MS;
@@ -9,21 +9,22 @@ use super::random::Random;
 use super::shop::Event;
 use std::collections::BTreeMap;
 
-/// Sales are imported so often: as often as the daemon reads balances.
+/// Interval of the imports of sales, equal to the daemon's interval of balances.
 const IMPORT_MS: i64 = 5 * 60_000;
-/// Changed numbers are exported as often, by a schedule of its own that knows nothing of the imports.
+/// Offset of the exports of changed quantities: their own schedule of equal interval, independent of the
+/// imports.
 const EXPORT_AFTER_MS: i64 = 150_000;
-/// The blind one sends everything so often.
+/// Interval at which the blind design sends all quantities.
 const EVERYTHING_MS: i64 = 15 * 60_000;
-/// From a decision to its arrival at the service, ms.
+/// Time from a decision to its arrival at the platform, ms.
 const WAY_MS: (i64, i64) = (25, 250);
 
-/// When a rival writes its number.
+/// The moments at which a rival writes a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Habit {
-    /// Whenever its number changes, and all of them at each interval.
+    /// At each change of its quantity, and all of them at each interval.
     Blind,
-    /// At each export, where its number differs from the one it sent last.
+    /// At each export, where its quantity differs from the last one that it sent.
     LastSent,
 }
 
@@ -38,9 +39,9 @@ enum Thing {
 struct Rival {
     habit: Habit,
     books: Books,
-    /// The warehouse's own number.
+    /// The warehouse's own quantities.
     own: BTreeMap<Cell, i64>,
-    /// Sold at the service since the last import.
+    /// Units sold at the platform since the last import.
     unknown: BTreeMap<Cell, i64>,
     sent: BTreeMap<Cell, i64>,
     agenda: BTreeMap<(i64, u64), Thing>,
@@ -49,7 +50,7 @@ struct Rival {
     now: i64,
 }
 
-/// Lets a rival live through the events; the books afterwards.
+/// Runs a rival through the events; returns the ground truth afterwards.
 pub fn compete(habit: Habit, stock: &BTreeMap<Cell, i64>, events: &[(i64, Event)], random: Random) -> Books {
     let mut rival = Rival {
         habit,
@@ -123,7 +124,7 @@ impl Rival {
                 let moved = self.books.moved(cell, *units);
                 self.change(cell, |own| own + moved);
             }
-            // What colleagues enter at the service is seen there alone.
+            // Colleagues enter these at the platform only; a rival does not learn of them.
             Event::Colleague(cell, units) => {
                 self.books.colleague(cell, *units);
             }

@@ -1,48 +1,48 @@
-//! What happens in a shop: customers buy, goods come and go, colleagues count and edit. All of it follows from the seed
-//! and is known before the first contestant begins, so that every contestant meets the same.
+//! The events of a trade: customers buy, goods come and go, colleagues count and edit.
+//!
+//! All events follow from the seed and are fixed before the first contestant begins, so all contestants meet
+//! the same events.
 
 use super::books::Cell;
 use super::clock::START_MS;
 use super::random::Random;
 
-/// One thing that happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A customer wants so many.
+    /// A customer buys units from one warehouse.
     Sale(Cell, i64),
-    /// A customer orders so many, wherever they are.
+    /// A customer orders units from any warehouses.
     Order(String, i64),
-    /// Goods come (above zero) or go otherwise than by a sale; the warehouse's program says so at once.
+    /// Goods come (above zero) or go other than by a sale; the warehouse's program reports it at once.
     Moved(Cell, i64),
-    /// The same, but a colleague enters it at the service himself, as a new number.
+    /// Goods come or go, and a colleague enters the new quantity at the platform.
     Colleague(Cell, i64),
-    /// A cell is counted.
+    /// A clerk counts a stock level.
     Count(Cell),
-    /// What was sold leaves the shelf.
+    /// Sold units leave the shelf.
     Pick(Cell),
 }
 
-/// How much happens.
+/// Rates of the events.
 #[derive(Clone, Copy, Debug)]
 pub struct Trade {
-    /// How long, ms.
     pub lasts_ms: i64,
-    /// Milliseconds between two of a kind, on average.
+    /// Mean time between two events of the kind, ms; the next fields likewise.
     pub sale_ms: i64,
     pub moved_ms: i64,
     pub colleague_ms: i64,
     pub count_ms: i64,
     pub pick_ms: i64,
-    /// The largest delivery.
+    /// Units of the largest delivery.
     pub delivery: i64,
-    /// The hours of the day in which something happens.
+    /// Hours of the day with events.
     pub open_hours: (i64, i64),
 }
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// The events of a trade with their times, in order.
+/// Returns the events of a trade with their times, in order.
 pub fn events(trade: &Trade, cells: &[Cell], random: &mut Random) -> Vec<(i64, Event)> {
     let kinds = [trade.sale_ms, trade.moved_ms, trade.colleague_ms, trade.count_ms, trade.pick_ms];
     let mut events = Vec::new();

@@ -1,32 +1,33 @@
-//! What befalls a call on its way, from the seed: every second create and update meets something.
+//! Faults of a call on its way, from the seed.
 //!
-//! The kinds are those a client cannot tell apart at once: done or not done, answered wrongly, late or not at all.
+//! The kinds are those that a client cannot tell apart at once: with or without effect, with a wrong answer,
+//! a late one or none.
 
 use super::random::Random;
 use tallyd::model::{Effect, Operation};
 
-/// What befalls one call.
+/// Fault of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mishap {
-    /// It is lost before it arrives.
+    /// Lost before it arrives.
     LostBefore,
-    /// It is done, and its answer is lost.
+    /// Takes effect; the answer is lost.
     LostAfter,
-    /// It is done, and answered 500.
+    /// Takes effect; answered 500.
     FailsAfter,
-    /// It is done, and half the answer comes.
+    /// Takes effect; half the answer arrives.
     Cut,
-    /// It is done, and a page for people comes back.
+    /// Takes effect; answered with an HTML page.
     Html,
-    /// It is not done: another program has the slots.
+    /// No effect: another program holds the slots.
     NoSlot,
-    /// It is not done: another program spent the minute.
+    /// No effect: another program used up the minute.
     NoPlace,
-    /// It is done when the caller has long given up.
+    /// Takes effect after the caller's time-out.
     Late,
-    /// It is never done, and never answered.
+    /// No effect, and no answer.
     Swallowed,
-    /// No connection came about.
+    /// The connection failed.
     NoConnection,
 }
 
@@ -45,17 +46,17 @@ impl Mishap {
     ];
 }
 
-/// How much goes wrong, in percent of the calls.
+/// Rates of faults, in percent of the calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Storm {
     /// Of the calls that change something.
     pub writes: i64,
-    /// Of the others.
+    /// Of the other calls.
     pub reads: i64,
 }
 
 impl Storm {
-    /// What befalls the next call.
+    /// Draws the fault of the next call.
     pub fn draw(self, operation: Operation, random: &mut Random) -> Option<Mishap> {
         let share = match operation.effect() {
             Effect::Write => self.writes,

@@ -1,5 +1,6 @@
-//! When the daemon's schedules are due in a world: the real rules (`tallyd::schedule`), ticked by the world's clock instead
-//! of by the library that ticks in the daemon.
+//! The daemon's schedules in a world, by the real rules (`tallyd::schedule`).
+//!
+//! The world's clock drives them, instead of the scheduler library of the daemon.
 
 use tallyd::model::{JobKind, Timestamp};
 use tallyd::schedule::{Occurrences, Schedule, Wall};
@@ -20,12 +21,12 @@ impl Timetable {
         Self { wall: Wall::new(now), rows: schedules.into_iter().map(row).collect() }
     }
 
-    /// When the host's calendar shows the next start.
+    /// Returns the calendar time of the next start.
     pub fn next(&self) -> Option<Timestamp> {
         self.rows.iter().filter_map(|(_, next)| *next).min()
     }
 
-    /// What is to be run now, with its due times; called again later, it is not told twice.
+    /// Returns the jobs due now with their due times; each due time is returned once.
     pub fn due(&mut self, now: Timestamp) -> Vec<(JobKind, Timestamp, Option<Timestamp>)> {
         let mut due = Vec::new();
         for (occurrences, next) in self.rows.iter_mut().filter(|(_, next)| next.is_some_and(|at| at <= now)) {
@@ -35,7 +36,7 @@ impl Timetable {
         due
     }
 
-    /// Somebody may have set the clock.
+    /// Recomputes the due times if the calendar was set back.
     pub fn look(&mut self, now: Timestamp) {
         if !self.wall.is_set_back(now) {
             return;
@@ -46,7 +47,7 @@ impl Timetable {
         }
     }
 
-    /// What a start of the daemon makes up for.
+    /// Returns the jobs that a start of the daemon runs once after downtime.
     pub fn missed(
         &self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! A quota of two calls a minute writes, amid polls.
+//! A quota of two calls a minute delivers changes beside polls.
 
 use super::books::Cell;
 use super::clock::START_MS;

@@ -1,6 +1,7 @@
-//! Movements that never stop: a few each second, over random cells. They share their calls, and none waits long for it.
+//! Adjusts that never stop: a few each second, over random stock levels. They share calls, and their waits
+//! are bounded.
 //!
-//! docs/performance.md states the bounds. A change that comes alone, many that come at once and a person's begin at once.
+//! docs/performance.md states the bounds. A single change, many at once and a person's change begin at once.
 
 use super::books::Cell;
 use super::clock::START_MS;
@@ -12,24 +13,26 @@ use std::time::Duration;
 use tallyd::limiter::Settings;
 
 const MINUTE_MS: i64 = 60_000;
-/// What the service takes for a call beside the network's 0.05 to 0.5 s.
+/// The platform's processing time of a call, beside the network's 0.05 to 0.5 s.
 const SLOWNESS_MS: (i64, i64) = (250, 1_000);
-/// Two answers of a service that is not slow, and the time in which wishes gather that are inserted one by one.
+/// Two answers of a fast platform, and the window in which changes inserted one by one are collected.
 const AT_ONCE_MS: i64 = 2 * 500 + 100;
-/// The answer to a read under way, that to their own, and the pace of their calls.
+/// The answer to a read under way, the answer to the changes' own read, and the pacing of their calls.
 const MANY_MS: i64 = 3_000;
 
-/// A shop in which movements are made, and its auditor's book of them.
+/// A world with adjusts, and the auditor's record of them.
 struct Shop {
     world: World,
     random: Random,
     cells: Vec<Cell>,
-    /// When each movement was inserted, by its key.
+    /// Time of insertion of each adjust, by key.
     inserted: BTreeMap<String, i64>,
 }
 
 impl Shop {
-    /// Four hundred SKUs in three warehouses, two minutes after the first load: what is known is too old for a write.
+    /// Opens a world of 400 SKUs in three warehouses, with every fact too old for a write.
+    ///
+    /// The facts are two minutes old.
     async fn open() -> Self {
         let mut world = World::open(Plan {
             seed: seed(),
@@ -47,14 +50,14 @@ impl Shop {
         Self { world, random: Random::new(seed(), "trickle"), cells, inserted: BTreeMap::new() }
     }
 
-    /// One piece more of a cell.
+    /// Adjusts a stock level by one unit.
     async fn moves(&mut self, cell: &Cell) -> String {
         let key = self.world.wish_cell("quantity.adjust", cell, "delta", 1).await;
         self.inserted.insert(key.clone(), self.world.clock.now_ms());
         key
     }
 
-    /// So many movements a second for so long, while the service takes its time.
+    /// Inserts adjusts at a rate for a time, while the platform is slow.
     async fn trickle(&mut self, a_second: i64, lasts_ms: i64, slowness_ms: (i64, i64)) {
         let ends = self.world.clock.now_ms() + lasts_ms;
         while self.world.clock.now_ms() < ends {
@@ -67,7 +70,7 @@ impl Shop {
         }
     }
 
-    /// How long each movement took until it was known to be applied, once all are, each once.
+    /// Waits until all adjusts are applied, each once; returns the time each took.
     async fn waits(&mut self, before: &BTreeMap<Cell, i64>) -> BTreeMap<String, i64> {
         self.world.settled(MINUTE_MS).await;
         let units = |stock: &BTreeMap<Cell, i64>| stock.values().sum::<i64>();
@@ -83,7 +86,7 @@ impl Shop {
         waits
     }
 
-    /// Calls of the pushes in the fullest minute.
+    /// Returns the calls of pushes in the fullest minute.
     async fn calls(&mut self) -> i64 {
         let calls = "SELECT max(calls) FROM (SELECT count(*) calls FROM exchange e JOIN run r ON r.id = e.run_id \
                      WHERE r.job = 'push' GROUP BY e.sent_ms / 60000)";
@@ -140,7 +143,7 @@ async fn many_at_once_and_a_persons_count_do_not_wait_with_a_trickle() {
                     WHERE o.id BETWEEN ?1 - 59 AND ?1 AND e.sent_ms BETWEEN ?2 AND ?3";
         let sent = sqlx::query_scalar(sent).bind(newest).bind(inserted).bind(inserted + MANY_MS);
         let sent: i64 = sent.fetch_one(&mut shop.world.outsider).await.unwrap();
-        // Some come behind the calls of the trickle, or are on their way with it.
+        // Some wait for the trickle's calls, or are sent with them.
         assert!(sent >= 30, "round {round}: {sent} of 60 were sent within {MANY_MS} ms");
     }
     shop.waits(&before).await;

@@ -1,5 +1,7 @@
-//! Two writers, one number: a shop that sells and edits while the warehouse's changes are pushed. Ours is measured against
-//! the two usual ways on the same seed and the same events; docs/reconciliation.md has the figures.
+//! Two writers of one quantity: a platform that sells and is edited while the warehouse's changes are pushed.
+//!
+//! tallyd is measured against the two usual designs on one seed and the same events; docs/reconciliation.md
+//! has the figures.
 
 use super::books::{Books, Cell};
 use super::clock::START_MS;
@@ -12,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tallyd::model::JobKind;
 
-/// A busy hour: a sale every other second in forty cells, a delivery or a withdrawal every eight.
+/// A busy hour: a sale every other second in forty stock levels, a delivery or a withdrawal every eight.
 const BUSY: Trade = Trade {
     lasts_ms: 3_600_000,
     sale_ms: 2_000,
@@ -23,9 +25,9 @@ const BUSY: Trade = Trade {
     delivery: 12,
     open_hours: (0, 24),
 };
-/// The better rival oversells at least so many times as much.
+/// The smallest factor by which the better rival oversells more.
 const TIMES_BETTER: i64 = 20;
-/// So many seeds are judged together: ours is so rare that one hour alone says little.
+/// Seeds judged together; tallyd oversells so rarely that one hour proves little.
 const SEEDS: u64 = 3;
 
 #[tokio::test]
@@ -46,7 +48,7 @@ async fn the_same_seed_is_the_same_hour() {
     assert_ne!(first.fingerprint, contest(seed() + 1, &trade, "").await.fingerprint);
 }
 
-/// Units oversold by ours, the blind and the last-sent way, over all seeds.
+/// Returns the units oversold by tallyd, the blind and the last-sent design, over all seeds.
 async fn contests(seeds: u64, config: &str) -> [i64; 3] {
     let mut undone = [0; 3];
     for seed in seed()..seed() + seeds {
@@ -60,7 +62,7 @@ async fn contests(seeds: u64, config: &str) -> [i64; 3] {
 }
 
 struct Outcome {
-    /// By contestant: ours, blind, last sent.
+    /// By contestant: tallyd, blind, last sent.
     books: [(&'static str, Books); 3],
     fingerprint: u64,
 }

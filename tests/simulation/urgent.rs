@@ -1,9 +1,9 @@
-//! A person's count amid a backlog: how long from its insertion until its update is on the wire.
+//! The time from the insertion of a person's count amid a backlog until its update is sent.
 //!
-//! docs/performance.md states the bound: one answer of the service and a tenth of a second, be it the answer to the read
-//! that a stale fact needs or that of the call whose slot the update takes. Where answers come within half a second
-//! that is G13's 0.6 s. The clock stands while the daemon computes, so this is what quota, lanes, slots and the line of the push
-//! cost, not the processor.
+//! docs/performance.md states the bound: one answer of the platform and 0.1 s. The answer is that to the read
+//! which a stale fact needs, or that of the call whose slot the update takes. Where answers arrive within 0.5
+//! s, the bound is 0.6 s (goal G13). The clock stands while the daemon computes. So the test measures the
+//! cost of quota, lanes, slots and the push's own order, not of the processor.
 
 use super::books::Cell;
 use super::clock::START_MS;
@@ -11,15 +11,15 @@ use super::seed;
 use super::world::{Plan, World};
 use std::time::Duration;
 
-/// One way through the network and the service's usual work, both ways: the longest answer of a service that is not slow.
+/// The longest answer of a fast platform: the network both ways and the usual processing time.
 const ANSWER_MS: i64 = 500;
-/// What a wish may wait beside that answer: wishes that come one by one are gathered for 40 ms.
+/// Time beside that answer; changes that arrive one by one are collected for 40 ms.
 const BOUND_MS: i64 = 100;
-/// Wishes, and how far apart: over more than a minute, so that the window is full in its course.
+/// Number of changes and their distance: together over a minute, so that the window becomes full.
 const WISHES: i64 = 10;
 const APART_MS: i64 = 7_300;
 
-/// Counts of a person every few seconds beside a backlog that fills every minute; the waits, sorted.
+/// Counts as a person every few seconds beside a backlog that fills every minute; returns the waits, sorted.
 async fn waits(slowness: Duration, fresh: bool) -> Vec<i64> {
     let max_fact_age = if fresh { "1h" } else { "1s" };
     let config = format!("[quantities]\nmax_fact_age = \"{max_fact_age}\"\n");
@@ -37,7 +37,7 @@ async fn waits(slowness: Duration, fresh: bool) -> Vec<i64> {
     world.wire.slow(slowness);
     let (mut inserted, mut units) = (Vec::new(), 1_000);
     for n in 0..WISHES {
-        // Each call carries a SKU once, so ten SKUs in thirty warehouses are thirty calls of ten.
+        // Each call carries a SKU once, so ten SKUs in thirty warehouses make thirty calls of ten.
         units += 1;
         for cell in cells.iter().skip(1).filter(|_| n % 2 == 0) {
             world.wish_cell("quantity.set", cell, "quantity", units).await;

@@ -1,6 +1,7 @@
-//! The way between daemon and service: takes its time, loses what the storm says, and shows the auditor every call.
+//! The network between daemon and platform: it takes time, applies faults, and shows the auditor every call.
 //!
-//! Each call is a journey of its own that goes on when the caller gives up or dies, as a request on a network does.
+//! Each call is a task of its own, which goes on when the caller times out or is killed, as a request on a
+//! network does.
 
 use super::audit::Audit;
 use super::clock::SimClock;
@@ -16,16 +17,16 @@ use tallyd::client::{FailureKind, Request, Response, Sending, Sent, Transport, T
 use tallyd::model::{Clock, Effect, Operation, Timestamp};
 use tallyd::sandbox::{Answer, Core};
 
-/// The longest a call may take; the daemon is configured with the same.
+/// Time-out of a call; the daemon is configured with the same value.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
-/// One way through the network, ms.
+/// Network latency in each direction, ms.
 const WAY_MS: (i64, i64) = (20, 200);
-/// The service's work before the deed and after it, ms.
+/// The platform's processing time before the effect and after it, ms.
 const WORK_MS: (i64, i64) = (5, 50);
-/// How much later than the time-out a late call is done, ms: up to the end of the quiet time that settle keeps.
+/// Delay of a late call after the time-out, ms: up to the end of the quiet time that settle keeps.
 const LATE_MS: (i64, i64) = (0, 29_000);
 
-/// The transport of a world; clones are handles to the same one.
+/// The transport of a world; clones are handles to one transport.
 #[derive(Clone)]
 pub struct Wire(Arc<Inner>);
 
@@ -35,32 +36,32 @@ struct Inner {
     random: Mutex<Random>,
     weather: Mutex<Weather>,
     odd: Mutex<Odd>,
-    /// The times at which calls arrived that failed for what they held, or because the service was sick.
+    /// Arrival times of the calls that failed for an entry or because the platform failed.
     failed: Mutex<Vec<i64>>,
-    /// Chance of what answers become.
+    /// Random numbers for odd answers.
     twists: Mutex<Random>,
     audit: Arc<Mutex<Audit>>,
-    /// Requests inside the service at this instant.
+    /// Requests inside the platform at this instant.
     inside: AtomicUsize,
 }
 
-/// What is the matter with the way and with the service at the moment.
+/// State of the network and the platform.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weather {
     pub storm: Storm,
-    /// What befalls every call that changes something, in a storm.
+    /// The only fault that a storm applies to calls; `None`: all of them.
     pub only: Option<Mishap>,
-    /// Balances are read from a replica that is so far behind, ms.
+    /// Delay of the replica that balances are read from, ms.
     pub lag_ms: i64,
-    /// The daemon has a key that nobody knows.
+    /// True if the platform does not know the daemon's key.
     pub is_wrong_key: bool,
-    /// What the service takes for each call beside its usual work.
+    /// Processing time of each call beside the usual one.
     pub slowness: Duration,
-    /// The service is not well, and the key lapses; nothing is carried out.
+    /// Failure of the platform while the key lapses; no call takes effect.
     pub lapse: Option<(Way, Lapse)>,
 }
 
-/// How a service that is not well answers.
+/// Form in which a failing platform answers.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
     ServerError,
@@ -70,28 +71,30 @@ pub enum Way {
     Dropped,
 }
 
-/// Which calls are answered as the interface says for a company without an active account; the others as the service is.
+/// Calls that are answered as docs/interface.md describes for a company without an active account.
+///
+/// All other calls fail as the platform does.
 #[derive(Clone, Copy, Debug)]
 pub enum Lapse {
     Updates,
     EveryThird,
 }
 
-/// How one call will go.
+/// The course of one call.
 struct Journey {
-    /// Its number among all calls that set out.
+    /// Number of the call among all calls sent.
     call: usize,
     weather: Weather,
     there: Duration,
     before: Duration,
     after: Duration,
     back: Duration,
-    /// How much later than the time-out a late call is done.
+    /// Delay of a late call after the time-out.
     late: Duration,
     mishap: Option<Mishap>,
-    /// The service fails it like this.
+    /// Failure of the call at the platform.
     trouble: Option<How>,
-    /// The calendar when it set out.
+    /// Calendar time at the send.
     asked_at: Timestamp,
 }
 
@@ -104,43 +107,43 @@ impl Wire {
         Self(Arc::new(Inner { core, clock, random, weather, odd, failed, twists, audit, inside }))
     }
 
-    /// Changes what is odd about the service, or looks at it.
+    /// Reads or changes the oddities in force.
     pub fn odd<T>(&self, change: impl FnOnce(&mut Odd) -> T) -> T {
         change(&mut self.0.odd.lock().unwrap())
     }
 
-    /// Every call that names one of these fails from now on.
+    /// Makes every call fail that names one of these, from now on.
     pub fn poison(&self, poisons: Vec<Poison>) {
         self.odd(|odd| odd.poisons = poisons);
         self.0.failed.lock().unwrap().clear();
     }
 
-    /// The times at which calls arrived that failed.
+    /// Returns the arrival times of the calls that failed.
     pub fn poisoned(&self) -> Vec<i64> {
         self.0.failed.lock().unwrap().clone()
     }
 
-    /// The state of the way and the service at the moment.
+    /// Returns the state of the network and the platform.
     pub fn weather(&self) -> Weather {
         *self.0.weather.lock().unwrap()
     }
 
-    /// Lets things go wrong from now on.
+    /// Sets the rates of faults.
     pub fn storm(&self, storm: Storm) {
         self.change(|weather| weather.storm = storm);
     }
 
-    /// Something is the matter from now on, or no longer.
+    /// Changes the state of the network and the platform.
     pub fn change(&self, change: impl FnOnce(&mut Weather)) {
         change(&mut self.0.weather.lock().unwrap());
     }
 
-    /// Lets the service take so much longer for each call from now on.
+    /// Sets the processing time of each call beside the usual one.
     pub fn slow(&self, slowness: Duration) {
         self.change(|weather| weather.slowness = slowness);
     }
 
-    /// Whether the service is not working on anything at this instant.
+    /// Returns true if no request is inside the platform.
     pub fn is_at_rest(&self) -> bool {
         self.0.inside.load(Ordering::SeqCst) == 0
     }
@@ -155,7 +158,7 @@ impl Transport for Wire {
                 biased;
                 answer = travelling => {
                     if self.0.clock.is_suspended() {
-                        // It lies in the host's socket until somebody can read it.
+                        // The answer stays in the host's socket until the host resumes.
                         self.0.clock.sleep(Duration::ZERO).await;
                     }
                     answer.expect("a journey has no bugs")
@@ -213,7 +216,7 @@ impl Inner {
         self.audit.lock().unwrap().left(request.operation, call, self.clock.now_ms());
         self.clock.elsewhere(journey.back).await;
         if journey.trouble == Some(How::Silent) {
-            // The service is through with it, and its answer never comes.
+            // The platform has finished the call; its answer never arrives.
             self.clock.elsewhere(TIMEOUT * 2).await;
         }
         match journey.mishap {
@@ -227,7 +230,8 @@ impl Inner {
             Some(Mishap::Html) => Ok(page()),
             _ => {
                 if let Ok(answer) = &answer {
-                    // The calendar may be set back meanwhile: what is observed is as old as its request.
+                    // The calendar may be set back meanwhile, so an observation is at least as late as its
+                    // request.
                     let at = self.clock.now().max(journey.asked_at).0;
                     self.audit.lock().unwrap().told(&request, answer, at);
                 }
@@ -236,7 +240,7 @@ impl Inner {
         }
     }
 
-    /// Nothing is done, and this is what the caller hears of it.
+    /// Returns the failure of a call that has no effect.
     fn trouble(&self, request: &Request, journey: &Journey, how: How) -> Result<Response, TransportError> {
         self.failed.lock().unwrap().push(self.clock.now_ms());
         let is_told = journey.mishap.is_none();
@@ -247,7 +251,7 @@ impl Inner {
             How::Cut => Err(TransportError { status: Some(200), ..lost(FailureKind::Cut, Sent::Maybe) }),
             How::Dropped => Err(lost(FailureKind::Cut, Sent::Maybe)),
             How::Silent => Err(lost(FailureKind::Timeout, Sent::Maybe)),
-            // A call that changes something is not said to be done.
+            // An empty list in answer to a write reports no entry as done.
             How::Empty
                 if request.operation == Operation::GetProductBalances
                     || request.operation.effect() == Effect::Write =>
@@ -261,7 +265,7 @@ impl Inner {
         }
     }
 
-    /// The service does it, and the auditor sees what it did.
+    /// Carries out the call at the platform and shows the auditor its effects.
     async fn deed(&self, request: &Request, journey: &Journey) -> Result<Response, TransportError> {
         self.inside.fetch_add(1, Ordering::SeqCst);
         let answer = self.core.handle(self.http(request, journey.weather.is_wrong_key)).await;
@@ -302,7 +306,7 @@ impl Inner {
     }
 }
 
-/// A value as it stands in a query.
+/// Returns a value percent-encoded for a query.
 fn encoded(value: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => char::from(byte).to_string(),
@@ -311,7 +315,7 @@ fn encoded(value: &str) -> String {
     value.bytes().map(byte).collect()
 }
 
-/// The answer to a call while the service is not well and the key lapses.
+/// Returns the answer to a call while the platform fails and the key lapses.
 fn unwell((way, lapse): (Way, Lapse), operation: Operation, call: usize) -> Result<Response, TransportError> {
     let is_update = operation == Operation::UpdateQuantityOnHand;
     let is_lapsed = match lapse {

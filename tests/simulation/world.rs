@@ -1,13 +1,14 @@
-//! A world: the whole daemon, the whole service and a warehouse in one process, on one clock, from one seed.
+//! A world: the whole daemon, the whole platform and a warehouse in one process, on one clock, from one seed.
 //!
-//! The world's loop stands in for the daemon's supervisor, because that waits for the host's timers: it starts the real
-//! jobs when they are due or woken, lets everything come to rest, and only then moves the clock to what is next: an event
-//! of the shop, a poll, or somebody who sleeps (a call on its way, a wait for a place in the quota, a pause).
+//! The world's loop replaces the daemon's supervisor, because the supervisor uses the host's timers. The loop
+//! starts the real jobs when they are due or triggered and waits until the world is at rest. Then it advances
+//! the clock to the next event: of the trade, a poll, or a sleeper (a call on its way, a wait for a
+//! reservation, a pause).
 //!
-//! Limits: the loop's own rules (when a push follows a wish, when settle is due, what follows a failure) are the
-//! supervisor's written a second time, in short; tests/supervision.rs tests the real ones. When a schedule is due is
-//! decided by the real rules (timetable.rs). SQLite's `now` is the host's, so the hour at which a wish was created is set
-//! by the world behind the insertion.
+//! Limits: the loop implements the supervisor's rules a second time, in short (a push after a change, the due
+//! times of settle, the actions after a failure); tests/it/supervision.rs tests the real ones. The real rules
+//! decide when a schedule is due (timetable.rs). SQLite's `now` is the host's, so the world sets the time of
+//! creation of a change after the insertion.
 
 mod amid;
 mod supervise;
@@ -35,30 +36,31 @@ use tallyd::outbox::Delays;
 use tallyd::sandbox::{self, Core, Options};
 use tallyd::store::{Opening, Store};
 
-/// Wishes that come within this time of each other share their calls, as in the daemon.
+/// Window within which changes share their calls, as in the daemon.
 const GATHER_MS: i64 = 40;
-/// A second look comes so long after the first at the latest: 5 s, a place in the quota, and the call.
+/// Time limit of a second read after the first: 5 s, a reservation in the quota, and the call.
 const SECOND_LOOK_MS: i64 = 30_000;
-/// How often and after how long a lock that is held is tried again, in real time.
+/// Attempts to take a held lock and the pause between them, in real time.
 const LOCK_TRIES: u32 = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
-/// The patience of a statement with a program beside the daemon, in real time: nothing to speak of, because the world's time
-/// stands meanwhile. So any foreign lock is one that outlasts the daemon's patience.
+/// Busy time-out of a statement, in real time.
+///
+/// It is short because the world's clock stands meanwhile, so every foreign lock outlasts the daemon's busy
+/// time-out.
 const BUSY: Duration = Duration::from_millis(1);
 
-/// The size of a world.
+/// Parameters of a world.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
     pub skus: u32,
     pub warehouses: u32,
-    /// When it begins.
     pub begins_ms: i64,
     /// Lines of the configuration beside the usual ones.
     pub config: String,
-    /// The polls, and how long from one to the next.
+    /// The polls with their intervals.
     pub polls: Vec<(JobKind, Duration)>,
-    /// The configuration's schedules say when the polls are due, in the place of `polls`.
+    /// True if the configured schedules replace `polls`.
     pub is_scheduled: bool,
 }
 
@@ -74,10 +76,10 @@ pub struct World {
     timetable: Option<Timetable>,
     retries: BTreeMap<JobKind, Delays>,
     refused: Option<Refused>,
-    /// Runs that ended.
+    /// Number of finished runs.
     pub runs: u64,
     wishes: u64,
-    /// The words that persons will say amid other things, with their times.
+    /// Decisions that persons will make amid other work, with their times.
     amid: Vec<(i64, Amid)>,
     pub(super) outsider: SqliteConnection,
     pub(super) dir: tempfile::TempDir,
@@ -88,7 +90,7 @@ impl World {
         Self::open_before(plan, None).await
     }
 
-    /// The same, before an auditor who judges each step.
+    /// Opens a world with an auditor that judges each step.
     pub async fn open_before(plan: Plan, full: Option<Auditor>) -> Self {
         let clock = SimClock::new(plan.begins_ms);
         let options = Options {
@@ -103,7 +105,7 @@ impl World {
         let core = Arc::new(Core::open(&options, source).await.unwrap());
         let audit = Arc::new(Mutex::new(Audit { full, ..Audit::default() }));
         let wire = Wire::new(Arc::clone(&core), clock.clone(), plan.seed, Arc::clone(&audit));
-        // Where the host has a file system in memory, syncing costs nothing, and here nobody pulls the plug.
+        // In a file system in memory, syncing costs nothing, and no test here cuts the power.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let daemon = start(&plan, &dir, &clock, &wire).await;
         let outsider = beside(&dir).await;
@@ -132,13 +134,13 @@ impl World {
         world
     }
 
-    /// Tracks the SKUs, agrees on the books and reads the shop once.
+    /// Tracks the SKUs, takes the stock as the ground truth and reads the account once.
     async fn begin(&mut self) {
-        // The hour of a wish is the world's; see the module's words.
+        // The world sets the time of creation of each change; see the module.
         sqlx::query("DROP TRIGGER outbox_unchanging").execute(&mut self.outsider).await.unwrap();
         let stock = self.stock().await;
         self.audit().books = Books::new(stock.clone());
-        // Kits hold nothing themselves.
+        // A kit has no stock of its own.
         for sku in stock.keys().map(|(sku, _)| sku).collect::<BTreeSet<_>>() {
             let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku.as_str());
             insert.execute(&mut self.outsider).await.unwrap();
@@ -148,7 +150,7 @@ impl World {
         self.idle().await;
     }
 
-    /// What the auditor has seen so far.
+    /// Returns the auditor's state.
     pub fn audit(&self) -> MutexGuard<'_, Audit> {
         self.audit.lock().unwrap()
     }
@@ -161,47 +163,47 @@ impl World {
         &self.daemon().context().store
     }
 
-    /// The service's own books.
+    /// Returns the stock at the platform.
     pub async fn stock(&self) -> BTreeMap<Cell, i64> {
         let rows = self.core.stock().await.unwrap();
         rows.into_iter().map(|row| ((row.sku, row.warehouse_id), row.quantity)).collect()
     }
 
-    /// The mirror, as a program beside the daemon sees it.
+    /// Returns the mirror, as a program beside the daemon reads it.
     pub async fn mirror(&mut self) -> BTreeMap<Cell, i64> {
         let sql = "SELECT sku, warehouse_id, quantity FROM stock";
         let rows: Vec<(String, i64, i64)> = sqlx::query_as(sql).fetch_all(&mut self.outsider).await.unwrap();
         rows.into_iter().map(|(sku, warehouse, quantity)| ((sku, warehouse), quantity)).collect()
     }
 
-    /// A number the database holds.
+    /// Returns a number from the database.
     pub async fn number(&mut self, sql: &'static str) -> i64 {
         sqlx::query_scalar(sql).fetch_one(&mut self.outsider).await.unwrap()
     }
 
-    /// Pairs of numbers the database holds.
+    /// Returns pairs of numbers from the database.
     pub async fn pairs(&mut self, sql: &'static str) -> BTreeMap<i64, i64> {
         let rows: Vec<(i64, i64)> = sqlx::query_as(sql).fetch_all(&mut self.outsider).await.unwrap();
         rows.into_iter().collect()
     }
 
-    /// A person says which shipment a wish in doubt made.
+    /// Names, as a person, the shipment that a change in doubt made.
     pub async fn adopt(&mut self, wish: i64, shipment: i64) {
         let insert = sqlx::query("INSERT INTO adoption (change_id, shipment_id) VALUES (?1, ?2)");
         insert.bind(wish).bind(shipment).execute(&mut self.outsider).await.unwrap();
     }
 
-    /// Inserts a wish as a program beside the daemon would; its key is returned.
+    /// Inserts a change as a program beside the daemon would; returns its key.
     pub async fn wish(&mut self, kind: &str, body: &Value) -> String {
         self.insert(kind, &body.to_string(), 0).await
     }
 
-    /// The same with a body as it was written.
+    /// Inserts a change with a body as it was written; returns its key.
     pub async fn wish_text(&mut self, kind: &str, body: &str) -> String {
         self.insert(kind, body, 0).await
     }
 
-    /// A person's count of a cell; its key is returned.
+    /// Inserts a person's count of a stock level; returns its key.
     pub async fn wish_urgently(&mut self, (sku, warehouse): &Cell, units: i64) -> String {
         let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": units});
         self.insert("quantity.set", &body.to_string(), 1).await
@@ -221,18 +223,18 @@ impl World {
         key
     }
 
-    /// When the call that carried a wish was begun.
+    /// Returns the send time of the call that carried a change.
     pub async fn sent_at(&mut self, key: &str) -> i64 {
         let sql = "SELECT e.sent_ms FROM outbox o JOIN exchange e ON e.id = o.exchange_id WHERE o.key = ?1";
         sqlx::query_scalar(sql).bind(key).fetch_one(&mut self.outsider).await.unwrap()
     }
 
-    /// A wish for a cell.
+    /// Inserts a change of a stock level; returns its key.
     pub async fn wish_cell(&mut self, kind: &str, (sku, warehouse): &Cell, name: &str, units: i64) -> String {
         self.wish(kind, &json!({"sku": sku, "warehouse_id": warehouse, name: units})).await
     }
 
-    /// (state, reason) of every wish, by key.
+    /// Returns (state, reason) of every change, by key.
     pub async fn fates(&mut self) -> BTreeMap<String, (String, String)> {
         let sql = "SELECT key, state, coalesce(reason, '') FROM outbox";
         let rows: Vec<(String, String, String)> =
@@ -240,7 +242,8 @@ impl World {
         rows.into_iter().map(|(key, state, reason)| (key, (state, reason))).collect()
     }
 
-    /// Whether wishes of the cell are on their way, so that its number moves without a sale.
+    /// Returns true if changes of the stock level are on their way, so that its quantity moves without a
+    /// sale.
     pub async fn is_moving(&mut self, (sku, warehouse): &Cell) -> bool {
         let sql =
             "SELECT sku FROM outbox WHERE warehouse_id = ?1 AND state IN ('pending', 'sending', 'in_doubt')";
@@ -250,43 +253,42 @@ impl World {
         moving.iter().flatten().any(|other| fold(other) == fold(sku))
     }
 
-    /// Runs a job now, and whatever follows from it.
+    /// Runs a job now, and the runs that follow from it.
     pub async fn run_now(&mut self, kind: JobKind) {
         self.idle().await;
         self.start_job(kind, Trigger::Operator);
         self.idle().await;
     }
 
-    /// A person said something beside the daemon, which hears it at once.
+    /// Triggers the jobs that a person's decision beside the daemon triggers.
     pub fn person_said(&mut self) {
         self.plan_job(JobKind::Push, self.clock.now_ms(), Trigger::Outbox);
         self.plan_job(JobKind::Settle, self.clock.now_ms(), Trigger::Outbox);
     }
 
-    /// The configuration in a file, for a command beside the daemon.
+    /// Writes the configuration to a file, for a command beside the daemon; returns its path.
     pub fn config_file(&self) -> PathBuf {
         let file = self.dir.path().join("tallyd.toml");
         std::fs::write(&file, toml(&self.plan, &self.dir)).unwrap();
         file
     }
 
-    /// The configuration of the daemon.
     pub fn config(&self) -> Config {
         config(&self.plan, &self.dir)
     }
 
-    /// How many wishes were inserted.
+    /// Returns the number of changes inserted.
     pub fn wishes(&self) -> u64 {
         self.wishes
     }
 
-    /// Goes on to a time: everything that is due until then happens, in order.
+    /// Advances to a time; everything due until then happens, in order.
     pub async fn go_on_to(&mut self, until_ms: i64) {
         while self.step(until_ms).await {}
         self.clock.advance_to(until_ms.max(self.clock.now_ms()));
     }
 
-    /// Goes on until no job runs.
+    /// Advances until no job runs.
     pub async fn idle(&mut self) {
         loop {
             self.rest().await;
@@ -297,7 +299,7 @@ impl World {
         }
     }
 
-    /// Goes on until no wish is on its way, for so many simulated milliseconds at most.
+    /// Advances until no change is on its way, for at most `within_ms` simulated milliseconds.
     pub async fn settled(&mut self, within_ms: i64) {
         const OPEN: &str = "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending') \
                             OR (state = 'in_doubt' AND reason <> 'landed_or_another')";
@@ -314,8 +316,9 @@ impl World {
         self.idle().await;
     }
 
-    /// Goes on until no cell waits for a second look: a read that shows what was there before our last write decides
-    /// nothing alone.
+    /// Advances until no stock level waits for a second read.
+    ///
+    /// A read that shows the quantity before our last write decides nothing alone.
     pub async fn looked_twice(&mut self) {
         const DOUBTED: &str = "SELECT count(*) FROM stock_level_write WHERE first_mismatch_ms IS NOT NULL";
         let until = self.clock.now_ms() + SECOND_LOOK_MS;
@@ -325,13 +328,13 @@ impl World {
         self.idle().await;
     }
 
-    /// Lets everybody go on until all sleep or are done.
+    /// Waits until every task sleeps or is done.
     async fn settle_down(&self) {
         let (wire, daemon) = (self.wire.clone(), Arc::clone(self.daemon.as_ref().expect("the daemon runs")));
         rest::until(move || wire.is_at_rest() && daemon.context().store.is_at_rest()).await;
     }
 
-    /// The same, and takes in what jobs ended.
+    /// Waits for rest and handles the runs that finished.
     pub async fn rest(&mut self) {
         loop {
             self.settle_down().await;
@@ -344,8 +347,10 @@ impl World {
         }
     }
 
-    /// Kills it in the middle of something: so many steps from now, and so many rounds of the runtime after the last.
-    /// Where SQLite's threads stand then is chance: what holds afterwards must hold wherever it was.
+    /// Kills the daemon after `steps` steps and `rounds` rounds of the runtime.
+    ///
+    /// The state of SQLite's threads at that moment is random, so an assertion afterwards must hold for every
+    /// state.
     pub async fn kill_amid(&mut self, steps: i64, rounds: i64) {
         for _ in 0..steps {
             self.step(i64::MAX).await;
@@ -359,7 +364,8 @@ impl World {
         self.kill().await;
     }
 
-    /// Ends the daemon as a kill would, wherever its jobs stand, and starts the next. Calls on their way go on.
+    /// Ends the daemon as a kill would, at any state of its jobs, and starts the next. Calls on their way go
+    /// on.
     pub async fn kill(&mut self) {
         for (_, slot) in std::mem::take(&mut self.slots) {
             slot.run.abort();
@@ -381,11 +387,10 @@ impl World {
     }
 }
 
-/// Another program that has the database locked for writing until it is dropped.
+/// A write lock of another program on the database, held until it is dropped.
 pub struct ForeignLock(SqliteConnection);
 
 impl ForeignLock {
-    /// Lets others write again.
     pub async fn release(mut self) {
         sqlx::query("ROLLBACK").execute(&mut self.0).await.unwrap();
         self.0.close().await.unwrap();
@@ -393,8 +398,9 @@ impl ForeignLock {
 }
 
 impl World {
-    /// Locks the database for writing, as a program beside the daemon does; not while something is due before `until_ms`
-    /// for which the world itself writes.
+    /// Locks the database for writing, as a program beside the daemon does.
+    ///
+    /// Returns `None` if something is due before `until_ms` for which the world itself writes.
     pub async fn lock_for_writing(&mut self, until_ms: i64) -> Option<ForeignLock> {
         self.rest().await;
         if self.writes_before(until_ms) {
@@ -406,7 +412,7 @@ impl World {
     }
 }
 
-/// A program beside the daemon.
+/// Opens a connection as a program beside the daemon does.
 async fn beside(dir: &tempfile::TempDir) -> SqliteConnection {
     let path = dir.path().join("tallyd.db");
     let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::from_secs(10));
@@ -418,7 +424,7 @@ async fn start(plan: &Plan, dir: &tempfile::TempDir, clock: &SimClock, wire: &Wi
         let (clock, wire) = (Arc::new(clock.clone()), Arc::new(wire.clone()));
         let opening = Opening { is_single: true, busy: BUSY, ..Opening::default() };
         match Daemon::start_as(config(plan, dir), clock, wire, None, opening).await {
-            // Another world just began a program, which holds our files until it is one of its own.
+            // Another world has just spawned a program, which holds our files until its exec.
             Err(StartError::Lock(_)) => std::thread::sleep(LOCK_PAUSE),
             started => return started.unwrap(),
         }

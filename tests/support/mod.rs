@@ -1,5 +1,6 @@
-//! A daemon and a sandbox beside each other: over real HTTP on loopback, or with a transport in between that does what
-//! a test tells it to.
+//! A daemon and a sandbox side by side.
+//!
+//! They use real HTTP on loopback, or a transport in between that a test controls.
 
 #![allow(
     dead_code,
@@ -8,6 +9,8 @@
     clippy::panic,
     reason = "each test takes what it needs, and ends at the first surprise"
 )]
+
+pub mod replayed;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Executor};
@@ -23,10 +26,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Longer than a daemon takes on the slowest machine: what takes longer hangs.
+/// Time limit of every wait; a daemon that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A sandbox with a small shop, and a place for a daemon's database beside it.
+/// A sandbox with a small account, and a folder for a daemon's database.
 pub struct World {
     pub sandbox: Sandbox,
     pub path: PathBuf,
@@ -34,7 +37,6 @@ pub struct World {
     _dir: tempfile::TempDir,
 }
 
-/// A daemon at work.
 pub struct Working {
     pub stop: CancellationToken,
     pub reload: mpsc::Sender<Config>,
@@ -42,12 +44,12 @@ pub struct Working {
 }
 
 impl World {
-    /// A shop of 40 SKUs in 3 warehouses; the quota is wide, so that tests of other things do not wait for it.
+    /// Creates an account of 40 SKUs in 3 warehouses, without a quota, so that no call waits for it.
     pub async fn new() -> Self {
         Self::with(Options { skus: 40, orders: 6, calls_per_minute: 0, ..Options::default() }, "").await
     }
 
-    /// Any shop, and lines for the configuration beside the usual ones.
+    /// Creates an account with these options, and adds lines to the usual configuration.
     pub async fn with(options: Options, extra: &str) -> Self {
         let options = Options { listen: ([127, 0, 0, 1], 0).into(), ..options };
         let sandbox = sandbox::start(options).await.unwrap();
@@ -58,7 +60,7 @@ impl World {
         Self { sandbox, path, extra: extra.into(), _dir: dir }
     }
 
-    /// The configuration as text, with more lines where a test wants another one.
+    /// Returns the configuration as text, with more lines.
     pub fn toml(&self, more: &str) -> String {
         let dir = self._dir.path();
         let jobs: String = tallyd::model::JobKind::ALL
@@ -90,7 +92,6 @@ impl World {
         Config::from_toml(&self.toml("")).unwrap()
     }
 
-    /// Overwrites the integration key's file.
     pub fn write_key(&self, key: &str) {
         std::fs::write(self._dir.path().join("i"), key).unwrap();
     }
@@ -103,7 +104,7 @@ impl World {
         self.daemon().await.once().await.unwrap()
     }
 
-    /// A daemon that works until it is told to stop.
+    /// Starts a daemon that runs until it is stopped.
     pub async fn work(&self) -> Working {
         let daemon = self.daemon().await;
         let stop = CancellationToken::new();
@@ -112,13 +113,13 @@ impl World {
         Working { stop, reload, ended }
     }
 
-    /// Makes the database without doing anything.
+    /// Creates the database without starting a daemon.
     pub async fn make(&self) {
         let lock = Lock::take(&self.path).unwrap();
         Store::open(&self.path, &lock).await.unwrap().close().await.unwrap();
     }
 
-    /// Somebody else's connection.
+    /// Opens another program's connection.
     pub async fn outsider(&self) -> SqliteConnection {
         let options = SqliteConnectOptions::new().filename(&self.path).busy_timeout(Duration::from_secs(10));
         options.pragma("wal_autocheckpoint", "0").connect().await.unwrap()
@@ -128,7 +129,7 @@ impl World {
         self.outsider().await.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
     }
 
-    /// Tracks every SKU and order of the shop.
+    /// Tracks every SKU and order of the account.
     pub async fn track_all(&self) {
         self.make().await;
         let mut other = self.outsider().await;
@@ -142,37 +143,37 @@ impl World {
         }
     }
 
-    /// Inserts a wish as any program would.
+    /// Inserts a change as a program would.
     pub async fn wish(&self, key: &str, kind: &str, body: &str) {
         let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
         let insert = sqlx::query(sql).bind(key).bind(kind).bind(body);
         self.outsider().await.execute(insert).await.unwrap();
     }
 
-    /// (state, reason, detail) of a wish.
+    /// Returns (state, reason, detail) of a change.
     pub async fn fate(&self, key: &str) -> (String, String, String) {
         let sql = "SELECT state, coalesce(reason, ''), coalesce(detail, '') FROM outbox WHERE key = ?1";
         sqlx::query_as(sql).bind(key).fetch_one(&mut self.outsider().await).await.unwrap()
     }
 
-    /// Renames all SKUs in the mirror, so that the service seems to have lost them.
+    /// Renames all SKUs in the mirror, so that the platform seems to have lost them.
     pub async fn make_strangers_of_all_skus(&self) {
         self.sql("UPDATE product SET sku = sku || ' (lost)'; UPDATE tracked_sku SET sku = sku || ' (lost)'")
             .await;
     }
 
-    /// A number the database holds.
+    /// Returns a number from the database.
     pub async fn number(&self, sql: &str) -> i64 {
         sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut self.outsider().await).await.unwrap()
     }
 
-    /// (sku, warehouse, quantity) of every cell, as the `stock` view has it.
+    /// Returns (sku, warehouse, quantity) of every stock level in the view `stock`.
     pub async fn mirror(&self) -> Vec<(String, i64, i64)> {
         let sql = "SELECT sku, warehouse_id, quantity FROM stock ORDER BY sku, warehouse_id";
         sqlx::query_as(sql).fetch_all(&mut self.outsider().await).await.unwrap()
     }
 
-    /// The same, as the shop has it; kits hold nothing themselves and are left out.
+    /// Returns (sku, warehouse, quantity) at the platform, without kits, which have no stock of their own.
     pub async fn shop(&self) -> Vec<(String, i64, i64)> {
         let rows = self.sandbox.stock().await.unwrap();
         let mut cells: Vec<_> = rows.into_iter().map(|r| (r.sku, r.warehouse_id, r.quantity)).collect();
@@ -180,18 +181,18 @@ impl World {
         cells
     }
 
-    /// What the shop holds in one cell.
+    /// Returns the platform's quantity of one stock level.
     pub async fn shop_cell(&self, sku: &str, warehouse: i64) -> i64 {
         let cells = self.shop().await;
         cells.iter().find(|(s, w, _)| s == sku && *w == warehouse).unwrap().2
     }
 
-    /// The calls of one operation so far.
+    /// Returns the number of calls of one operation so far.
     pub fn calls(&self, operation: &str) -> usize {
         self.sandbox.calls().iter().filter(|call| call.operation == operation).count()
     }
 
-    /// A POST to the sandbox by somebody else with the company's keys; the answer's body.
+    /// Sends a POST to the sandbox with the account's keys, as another program; returns the answer's body.
     pub async fn post(&self, path: &str, body: &serde_json::Value) -> serde_json::Value {
         let request = format!(
             "POST {path} HTTP/1.1\r\nHost: s\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
@@ -209,7 +210,7 @@ impl World {
         serde_json::from_str(body).unwrap_or_default()
     }
 
-    /// Waits until `done`, as somebody watching the tables would; fails after a minute with what the daemon did.
+    /// Polls until `done`; fails after a minute with the last runs.
     pub async fn until(&self, what: &str, done: impl AsyncFn(&World) -> bool) {
         let started = Instant::now();
         while !done(self).await {
@@ -220,7 +221,7 @@ impl World {
         }
     }
 
-    /// (job, trigger, outcome, summary) of the last runs, the newest first.
+    /// Returns (job, trigger, outcome, summary) of the last runs, newest first.
     async fn last_runs(&self) -> Vec<(String, String, Option<String>, Option<String>)> {
         let sql = "SELECT job, trigger, outcome, summary FROM run ORDER BY id DESC LIMIT 20";
         sqlx::query_as(sql).fetch_all(&mut self.outsider().await).await.unwrap()
@@ -228,7 +229,7 @@ impl World {
 }
 
 impl Working {
-    /// Stops it and says how long that took.
+    /// Stops the daemon and returns the time that took.
     pub async fn stop(self) -> Duration {
         let started = Instant::now();
         self.stop.cancel();

@@ -1,4 +1,4 @@
-//! What every test's daemon must have left behind: a journal whose fold is its mirror.
+//! A check for every test with a daemon: the projection of its journal equals its mirror.
 
 #![allow(unreachable_pub, clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
 
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tallyd::job::{Replay, Replayed};
 use tallyd::store::Compared;
 
-/// Folds the journal of a database into a fresh mirror and compares the two.
+/// Projects the journal of a database into a fresh mirror and compares the two.
 pub async fn replayed(database: &Path) -> Replayed {
     let into = fresh(database);
     let mut replay = Replay::begin(database, &into).await.unwrap();
@@ -17,19 +17,19 @@ pub async fn replayed(database: &Path) -> Replayed {
     replayed
 }
 
-/// A file that is not there, beside the database.
+/// Returns the path of a file that does not exist, beside the database.
 fn fresh(database: &Path) -> PathBuf {
     (0..).map(|n| database.with_extension(format!("replayed-{n}"))).find(|file| !file.exists()).unwrap()
 }
 
-/// Fails where the fold of the journal is not the mirror, naming the rows.
+/// Asserts that the projection of the journal equals the mirror; a failure names the rows.
 pub async fn assert_replayed(database: &Path) {
     let replayed = replayed(database).await;
     let differing: Vec<&Compared> = replayed.tables.iter().filter(|table| !table.is_equal()).collect();
     assert!(differing.is_empty(), "the journal does not tell these facts: {differing:#?}");
 }
 
-/// The same at the end of a test that has no runtime left to wait on; silent where the test has failed already.
+/// Does the same at the end of a test without a runtime; does nothing if the test has failed already.
 pub fn assert_replayed_on_drop(database: &Path) {
     if std::thread::panicking() || !database.exists() {
         return;

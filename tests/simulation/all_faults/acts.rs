@@ -1,4 +1,4 @@
-//! What is done when something happens: to the goods, at the service, to the host. Of parcels in `shipping`.
+//! The effect of each act: on the goods, at the platform, on the host. `shipping` has the acts on shipments.
 
 use super::super::auditor::Effect;
 use super::super::books::Cell;
@@ -48,7 +48,7 @@ impl Trial {
             | Act::Gone
             | Act::Kit
             | Act::KitTurns => self.happen_strangely(act).await,
-            // The rest happens on the host, or beside it.
+            // All other acts happen on the host, or beside it.
             _ if is_host_asleep => {}
             Act::Order => self.order().await,
             Act::Parcel => self.later_parcel().await,
@@ -74,7 +74,7 @@ impl Trial {
         self.random.pick(&cells).clone()
     }
 
-    /// Others take from a cell, at the service and truly.
+    /// Removes units from a stock level, at the platform and on the shelf, for others.
     pub fn taken(&mut self, cell: &Cell, units: i64) {
         *self.truth.entry(cell.clone()).or_default() -= units;
         let now = self.world.clock.now_ms();
@@ -109,7 +109,7 @@ impl Trial {
         self.second_thoughts(&key);
     }
 
-    /// Goods come or go, and a colleague enters it at the service himself, as a new number.
+    /// Moves goods; a colleague enters the new quantity at the platform.
     async fn colleague(&mut self) {
         let cell = self.any_cell();
         let listed = self.auditor(|auditor| auditor.cells.listed(&cell));
@@ -123,7 +123,7 @@ impl Trial {
         }
     }
 
-    /// The SKUs of the generated shop that are in the assortment.
+    /// Returns the SKUs of the generated account that are in the assortment.
     pub fn old_skus(&self) -> Vec<String> {
         let skus: std::collections::BTreeSet<&String> = self.truth.keys().map(|(sku, _)| sku).collect();
         let old = |sku: &&&String| {
@@ -132,7 +132,7 @@ impl Trial {
         skus.iter().filter(old).map(|sku| (*sku).clone()).collect()
     }
 
-    /// A PUT of a colleague: what it does not name falls back to its default, links and quantities stay.
+    /// Sends a colleague's PUT: fields that it omits fall back to their defaults, links and quantities stay.
     pub async fn put(&mut self, sku: &str, to: Value) -> bool {
         let asked = json!({"idType": "sku", "idList": [sku]});
         let Some(found) = self.by_hand("POST", "/api/inventory/getProducts", &asked).await else {
@@ -186,7 +186,7 @@ impl Trial {
         self.wish("product.create", &body).await;
     }
 
-    /// A full PUT of a product that was created, as the service described it last.
+    /// Inserts a full update of a created product, as the platform described the product last.
     async fn update(&mut self) {
         let known: Vec<Value> = self.auditor(|auditor| auditor.products.values().cloned().collect());
         if known.is_empty() {
@@ -229,7 +229,7 @@ impl Trial {
         self.wish("listing_template.create", &body).await;
     }
 
-    /// Another program on the same account.
+    /// Sends calls of another program on the same account.
     async fn burst(&mut self, calls: i64) {
         for _ in 0..calls {
             self.by_hand("GET", "/api/Company/WorkQueue", &Value::Null).await;
@@ -241,7 +241,7 @@ impl Trial {
         self.weather(|weather| weather.is_wrong_key = is_wrong);
     }
 
-    /// The daemon dies, and starts with these settings.
+    /// Kills the daemon and starts it with these settings.
     async fn restart(&mut self, settings: Settings) {
         match (self.settings.policy, settings.policy) {
             (_, "remote") => self.claims.remote_wins(i64::MAX),
@@ -267,7 +267,7 @@ impl Trial {
         self.restart(settings).await;
     }
 
-    /// Somebody else's call; its answer, unless the account's minute is spent.
+    /// Sends a call of another program; returns `None` if the account's minute is used up.
     pub async fn by_hand(&self, method: &str, path: &str, body: &Value) -> Option<Value> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.world.call(method, path, body).await

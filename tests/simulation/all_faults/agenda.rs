@@ -1,107 +1,108 @@
-//! What happens in a full world, and when: all of it follows from the seed and stands before the world begins.
+//! The events of a full world with their times. All of them follow from the seed and are fixed before the
+//! world begins.
 //!
-//! The rates are chosen so that a week with all its trade, faults and polls fits into a few seconds: a hundred events a
-//! day in a shop of twenty-odd SKUs, which is few wishes a cell and many faults a wish.
+//! The rates let a week with all its trade, faults and polls fit into a few seconds: a hundred events a day
+//! on twenty-odd SKUs, that is few changes per stock level and many faults per change.
 
 use super::super::random::Random;
 use super::super::rewrite::Oddity;
 use super::super::storm::Storm;
 
-/// Every world begins on Saturday, 28 March 2026, 20:00 UTC: Berlin goes over to summer time in the first night, Sydney
-/// back to winter time in the seventh.
+/// Begin of every world: Saturday, 28 March 2026, 20:00 UTC.
+///
+/// Berlin changes to summer time in the first night, Sydney back to winter time in the seventh.
 pub const BEGIN_MS: i64 = 1_774_728_000_000;
 pub const HOUR_MS: i64 = 3_600_000;
 pub const DAY_MS: i64 = 24 * HOUR_MS;
-/// From this hour on (UTC) nothing goes wrong any more and nobody does anything, and at the next the books are judged.
+/// Hour (UTC) from which there are no faults and no acts. Everything is judged one hour later.
 const CALM_HOUR: i64 = 21;
-/// Storms blow for so long.
+/// Duration of a storm.
 const BLOW_MS: i64 = 2 * HOUR_MS;
 
-/// A sale amid a push comes at most so long after its wish: some before its read, some after its write, some between.
+/// Longest time from a change to a sale amid its push: before its read, between, or after its write.
 const AMID_MS: i64 = 2_000;
 
-/// A sale before a movement comes so long before it.
+/// Time from a sale to a later adjust of the same stock level.
 const BEFORE_MS: (i64, i64) = (15_000, 600_000);
 
-/// A count is told so much later at the latest.
+/// Longest time from a count to its report.
 const TOLD_MS: i64 = 600_000;
 
-/// One thing that happens. What it befalls is drawn when it does, from what is there then.
+/// An event; its subject is drawn when it happens, from the state at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// A customer buys from one warehouse.
     Sale,
-    /// The same, from the cell that a wish was last inserted for.
+    /// A customer buys from the stock level that a change was last inserted for.
     SaleAmid,
-    /// A customer orders, and the dock ships it: whole, in part, in two parcels.
+    /// A customer orders, and the dock ships it: in whole, in part, or in two shipments.
     Order,
-    /// A later parcel of what is left of an order.
+    /// A later shipment of the rest of an order.
     Parcel,
-    /// The same, from a cell that a movement will be said of after so long that what was read before is old.
+    /// A customer buys from a stock level that is adjusted after its facts are too old.
     SaleBefore,
-    /// Goods come or go, and the warehouse's program says so.
+    /// Goods come or go, and the warehouse's program reports it.
     Moved,
     /// A clerk counts.
     Count,
-    /// A clerk counts, and tells it later with the moment of his count.
+    /// A clerk counts, and reports the count later with its moment.
     CountLater,
     CountTold,
-    /// A colleague enters another number at the service himself.
+    /// A colleague enters another quantity at the platform.
     Colleague,
-    /// A product is to be created, updated; a warehouse, a template to be created.
+    /// Changes: create or update a product, create a warehouse or a template.
     Product,
     Update,
     Warehouse,
     Template,
-    /// Somebody gives a product another SKU at the service.
+    /// A colleague gives a product another SKU at the platform.
     Rename,
-    /// Somebody takes a product out of the assortment, or back into it.
+    /// A colleague removes a product from the assortment, or puts it back.
     Discontinue,
     Reactivate,
-    /// A colleague ships a part of an order, or tells a tracking, at the service himself.
+    /// A colleague ships a part of an order, or submits a tracking, at the platform.
     ShipByHand,
     TrackByHand,
-    /// Another program spends so many of the account's calls at once.
+    /// Another program uses this many of the account's calls at once.
     Burst(i64),
-    /// The daemon's key is wrong, or right again.
+    /// The daemon's key becomes wrong, or right again.
     WrongKey(bool),
-    /// Balances come from a replica that is so far behind, ms.
+    /// Balances come from a replica with this delay, ms.
     Lag(i64),
-    /// So much goes wrong on the way.
+    /// Percentages of writes and reads with a network fault.
     Weather(i64, i64),
-    /// This percentage of the reads is answered in an odd way.
+    /// Percentage of the reads with an odd answer.
     Odd(Oddity, i64),
-    /// A SKU, an entry or an order fails from now on; the one that did so longest works again.
+    /// A SKU, an entry or an order begins to fail; the one that failed longest works again.
     Poison,
     Cure,
-    /// Every call fails; the account lapsed. Or no longer.
+    /// Every call fails, or no longer; the account lapses, or no longer.
     Sick(bool),
     Lapse(bool),
-    /// A colleague makes parcels of all that is left of an order, cancels them again; the customer cancels an order.
+    /// A colleague ships the rest of an order, or cancels those shipments; the customer cancels an order.
     CloseOrder,
     ReopenOrder,
     CancelOrder,
-    /// A kit is made and sold; what was a kit is a product from now on, and the other way round.
+    /// A kit is made and sold; a kit becomes a product, or the reverse.
     Kit,
     KitTurns,
-    /// A product is taken away for good.
+    /// A product is removed for good.
     Gone,
-    /// Two wishes for one cell at once; a person's word amid what the daemon does.
+    /// Two changes of one stock level at once; a person's decision amid the daemon's work.
     Pair,
     Word,
-    /// Another program locks the database for so long, ms.
+    /// Another program locks the database for this long, ms.
     Lock(i64),
-    /// The daemon is killed; with another configuration afterwards, if so.
+    /// The daemon is killed; `Reconfigure` starts it with another configuration.
     Kill,
     Reconfigure,
-    /// The machine sleeps, and wakes.
     Suspend,
     Resume,
-    /// The host's calendar is so far ahead of the true time, ms.
+    /// Offset of the host's calendar from the true time, ms.
     Calendar(i64),
     /// All faults end.
     Calm,
-    /// The books are judged.
+    /// Everything is judged.
     Judge,
 }
 
@@ -111,7 +112,7 @@ impl Act {
     }
 }
 
-/// Trade a day, by kind.
+/// Mean number of events a day, by kind.
 const TRADE: [(Act, i64); 21] = [
     (Act::Sale, 20),
     (Act::Order, 7),
@@ -139,7 +140,7 @@ const TRADE: [(Act, i64); 21] = [
 /// Events that do not happen every day, with their chance in percent.
 const SELDOM: [(Act, i64); 3] = [(Act::CancelOrder, 60), (Act::Kit, 40), (Act::Gone, 30)];
 
-/// All that happens in so many days.
+/// Returns the events of a number of days.
 pub fn agenda(days: i64, random: &mut Random) -> Vec<(i64, Act)> {
     let mut agenda = Vec::new();
     for day in 0..days {
@@ -149,7 +150,7 @@ pub fn agenda(days: i64, random: &mut Random) -> Vec<(i64, Act)> {
     agenda
 }
 
-/// A day from 20:00 to 20:00, so it begins with its calm hours.
+/// Adds a day from 20:00 to 20:00, which begins with its calm hours.
 fn day_of(begin: i64, random: &mut Random, agenda: &mut Vec<(i64, Act)>) {
     let calm = begin + (CALM_HOUR - 20) * HOUR_MS;
     agenda.push((calm, Act::Calm));
@@ -159,7 +160,7 @@ fn day_of(begin: i64, random: &mut Random, agenda: &mut Vec<(i64, Act)>) {
         for _ in 0..random.between(times / 2, times + times / 2) {
             let at = random.between(from, until);
             agenda.push((at, act));
-            // Somebody buys what is just being moved or counted.
+            // Some customers buy during an adjust or a count.
             if matches!(act, Act::Moved | Act::Count) && random.percent(60) {
                 agenda.push((at + random.between(1, AMID_MS), Act::SaleAmid));
             }
@@ -188,7 +189,7 @@ fn day_of(begin: i64, random: &mut Random, agenda: &mut Vec<(i64, Act)>) {
     host(from, until, random, agenda);
 }
 
-/// Storms, replicas that are behind, a wrong key.
+/// Adds storms, lagging replicas, odd answers, a wrong key.
 fn weather(from: i64, until: i64, random: &mut Random, agenda: &mut Vec<(i64, Act)>) {
     for begin in (from..until).step_by(usize::try_from(BLOW_MS).expect("not negative")) {
         let (writes, reads) =
@@ -220,7 +221,8 @@ fn weather(from: i64, until: i64, random: &mut Random, agenda: &mut Vec<(i64, Ac
     }
 }
 
-/// A platform that fails for some minutes, an account that lapses, entries that fail for hours, a locked database.
+/// Adds failures of the platform for minutes, lapses of the account, recoveries of entries, locks of the
+/// database.
 fn sickness(from: i64, until: i64, random: &mut Random, agenda: &mut Vec<(i64, Act)>) {
     for _ in 0..3 {
         agenda.push((random.between(from, until), Act::Cure));
@@ -244,7 +246,7 @@ fn sickness(from: i64, until: i64, random: &mut Random, agenda: &mut Vec<(i64, A
     }
 }
 
-/// Crashes, restarts, suspends, clock steps.
+/// Adds crashes, restarts, suspends and clock steps.
 fn host(from: i64, until: i64, random: &mut Random, agenda: &mut Vec<(i64, Act)>) {
     for _ in 0..random.between(1, 3) {
         agenda.push((random.between(from, until), Act::Kill));

@@ -1,5 +1,7 @@
-//! Nothing is refused without proof. The trial knows what was wrong with each wish: which SKUs were gone, which orders
-//! cancelled, which entries the platform refused again and again. A wish that is rejected for anything else was right.
+//! No change is rejected without proof.
+//!
+//! The trial knows the trouble of each change: SKUs that are gone, cancelled orders, entries that the
+//! platform refuses again and again. A rejection for any other cause is a violation.
 
 use super::super::audit::{text, whole};
 use super::super::odd::{How, Subject};
@@ -7,40 +9,40 @@ use super::trial::Trial;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An entry that failed for hours is tried again so much later at the latest, ms: half an hour, a time-out, a quiet time.
+/// Longest time until an entry that failed for hours is retried, ms: half an hour, a time-out, a quiet time.
 const CURED_MS: i64 = 45 * 60_000;
 
-/// The subject of a wish.
+/// The subject of a change.
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub kind: String,
-    /// Empty where it is about none.
+    /// SKU; empty if the change has none.
     pub sku: String,
     pub order: Option<i64>,
-    /// The wish whose parcel it tells of.
+    /// Key of the change whose shipment the tracking belongs to.
     pub shipment_key: String,
     pub at_ms: i64,
 }
 
-/// The trial's knowledge of all wishes, and of everything that is wrong.
+/// The trial's knowledge of all changes and all troubles.
 #[derive(Debug, Default)]
 pub struct Claims {
     wishes: BTreeMap<String, Claim>,
-    /// SKUs the service does not have any more, since when.
+    /// SKUs that the platform no longer has, with the time.
     pub gone: BTreeMap<String, i64>,
     discontinued: BTreeSet<String>,
     kits: BTreeSet<String>,
-    /// Entries that the platform refused as such, and those that fail now or did so until a little while ago.
+    /// Entries that the platform refused as such; entries that fail now or did so until recently.
     refused: Vec<Subject>,
     poisoned: Vec<(Subject, Option<i64>)>,
-    /// Orders the customer cancelled, and those whose parcels a colleague cancelled, since when.
+    /// Orders that the customer cancelled, and orders whose shipments a colleague cancelled, with the time.
     pub cancelled: BTreeMap<i64, i64>,
     pub reopened: BTreeMap<i64, i64>,
-    /// Wishes of which a person spoke.
+    /// Changes that a person decided about.
     said: BTreeSet<String>,
-    /// Wishes that a person let be planned anew once.
+    /// Changes that a person retried; each is retried once.
     retried: BTreeSet<String>,
-    /// The policy let the service win until then.
+    /// End of the policy `remote`.
     remote_until_ms: i64,
     judged: BTreeSet<String>,
 }
@@ -57,7 +59,7 @@ impl Claim {
         }
     }
 
-    /// True if a call that holds the wish, or a look that it needs, holds the subject.
+    /// Returns true if a call with the change, or a read that it needs, holds the subject.
     fn is_about(&self, subject: &Subject) -> bool {
         match subject {
             Subject::Sku(sku) | Subject::Entry(sku) => *sku == self.sku,
@@ -75,7 +77,7 @@ impl Claims {
         self.wishes.get(key)
     }
 
-    /// The service does not have the SKU any more.
+    /// Records that the platform no longer has the SKU.
     pub fn gone(&mut self, sku: &str, at_ms: i64) {
         self.gone.insert(sku.to_owned(), at_ms);
     }
@@ -84,7 +86,7 @@ impl Claims {
         self.discontinued.insert(sku.to_owned());
     }
 
-    /// A SKU is a kit from now on, or a product.
+    /// Records that a SKU is a kit from now on, or a product.
     pub fn kit(&mut self, sku: &str, is_kit: bool) {
         self.gone.remove(sku);
         if is_kit {
@@ -94,7 +96,7 @@ impl Claims {
         };
     }
 
-    /// It fails from now on; false where so many fail already, or this one.
+    /// Records that a subject fails from now on; returns false if too many fail already, or this one does.
     pub fn poisoned(&mut self, subject: &Subject, how: How, at_once: usize) -> bool {
         let mut failing = self.poisoned.iter().filter(|(_, until)| until.is_none());
         if failing.clone().count() >= at_once || failing.any(|(of, _)| of == subject) {
@@ -107,12 +109,12 @@ impl Claims {
         true
     }
 
-    /// The entry that has failed longest.
+    /// Returns the entry that has failed longest.
     pub fn poisoned_longest(&self) -> Option<Subject> {
         self.poisoned.iter().find(|(_, until)| until.is_none()).map(|(subject, _)| subject.clone())
     }
 
-    /// It works again; none: all of them do.
+    /// Records that an entry works again; `None` means all of them.
     pub fn cured(&mut self, cured: Option<&Subject>, at_ms: i64) {
         self.poisoned.retain(|(_, until)| until.is_none_or(|until| until > at_ms));
         for (subject, until) in &mut self.poisoned {
@@ -122,22 +124,22 @@ impl Claims {
         }
     }
 
-    /// A person speaks of a wish.
+    /// Records a person's decision about a change.
     pub fn said(&mut self, key: &str) {
         self.said.insert(key.to_owned());
     }
 
-    /// True the first time that a person meets the wish.
+    /// Returns true the first time that a person meets the change.
     pub fn is_new_to_a_person(&mut self, key: &str) -> bool {
         self.retried.insert(key.to_owned())
     }
 
-    /// The policy lets the service win until then.
+    /// Records that the policy is `remote` until then.
     pub fn remote_wins(&mut self, until_ms: i64) {
         self.remote_until_ms = until_ms;
     }
 
-    /// True if what the wish is about, or what its parcel is of, has trouble of its own.
+    /// Returns true if the subject of the change, or of its shipment, has trouble of its own.
     pub fn is_troubled(&self, key: &str, at_ms: i64) -> bool {
         let Some(claim) = self.wishes.get(key) else { return true };
         let is_poisoned = self
@@ -152,7 +154,7 @@ impl Claims {
         is_poisoned || is_gone || parcel.unwrap_or(false)
     }
 
-    /// True if that is reason enough to refuse the wish, or to withdraw it.
+    /// Returns true if the trouble justifies the rejection or withdrawal of the change.
     fn is_right(&self, key: &str, claim: &Claim, reason: &str, fates: &BTreeMap<String, String>) -> bool {
         match reason {
             "operator" | "landed" => self.said.contains(key),
@@ -160,7 +162,7 @@ impl Claims {
             "remote_wins" => claim.kind == "quantity.set" && claim.at_ms <= self.remote_until_ms,
             "unknown_sku" => self.gone.contains_key(&claim.sku),
             "kit" => self.kits.contains(&claim.sku),
-            // It describes the product as it was before a warehouse came.
+            // The body describes the product as it was before a warehouse was added.
             "bad_body" => claim.kind == "product.update",
             "unknown_order" | "foreign_line" => {
                 claim.order.is_some_and(|order| self.cancelled.contains_key(&order))
@@ -181,7 +183,7 @@ impl Claims {
 }
 
 impl Trial {
-    /// Judges the wishes that were refused or withdrawn since.
+    /// Judges the changes that were rejected or cancelled since the last call.
     pub async fn judge_refusals(&mut self) {
         let sql = "SELECT key, state, coalesce(reason, ''), coalesce(detail, '') FROM outbox \
                    WHERE state IN ('rejected', 'cancelled')";

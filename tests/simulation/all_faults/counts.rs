@@ -1,4 +1,4 @@
-//! Counts: told at once with what the stock view showed, or later with the moment at which they were made.
+//! Counts: reported at once with the number of the stock view, or later with the moment of the count.
 
 use super::super::auditor::Effect;
 use super::super::books::Cell;
@@ -6,23 +6,24 @@ use super::trial::Trial;
 use serde_json::json;
 use tallyd::model::{Clock, Timestamp};
 
-/// A count is made against what the stock view shows if that is not older, ms.
+/// Greatest age of the number in the stock view for a count, ms.
 const SHOWN_FRESH_MS: i64 = 600_000;
 
-/// A count that is not told yet.
+/// A count that is not reported yet.
 #[derive(Clone, Debug)]
 pub struct LaterCount {
     cell: Cell,
     counted: i64,
     shown: i64,
-    /// By the calendar of the host, and how far that is ahead.
+    /// Moment by the host's calendar, and the calendar's offset.
     at: Timestamp,
     ahead_ms: i64,
 }
 
 impl Trial {
-    /// A clerk counts what lies there, and takes off what the stock view shows as sold. He does not count while goods of
-    /// the cell are on their way, nor against a number that is old.
+    /// Counts the shelf and subtracts the units that the stock view shows as sold.
+    ///
+    /// It counts neither while goods of the stock level are on their way nor against an old number.
     pub async fn count_cell(&mut self) {
         let cell = self.any_cell();
         let Some((counted, shown)) = self.counted(&cell).await else { return };
@@ -32,7 +33,7 @@ impl Trial {
         self.second_thoughts(&key);
     }
 
-    /// A clerk counts, and goes on to other cells; meanwhile goods of the cell move.
+    /// Counts a stock level and keeps the count; goods of the stock level may move meanwhile.
     pub async fn count_later(&mut self) {
         let cell = self.any_cell();
         let Some((counted, shown)) = self.counted(&cell).await else { return };
@@ -41,7 +42,7 @@ impl Trial {
         self.count_later = Some(LaterCount { cell, counted, shown, at, ahead_ms });
     }
 
-    /// He tells it with its moment, unless somebody set the calendar meanwhile.
+    /// Reports the kept count with its moment, unless the calendar was set meanwhile.
     pub async fn count_told(&mut self) {
         let Some(LaterCount { cell, counted, shown, at, ahead_ms }) = self.count_later.take() else { return };
         if ahead_ms != self.world.clock.ahead_ms() || !self.truth.contains_key(&cell) {
@@ -53,7 +54,7 @@ impl Trial {
         self.wish_cell("quantity.set", &cell, body, effect).await;
     }
 
-    /// The number that he counts, and the one that the stock view shows.
+    /// Returns the counted number, and the one that the stock view shows.
     async fn counted(&mut self, cell: &Cell) -> Option<(i64, i64)> {
         let shown = self.shown(cell).await?;
         if self.world.is_moving(cell).await {
@@ -69,7 +70,7 @@ impl Trial {
         if is_local { Effect::Anything } else { Effect::Count(counted - shown) }
     }
 
-    /// The number in the stock view, if it is young.
+    /// Returns the number in the stock view, if it is recent.
     async fn shown(&mut self, cell: &Cell) -> Option<i64> {
         let sql = "SELECT quantity, CAST((julianday(observed_at) - 2440587.5) * 86400000 AS INTEGER) FROM stock \
                    WHERE sku = ?1 AND warehouse_id = ?2 AND observed_at IS NOT NULL";

@@ -1,5 +1,4 @@
-//! The ways in which programs write: SKUs in other spellings, numbers in every form JSON has for them; and what the shop's SKUs are
-//! called.
+//! The spellings that programs use: SKUs in other case and with blanks, numbers in every form of JSON.
 
 use super::super::books::Cell;
 use super::claims::Claim;
@@ -7,12 +6,13 @@ use super::kinds::Kind;
 use super::trial::Trial;
 use serde_json::{Value, json};
 
-/// SKUs that some products of the shop have: capitals of scripts in which case is not a matter of ASCII, among them a
-/// letter whose capital is two, and one with two small forms.
+/// SKUs of some products, in scripts whose case is not a matter of ASCII.
+///
+/// Among them are a letter whose capital is two letters, and one with two small forms.
 const SCRIPTS: [&str; 3] = ["ΟΔΟΣ-1", "ТОВАР-Ж2", "GRÖẞE-Ü3"];
 
 impl Trial {
-    /// Some products have names in other scripts from the beginning.
+    /// Gives some products names in other scripts at the beginning.
     pub async fn name_in_other_scripts(&mut self) {
         if !self.kinds.has(Kind::Spelling) {
             return;
@@ -23,7 +23,7 @@ impl Trial {
         }
     }
 
-    /// Inserts a wish as one of the warehouse's programs writes it; its key is returned.
+    /// Inserts a change as one of the warehouse's programs writes it; returns its key.
     pub async fn wish(&mut self, kind: &str, body: &Value) -> String {
         let text = self.dressed(body);
         let key = self.world.wish_text(kind, &text).await;
@@ -42,7 +42,7 @@ impl Trial {
         }
         if points && self.kinds.has(Kind::Floats) {
             let text = super::super::rewrite::with_points(body).to_string();
-            // 5.0 in half of them, 5e0 in the others.
+            // 5.0 in half of the bodies, 5e0 in the others.
             let ends = [".0,", ".0}", ".0]"];
             let exponents =
                 ends.iter().fold(text.clone(), |text, end| text.replace(end, &end.replace(".0", "e0")));
@@ -51,7 +51,7 @@ impl Trial {
         body.to_string()
     }
 
-    /// A product has another SKU from now on; false if nobody could say so.
+    /// Gives a product another SKU; returns false if the call failed.
     pub async fn renamed(&mut self, old: &str, new: &str) -> bool {
         if !self.put(old, json!({"Sku": new})).await {
             return false;
@@ -75,9 +75,9 @@ impl Trial {
     }
 }
 
-/// The SKU in another spelling of the same: small, great, with blanks around it.
+/// Returns another spelling of the SKU: small, capital, with blanks around it.
 fn spelled(sku: &str, form: i64) -> String {
-    // Letter by letter, as simple programs do: a sigma at the end of a word stays the usual one.
+    // Letter by letter, as simple programs do: a sigma at the end of a word keeps its usual form.
     let small: String = sku.chars().flat_map(char::to_lowercase).collect();
     match form {
         1 | 2 => small,

@@ -1,5 +1,7 @@
-//! Health never says well while a change waits past its time: the daemon's own judgement, which `tallyd status`, the log, the
-//! metrics and systemd read, at the world's time. The program itself reads the host's clock, by which all is late.
+//! Health never reports well while a change waits past its time.
+//!
+//! The test asks the daemon's own rules, from which `tallyd status`, the log, the metrics and systemd are
+//! fed, at the world's time. The program itself reads the host's clock, by which every job is late.
 
 use super::agenda::Act;
 use super::trial::Trial;
@@ -8,23 +10,23 @@ use tallyd::daemon::{boot_id, limits};
 use tallyd::job::{DaemonState, Health, Look, health};
 use tallyd::model::Clock;
 
-/// A change that waits so long, without another trouble that is named anyway, waits past its time.
+/// Time after which a waiting change is late, if no other named trouble explains the wait.
 const LATE_MS: i64 = 15 * 60_000;
-/// The open wishes are looked at so often.
+/// Interval at which the open changes are examined.
 const EVERY_MS: i64 = 5 * 60_000;
 
-/// Wishes that wait, as far as is seen.
+/// Changes that wait, as far as observed.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    /// Since when each is not sent, by key.
+    /// Time since which each change is pending or being sent, by key.
     since_ms: BTreeMap<String, i64>,
     looked_ms: i64,
-    /// The last start of the daemon, its host's last suspend, the last time its calendar was set.
+    /// Last start of the daemon, suspend or resume of its host, step of its calendar, or foreign lock.
     steady_ms: i64,
 }
 
 impl Trial {
-    /// After an act: what the daemon knows of times begins anew.
+    /// Restarts the measurement of waits after an act that affects the host.
     pub fn host_changed(&mut self, act: Act) {
         if matches!(
             act,
@@ -40,7 +42,7 @@ impl Trial {
         }
     }
 
-    /// Looks at what waits, and asks for the judgement where something waits too long.
+    /// Examines the waiting changes, and asks for health if one waits too long.
     pub async fn judge_health(&mut self) {
         let now = self.world.clock.now_ms();
         if now < self.waiting.looked_ms + EVERY_MS || self.world.clock.is_suspended() {
@@ -57,7 +59,7 @@ impl Trial {
         self.waiting.since_ms = open.iter().map(|(key, _)| since(key)).collect();
         let steady = self.waiting.steady_ms;
         let is_late = |key: &String| now > self.waiting.since_ms[key].max(steady) + LATE_MS;
-        // What is on its way waits for nothing any more.
+        // A change that is being sent does not wait.
         let waiting = open.into_iter().filter(|(_, is_on_its_way)| !is_on_its_way).map(|(key, _)| key);
         let late: Vec<String> = waiting.filter(is_late).collect();
         if late.is_empty() || self.world.clock.ahead_ms() != 0 {
@@ -70,7 +72,7 @@ impl Trial {
         }
     }
 
-    /// In the evening: how often all is well, so that the other word says something.
+    /// Counts, in the evening, the times when health reports well, so that its other answer means something.
     pub async fn note_health(&mut self) {
         if self.health().await.is_well() {
             self.count("evenings when health says well");

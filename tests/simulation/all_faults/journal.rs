@@ -1,9 +1,9 @@
-//! The journal as bytes: all rows of its tables, in order, with their times and positions, so that two worlds of one seed
-//! can be held against each other.
+//! The journal as bytes, for a comparison of two worlds of one seed.
 //!
-//! Left out is `session.boot_id`, which names the boot of the real machine. Wishes are no journal, but their moves are
-//! kept beside it and compared too, without the moves' own ids; the hour at which SQLite says a wish was inserted is the
-//! real one until the world sets it, and stands in no table of this list.
+//! It is all rows of the journal's tables, in order, with times and positions. It leaves out
+//! `session.boot_id`, which names the boot of the real machine. Changes are not part of the journal, but
+//! their transitions are stored beside it and are compared too, without their ids. The time of insertion that
+//! SQLite writes is real until the world sets it, and stands in no table of this list.
 
 use sqlx::{Row, SqliteConnection, TypeInfo, ValueRef};
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ const TABLES: [(&str, &str); 7] = [
     ),
 ];
 
-/// The rows of a journal, table by table.
+/// The rows of a journal, by table.
 #[derive(Debug, Default)]
 pub struct Journal(Vec<(&'static str, Vec<String>)>);
 
@@ -36,7 +36,7 @@ impl Journal {
         Self(tables)
     }
 
-    /// The first row that is not the same.
+    /// Returns the first row that differs.
     pub fn differs(&self, other: &Self) -> Option<String> {
         for ((table, mine), (_, theirs)) in self.0.iter().zip(&other.0) {
             for number in 0..mine.len().max(theirs.len()) {

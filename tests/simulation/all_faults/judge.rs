@@ -1,5 +1,7 @@
-//! The judgement: of cells whenever a run has ended, of the whole when nothing goes wrong any more, of the journal after
-//! each death of the daemon.
+//! The judgement of a full world.
+//!
+//! Stock levels are judged after each run, everything when the faults have ended, the journal after each kill
+//! of the daemon.
 
 use super::super::auditor::Fate;
 use super::super::books::Cell;
@@ -12,12 +14,14 @@ use std::process::Command;
 use tallyd::job::Replay;
 use tallyd::model::JobKind;
 
-/// Calls that are enough, from the end of the last fault's consequences, for the mirror to show what the service shows:
-/// one for each page of balances, and second looks of cells whose last write did not show.
+/// Calls after which the mirror must show what the platform shows, from the end of the last fault's
+/// consequences.
+///
+/// They are one for each page of balances, and second reads of stock levels whose last write did not show.
 const CALLS_TO_AGREE: u64 = 6;
 
 impl Trial {
-    /// Judges the cells that have nothing on its way.
+    /// Judges the stock levels that have no change on its way.
     pub async fn judge_cells(&mut self) {
         let unsettled: Vec<String> =
             self.auditor(|auditor| auditor.cells.unsettled().into_iter().map(str::to_owned).collect());
@@ -39,7 +43,7 @@ impl Trial {
         });
     }
 
-    /// No wish is lost by a death.
+    /// Asserts that a kill lost no change.
     pub async fn judge_lost(&mut self) {
         let kept = self.world.number("SELECT count(*) FROM outbox").await;
         let wished = i64::try_from(self.world.wishes()).unwrap();
@@ -48,8 +52,10 @@ impl Trial {
         }
     }
 
-    /// The journal's fold is the mirror, by what `tallyd replay` does. After each pruning, which is daily, the whole journal
-    /// is folded; in between what was written since the last fold is folded behind it.
+    /// Asserts that the projection of the journal equals the mirror, by `tallyd replay`.
+    ///
+    /// After each pruning, which is daily, the whole journal is projected. In between, the entries since the
+    /// last projection are projected on top of it.
     pub async fn judge_replay(&mut self) {
         let dir = self.world.dir.path();
         let (database, into) = (dir.join("tallyd.db"), dir.join("folded.db"));
@@ -72,7 +78,7 @@ impl Trial {
         self.count("replays");
     }
 
-    /// Nothing goes wrong any more: everything comes to its end, and all books agree.
+    /// Asserts, after the last fault, that every change ends and that all records agree.
     pub async fn judge(&mut self) {
         self.judge_status().await;
         let end = self.world.clock.now_ms() + 2 * HOUR_MS;
@@ -100,7 +106,7 @@ impl Trial {
         self.is_calm = false;
     }
 
-    /// `tallyd status` names what waits for a person, with how much there is of it.
+    /// Asserts that `tallyd status` names the changes that wait for a person, with their number.
     async fn judge_status(&mut self) {
         let held = self.world.number("SELECT count(*) FROM outbox WHERE state = 'held'").await;
         let doubt = self.world.number("SELECT count(*) FROM outbox WHERE state = 'in_doubt'").await;
@@ -121,7 +127,7 @@ impl Trial {
         }
     }
 
-    /// One pass of the polls, and the mirror is the service.
+    /// Asserts that the mirror equals the platform after one pass of the polls.
     async fn judge_mirror(&mut self) {
         self.world.idle().await;
         let before = self.auditor(|auditor| auditor.quota.calls);
@@ -129,7 +135,7 @@ impl Trial {
         self.world.looked_twice().await;
         let calls = self.auditor(|auditor| auditor.quota.calls) - before;
         let (mut service, mirror) = (self.world.stock().await, self.world.mirror().await);
-        // These are asked for by nobody.
+        // No program tracks these SKUs, so they are not in the mirror.
         service.retain(|(sku, _), _| !["GONE-", "ASIDE-"].iter().any(|of| sku.starts_with(of)));
         let wrong: Vec<(&Cell, &i64, Option<&i64>)> = service
             .iter()
@@ -156,7 +162,7 @@ impl Trial {
         }
     }
 
-    /// Every parcel that is said to be made was made once, and carries its number.
+    /// Asserts that every shipment that is reported as made was made once and carries its tracking number.
     async fn judge_parcels(&mut self, fates: &BTreeMap<String, (String, String)>) {
         let mut wrong = Vec::new();
         for order in &self.orders {
@@ -179,7 +185,7 @@ impl Trial {
         wrong.into_iter().for_each(|why| self.broken(why));
     }
 
-    /// Trackings that are said to be told and are not.
+    /// Returns the trackings that are reported as submitted and are not.
     fn untold(&self, fates: &BTreeMap<String, (String, String)>) -> Vec<String> {
         let parcels =
             self.orders.iter().flat_map(|order| order.parcels.iter().map(move |parcel| (order, parcel)));
@@ -198,14 +204,14 @@ impl Trial {
     }
 }
 
-/// Removes a database that is closed, if it is there.
+/// Removes a closed database, if it exists.
 fn remove(database: &Path) {
     if database.exists() {
         std::fs::remove_file(database).unwrap();
     }
 }
 
-/// The wish of an auditor's key: a product update is one wish of several cells.
+/// Returns the change of an auditor's key; a product update is one change of several stock levels.
 fn wish_of(key: &str) -> &str {
     key.split('\n').next().unwrap_or(key)
 }
@@ -214,7 +220,7 @@ fn fate(state: &str, reason: &str) -> Fate {
     match (state, reason) {
         ("applied", _) | ("cancelled", "landed") => Fate::Done,
         ("rejected" | "cancelled", _) => Fate::Undone,
-        // Its cell stays claimed until a person says what became of it.
+        // The stock level stays claimed until a person decides the outcome.
         ("held", "undecided") => Fate::Open,
         ("held", _) => Fate::Held,
         _ => Fate::Open,
@@ -222,7 +228,7 @@ fn fate(state: &str, reason: &str) -> Fate {
 }
 
 impl Act {
-    /// For the figures.
+    /// Returns the name of the act for the figures.
     pub fn name(self) -> &'static str {
         match self {
             Act::Sale | Act::SaleAmid | Act::SaleBefore => "sales",
@@ -252,7 +258,7 @@ impl Act {
     }
 }
 
-/// What `tallyd status` says is wrong.
+/// Returns the problems that `tallyd status` reports.
 fn troubles(config: &std::path::Path) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
     let output = command.arg("--config").arg(config).args(["status", "--json"]).output().unwrap();

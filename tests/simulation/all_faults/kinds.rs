@@ -1,44 +1,43 @@
-//! Kinds of weather, each of which can be switched on alone: `TALLYD_WEATHER=lack,twice`, or off: `TALLYD_WEATHER=-people`.
-//! `TALLYD_WEATHER=none` is a week in which nothing goes wrong.
+//! Kinds of fault. Each can be enabled alone: `TALLYD_WEATHER=lack,twice`, or disabled:
+//! `TALLYD_WEATHER=-people`. `TALLYD_WEATHER=none` is a week without any fault.
 
 use super::super::rewrite::Oddity;
 use super::agenda::Act;
 
-/// A kind of weather.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Calls that are lost, cut, late, broken.
+    /// Calls that are lost, cut, late or broken.
     Storm,
     /// A key that is wrong for a while.
     Key,
-    /// Replicas that are some seconds behind, and a minute.
+    /// Replicas with a delay of some seconds, or of up to a minute.
     Lag,
     Late,
-    /// Deaths, other configurations, suspends, clock steps.
+    /// Kills, other configurations, suspends, clock steps.
     Host,
     /// Other programs on the account.
     Burst,
-    /// Answers that lack records, hold unreadable ones, none, one twice, or numbers with a point.
+    /// Answers with missing, unreadable or doubled records, without records, or with decimal points.
     Lack,
     Unreadable,
     Empty,
     Twice,
     Floats,
-    /// A SKU, an entry, an order that always fails.
+    /// A SKU, an entry or an order that always fails.
     Poison,
     /// A platform that fails every call for some minutes.
     Sick,
-    /// An account that lapses while the probe meets trouble.
+    /// An account that lapses while the probe fails.
     Lapse,
-    /// Wishes in other spellings.
+    /// Changes in other spellings.
     Spelling,
-    /// Orders that close, reopen, are cancelled.
+    /// Orders that close, reopen or are cancelled.
     Orders,
     /// Kits that become products and back, and substitutes in allocations.
     Kits,
     /// Products that are gone.
     Gone,
-    /// Persons who speak at every moment.
+    /// Decisions of persons at arbitrary moments.
     People,
     /// Other programs that lock the database.
     Lock,
@@ -68,7 +67,7 @@ impl Kind {
         ("lock", Kind::Lock),
     ];
 
-    /// The kind that an act belongs to; trade and the calm belong to none.
+    /// Returns the kind that an act belongs to; trade and the calm belong to none.
     pub fn of(act: Act) -> Option<Kind> {
         Some(match act {
             Act::Weather(..) => Kind::Storm,
@@ -100,15 +99,15 @@ impl Kind {
     }
 }
 
-/// The kinds that are on.
+/// The enabled kinds.
 #[derive(Clone, Debug)]
 pub struct Kinds(Vec<Kind>);
 
 impl Kinds {
-    /// As the environment says; all of them unless it does.
+    /// Returns the kinds that the environment names, by default all of them.
     ///
     /// # Panics
-    /// If it names a kind that there is not.
+    /// If the environment names an unknown kind.
     pub fn chosen() -> Self {
         let said = std::env::var("TALLYD_WEATHER").unwrap_or_default();
         let (off, on): (Vec<&str>, Vec<&str>) =
@@ -125,7 +124,7 @@ impl Kinds {
         self.0.contains(&kind)
     }
 
-    /// True for what happens in this weather.
+    /// Returns true if the act may happen with the enabled kinds.
     pub fn allow(&self, act: Act) -> bool {
         act == Act::Lag(0) || Kind::of(act).is_none_or(|kind| self.has(kind))
     }

@@ -1,5 +1,8 @@
-//! Kits: made of a product of the shop and sold, so that the daemon learns of them from the allocations; turned into
-//! products, and back. And substitutes: allocations that name another product than the order's line.
+//! Kits and substitutes.
+//!
+//! A kit is made of a product of the account and sold, so that the daemon discovers it from the allocations.
+//! Kits turn into products, and back. A substitute is an allocation that names another product than the
+//! order's line.
 
 use super::super::audit::whole;
 use super::super::books::Cell;
@@ -11,14 +14,14 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug)]
 pub struct KitSet {
     pub sku: String,
-    /// The other's SKU while it is out of sight.
+    /// SKU under which the other of the two is hidden.
     aside: String,
     has_product: bool,
     is_kit: bool,
 }
 
 impl Trial {
-    /// A kit is made of two pieces of a product, and one is sold.
+    /// Makes a kit of two units of a product and sells one.
     pub async fn kit(&mut self) {
         let of = self.any_cell().0;
         let sku = format!("SET-{}", self.names);
@@ -40,7 +43,7 @@ impl Trial {
         self.track_order(order).await;
     }
 
-    /// A kit becomes a product, or the other way round: the SKU is another product's from now on.
+    /// Turns a kit into a product or back: the SKU names another product from then on.
     pub async fn kit_turns(&mut self) {
         if self.kits.is_empty() {
             return;
@@ -64,7 +67,7 @@ impl Trial {
             self.turned(&set).await;
             self.count("kits turned");
         } else if !self.put(&put_aside, json!({"Sku": set.sku, "Type": kind})).await {
-            // The account's minute is spent: it stays away.
+            // The account's minute is used up, so the SKU stays hidden.
             self.kits.remove(at);
             self.claims.gone(&set.sku, self.world.clock.now_ms());
             self.truth.retain(|(sku, _), _| *sku != set.sku);
@@ -77,7 +80,8 @@ impl Trial {
         made.is_some_and(|made| made["data"]["WasSuccessful"] == true)
     }
 
-    /// The books follow: a kit holds nothing itself, and the service shows what its components make.
+    /// Updates the ground truth: a kit has no stock of its own, and the platform shows what its components
+    /// make.
     async fn turned(&mut self, set: &KitSet) {
         let now = self.world.clock.now_ms();
         self.claims.kit(&set.sku, !set.is_kit);
@@ -91,7 +95,7 @@ impl Trial {
         }
     }
 
-    /// The warehouse has sent something else than was ordered, and the allocation says so.
+    /// Makes the allocation name another product than was ordered.
     pub async fn substitute(&mut self, order: i64) {
         let (is_so, cell): (bool, Cell) = (self.random.percent(10), self.any_cell());
         if !is_so || !self.kinds.has(Kind::Kits) {

@@ -1,8 +1,9 @@
-//! One full world: all trade, all faults, every promise, judged after each step; and many seeds of it at once.
+//! A full world: all trade and all faults, every promise judged after each step.
 //!
-//! `TALLYD_SEEDS=1000 TALLYD_DAYS=7 cargo test --release --test simulation all_faults -- --nocapture` is the long run:
-//! a line for each seed that breaks a promise, a summary at the end. `TALLYD_SEED=n` begins with another seed,
-//! `TALLYD_WEATHER=lack,twice` has no other weather than these kinds ([`kinds`]). What is promised and admitted stands in docs/reliability.md.
+//! `TALLYD_SEEDS=1000 TALLYD_DAYS=7 cargo test --release --test simulation all_faults -- --nocapture` is the
+//! long run of many seeds: it prints a line for each seed that breaks a promise, and a summary at the end.
+//! `TALLYD_SEED=n` sets the first seed. `TALLYD_WEATHER=lack,twice` limits the faults to these kinds
+//! ([`kinds`]). docs/reliability.md has the promises and their limits.
 
 mod acts;
 mod agenda;
@@ -30,20 +31,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A long run says how far it is after so many seeds.
+/// Number of seeds between two lines of progress.
 const TOLD_EVERY: usize = 50;
 
-/// A number of the environment.
+/// Returns a number from the environment.
 fn number(name: &str, otherwise: i64) -> i64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Lives through one seed in a runtime of its own.
+/// Runs one seed in a runtime of its own.
 fn live(seed: u64, days: i64) -> Outcome {
     runtime().block_on(trial(seed, days))
 }
 
-/// The same, where a world that falls over is a violation too.
+/// Runs one seed; a panic counts as a violation.
 fn survive(seed: u64, days: i64) -> Outcome {
     std::panic::catch_unwind(|| live(seed, days)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().cloned();

@@ -1,5 +1,7 @@
-//! The person to whom what is held and what stays in doubt is shown. He looks at the service, which here is the auditor's
-//! book, and says what the interface offers: the same words as `tallyd outbox`.
+//! The person who decides held changes and changes that stay in doubt.
+//!
+//! The person looks at the platform, which here is the auditor's record, and uses the decisions of `tallyd
+//! outbox`.
 
 use super::super::books::Cell;
 use super::trial::Trial;
@@ -9,7 +11,7 @@ use tallyd::model::{Clock, JobKind, ShipmentId};
 use tallyd::outbox::Resolution;
 use tallyd::store::{Durability, Write};
 
-/// A wish that waits for a word.
+/// A change that waits for a decision.
 #[derive(Debug, sqlx::FromRow)]
 struct Waiting {
     key: String,
@@ -21,24 +23,24 @@ struct Waiting {
     written: Option<i64>,
 }
 
-/// What he says.
+/// A decision of the person.
 enum Word {
     Resolve(Resolution),
     Release,
-    /// Its cause may be gone by now.
+    /// Plan again; the cause may be gone by now.
     Retry,
     Cancel,
 }
 
 impl Trial {
-    /// Says his word of everything that waits; how many there were.
+    /// Decides every waiting change; returns their number.
     pub async fn decide_what_waits(&mut self) -> usize {
         let sql = "SELECT key, kind, state, coalesce(reason, '') AS reason, sku, warehouse_id, written FROM outbox \
                    WHERE state = 'held' OR (state = 'in_doubt' AND reason = 'landed_or_another') ORDER BY id";
         let waiting: Vec<Waiting> = sqlx::query_as(sql).fetch_all(&mut self.world.outsider).await.unwrap();
         let mut moved = BTreeSet::new();
         for wish in &waiting {
-            // A word on one wish of an entry is the word on all of them.
+            // A decision about one change of an entry applies to all changes of that entry.
             if !moved.contains(&wish.key) {
                 let word = self.word(wish);
                 moved.extend(self.say(wish, word).await);
@@ -72,7 +74,7 @@ impl Trial {
         (self.auditor(|auditor| auditor.cells.canonical(&sku)), wish.warehouse_id.unwrap_or_default())
     }
 
-    /// The shipment that the wish made, as the auditor saw it made.
+    /// Returns the shipment that the change made, as the auditor observed it.
     fn shipment_of(&self, key: &str) -> Word {
         let found = self.orders.iter().find_map(|order| {
             let parcel = order.parcels.iter().find(|parcel| parcel.shipment_key == key)?;
@@ -81,7 +83,7 @@ impl Trial {
         Word::Resolve(found.map_or(Resolution::NotLanded, |id| Resolution::Shipment(ShipmentId(id))))
     }
 
-    /// Says it; the keys of the wishes that it moved.
+    /// Carries out the decision; returns the keys of the changes that it moved.
     async fn say(&mut self, wish: &Waiting, word: Word) -> Vec<String> {
         let now = self.world.clock.now();
         let is_retry = matches!(word, Word::Retry);
@@ -121,7 +123,7 @@ impl Trial {
         }
     }
 
-    /// Lets everything come to its end, with a person's help, within so many simulated milliseconds.
+    /// Waits until every change is final, with a person's help, until `until_ms`.
     pub async fn settle(&mut self, until_ms: i64) -> Result<(), Vec<String>> {
         const OPEN: &str =
             "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'in_doubt', 'held')";

@@ -1,5 +1,6 @@
-//! The dock: orders that go whole, in part or in several parcels, each with its number; and colleagues who ship or tell a
-//! number at the service themselves.
+//! The dock: orders that ship in whole, in part or in several shipments, each with a tracking number.
+//!
+//! Colleagues ship too, or submit a tracking, at the platform.
 
 use super::super::audit::whole;
 use super::super::auditor::Content;
@@ -7,28 +8,27 @@ use super::super::books::Cell;
 use super::trial::Trial;
 use serde_json::{Value, json};
 
-/// An order of the shop.
 #[derive(Clone, Debug)]
 pub struct Order {
     pub id: i64,
-    /// Its lines and what of each no parcel is wished for yet.
+    /// Lines with the units that no change ships yet.
     pub left: Vec<(i64, i64)>,
     pub parcels: Vec<Parcel>,
 }
 
-/// A parcel that is wished for.
+/// A shipment for which changes were inserted.
 #[derive(Clone, Debug)]
 pub struct Parcel {
     pub shipment_key: String,
     pub tracking_key: String,
     pub content: Content,
     pub number: String,
-    /// A colleague told another number at the service.
+    /// True if a colleague submitted another tracking number at the platform.
     pub is_told_by_hand: bool,
 }
 
 impl Trial {
-    /// A customer orders one SKU or two, wherever they are; the dock ships what it can.
+    /// Orders one SKU or two from any warehouses; the dock ships a part of it.
     pub async fn order(&mut self) {
         let mut wanted: Vec<(String, i64)> = Vec::new();
         for _ in 0..self.random.between(1, 2) {
@@ -73,7 +73,7 @@ impl Trial {
         self.random.pick(&skus).clone()
     }
 
-    /// Where the service takes it from: the warehouses in the order of their ids. Nothing where too little is shown.
+    /// Orders one SKU or two from any warehouses, and ships the order in whole, in part, or not yet.
     pub fn take(&self, sku: &str, units: i64) -> Option<Vec<(Cell, i64)>> {
         let (mut missing, mut taken) = (units, Vec::new());
         for cell in self.truth.keys().filter(|(of, _)| of == sku) {
@@ -86,7 +86,7 @@ impl Trial {
         (missing == 0).then_some(taken)
     }
 
-    /// The lines of an order with their units.
+    /// Returns the lines of an order with their units.
     async fn lines_of(&self, order: i64) -> Option<Vec<(i64, i64)>> {
         let said = self.by_hand("POST", "/api/orders/getOrderLineItems", &json!({"OrderId": order})).await?;
         let line =
@@ -104,7 +104,7 @@ impl Trial {
         }
     }
 
-    /// The wishes for a parcel and its number.
+    /// Inserts the changes for a shipment and its tracking number.
     async fn parcel(&mut self, at: usize, share: Share) {
         let random = &mut self.random;
         let mut content: Content = Vec::new();
@@ -129,7 +129,9 @@ impl Trial {
         self.orders[at].parcels.push(parcel);
     }
 
-    /// A colleague ships one unit of an order at the service; a wish for it may find too little left.
+    /// Ships one unit of an order at the platform as a colleague.
+    ///
+    /// A change for the same unit may find too few left.
     pub async fn ship_by_hand(&mut self) {
         if self.orders.is_empty() {
             return;
@@ -151,7 +153,8 @@ impl Trial {
         }
     }
 
-    /// A colleague tells another number than the wish that is not yet sent: it must not be written over.
+    /// Submits, as a colleague, another tracking number than an unsent change has. The change must not
+    /// overwrite it.
     pub async fn track_by_hand(&mut self) {
         let open: Vec<(usize, usize, i64)> = self.untold_parcels().await;
         if open.is_empty() {
@@ -168,7 +171,7 @@ impl Trial {
         }
     }
 
-    /// Parcels that were made and whose tracking is not on its way.
+    /// Returns the shipments that were made and whose tracking change is not on its way.
     async fn untold_parcels(&mut self) -> Vec<(usize, usize, i64)> {
         let fates = self.world.fates().await;
         let mut open = Vec::new();
@@ -183,7 +186,7 @@ impl Trial {
     }
 }
 
-/// How much of an order goes.
+/// The share of an order that a shipment takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Share {
     All,

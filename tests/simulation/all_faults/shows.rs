@@ -1,5 +1,7 @@
-//! The mirror's promises: no number younger than the last answer that held it, nothing that is gone, of orders what the
-//! service says of them.
+//! The promises about the mirror's content.
+//!
+//! No fact is younger than the last answer that held it, no SKU that is gone is shown, and orders are as the
+//! platform shows them.
 
 use super::super::audit::whole;
 use super::super::books::Cell;
@@ -7,15 +9,15 @@ use super::trial::Trial;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// A product that is gone is not shown any more so long after it went: a few passes of balances, some of them amid faults.
+/// Time after which a product that is gone is no longer shown: a few passes of balances, some amid faults.
 const GONE_MS: i64 = 4 * 3_600_000;
-/// Orders that closed, or that became empty, are looked at again daily.
+/// Time within which closed or empty orders are read again, which happens daily.
 const ORDERS_MS: i64 = 26 * 3_600_000;
-/// The stock view is held against the auditor's book after so many runs.
+/// Runs between two comparisons of the stock view with the auditor's record.
 const EVERY_RUNS: u64 = 6;
 
 impl Trial {
-    /// No fact claims to be younger than the last answer that held it.
+    /// Asserts that no fact is dated later than the last answer that held it.
     pub async fn judge_shown(&mut self) {
         if !self.world.runs.is_multiple_of(EVERY_RUNS) {
             return;
@@ -28,7 +30,7 @@ impl Trial {
             rows.into_iter().find_map(|(sku, warehouse, observed)| {
                 let cell: Cell = (sku, warehouse);
                 let told = auditor.told.last(&cell)?;
-                // The view's times are rounded.
+                // The view rounds its times.
                 (observed > told + 2).then_some((cell, observed - told))
             })
         });
@@ -40,7 +42,7 @@ impl Trial {
         }
     }
 
-    /// In the evening: what is gone is not shown, and orders show what the service says.
+    /// Asserts, in the evening, that gone SKUs are not shown and that orders show the platform's state.
     pub async fn judge_ends(&mut self) {
         let now = self.world.clock.now_ms();
         let shown = self.world.mirror().await;
@@ -66,7 +68,8 @@ impl Trial {
         let is_open = |order: &i64| !closed.contains(order) && !self.claims.cancelled.contains_key(order);
         let reopened = self.claims.reopened.clone();
         let last = |(order, at): (i64, i64)| {
-            // A quiet order is read daily: a parcel of it shows as late, and what empty answers hid shows again.
+            // A quiet order is read daily, so a shipment of it may show only then, and lines hidden by empty
+            // answers too.
             let news = self.auditor(|auditor| auditor.parcels.last_news(order));
             (order, news.map_or(at, |news| at.max(news)))
         };

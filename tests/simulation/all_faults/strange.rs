@@ -1,5 +1,8 @@
-//! The acts by which the platform becomes strange: entries that fail, a sick platform, a lapsed account, orders that show
-//! something else, products that are gone; and persons who speak amid what the daemon does, programs that lock.
+//! The acts that change the platform's behaviour.
+//!
+//! They are failing entries, a failing platform, a lapsed account, orders that show something else, products
+//! that are gone. Beside them stand persons who decide amid the daemon's work, and programs that lock the
+//! database.
 
 use super::super::auditor::Effect;
 use super::super::odd::{How, Lapse, Subject};
@@ -9,16 +12,16 @@ use super::kinds::Kind;
 use super::trial::Trial;
 use serde_json::json;
 
-/// At most this number of entries fails at the same time.
+/// Most entries that fail at one time.
 const POISONS_MAX: usize = 2;
-/// A wish's push begins so long after its insertion; a word amid it comes up to so much later, ms.
+/// Time from an insertion to its push, and the latest time after that of a decision amid it, ms.
 const PUSH_MS: i64 = 40;
 const AMID_MS: i64 = 700;
-/// Turns of the database's connection before a word is said.
+/// Most turns of the database's connection before a decision.
 const TURNS: i64 = 8;
 
 impl Trial {
-    /// The acts that belong to none of the other files.
+    /// Carries out the acts that belong to none of the other files.
     pub async fn happen_strangely(&mut self, act: Act) {
         let now = self.world.clock.now_ms();
         match act {
@@ -54,7 +57,7 @@ impl Trial {
         }
     }
 
-    /// The acts on the host, or beside it.
+    /// Carries out the acts on the host, or beside it.
     pub async fn happen_beside(&mut self, act: Act) {
         match act {
             Act::Pair => self.pair().await,
@@ -80,7 +83,7 @@ impl Trial {
         }
     }
 
-    /// A colleague makes parcels of all that is left of an order, so that nothing is.
+    /// Ships the rest of an order as a colleague, so that nothing is left.
     fn close_order(&mut self) {
         let closed = self.world.wire.odd(|odd| odd.closed.clone());
         let open = |order: &&super::shipping::Order| {
@@ -95,7 +98,7 @@ impl Trial {
         self.count("orders closed");
     }
 
-    /// He cancels them again.
+    /// Cancels those shipments as the colleague.
     fn reopen_order(&mut self) {
         let now = self.world.clock.now_ms();
         if let Some(order) = self.world.wire.odd(|odd| odd.closed.pop_first()) {
@@ -104,7 +107,7 @@ impl Trial {
         }
     }
 
-    /// The customer does not want it any more: the order has no lines.
+    /// Cancels an order as the customer, so that the order has no lines.
     fn cancel_order(&mut self) {
         let now = self.world.clock.now_ms();
         let cancelled = &self.claims.cancelled;
@@ -122,7 +125,7 @@ impl Trial {
         self.count("orders cancelled");
     }
 
-    /// A product is taken away: the service has it under a name that nobody asks for.
+    /// Removes a product: the platform keeps it under a SKU that nobody asks for.
     async fn gone(&mut self) {
         let (skus, new) = (self.old_skus(), format!("GONE-{}", self.names));
         self.names += 1;
@@ -136,8 +139,9 @@ impl Trial {
         }
     }
 
-    /// Two programs write to one cell at the same moment: movements that make up for each other, of which a person may take
-    /// one back, or such that do not.
+    /// Inserts two adjusts of one stock level at the same moment, as two programs do.
+    ///
+    /// In most pairs they cancel each other out. A person may cancel one of them.
     async fn pair(&mut self) {
         let cell = self.any_cell();
         let there = self.truth[&cell].max(0);
@@ -161,7 +165,7 @@ impl Trial {
         }
     }
 
-    /// A person speaks of any wish that is open, or of one that is just made.
+    /// Decides, as a person, about any open change, or about a new one.
     async fn word_on_any(&mut self) {
         let sql = "SELECT key FROM outbox WHERE state IN ('pending', 'held') ORDER BY id";
         let keys: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut self.world.outsider).await.unwrap();
@@ -174,7 +178,7 @@ impl Trial {
         }
     }
 
-    /// A person takes a wish back that was just inserted, seldom; while it is looked at, sent, answered.
+    /// Cancels, rarely, a change that was just inserted, while it is read, sent or answered.
     pub fn second_thoughts(&mut self, key: &str) {
         let (speaks, later) = (self.random.percent(10), self.random.between(0, AMID_MS));
         let turns = self.random.between(0, TURNS);
@@ -190,7 +194,7 @@ impl Trial {
         self.count("words amid");
     }
 
-    /// Another program has the database locked for so long.
+    /// Locks the database for a time, as another program does.
     async fn lock(&mut self, lasts_ms: i64) {
         let until = self.world.clock.now_ms() + lasts_ms;
         let Some(lock) = self.world.lock_for_writing(until).await else { return };

@@ -1,5 +1,5 @@
-//! A trial: one seed lived through, the auditor asked after every step. It ends at the first broken promise: what comes
-//! after it proves nothing.
+//! A trial: one seed run to its end, with a check of the auditor after every step. It stops at the first
+//! violation, because later steps prove nothing.
 
 use super::super::auditor::{Auditor, Effect};
 use super::super::books::Cell;
@@ -19,8 +19,10 @@ use super::waits::Fair;
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
 
-/// Polls, in the place of the packaged ones, which are too many for a thousand weeks: 96 balances and 48 looks at orders
-/// a day. Each hour of the changed nights has some of them in it.
+/// Polls in place of the packaged ones, which are too many for a thousand weeks.
+///
+/// They are 96 balances and 48 reads of orders a day. Each hour of the nights with a time change has some of
+/// them.
 const SCHEDULES: &str = r#"
 [jobs.balances]
 schedule = "0 */15 * * * *"
@@ -62,16 +64,16 @@ timezone = "Europe/Berlin"
 [jobs.backup]
 enabled = false
 "#;
-/// From the fact to the send nothing passes but this; a replica may be behind by as much again.
+/// Allowance beside the allowed age of a fact: the time until the send, and the lag of a replica.
 const SLOP_MS: i64 = 3_500;
-/// A replica that is further behind than this may show twice what was there before our own write.
+/// Delay of a replica from which it may show the quantity before our own write twice.
 pub const LATE_MS: i64 = 5_000;
-/// A read that a push made for its own writes serves it for so long.
+/// Time for which a read that a push made for its own writes serves the push.
 const OWN_READ_MS: i64 = 5_000;
-/// Rises with each wish and each change of one.
+/// Number that rises with each insertion and each transition of a change.
 const MOVES: &str = "SELECT count(*) + coalesce(sum(revision), 0) FROM outbox";
 
-/// What came of a seed.
+/// The result of a seed.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub violations: Vec<String>,
@@ -88,19 +90,18 @@ pub struct Settings {
     pub skus_per_call: usize,
 }
 
-/// A world, and what its people know.
+/// A world, and the knowledge of its persons.
 pub struct Trial {
     pub world: World,
     pub random: Random,
     pub settings: Settings,
-    /// What can truly be sold of each cell: the shelf less what is sold.
+    /// Units that can truly be sold, by stock level: the shelf less what is sold.
     pub truth: BTreeMap<Cell, i64>,
     pub orders: Vec<Order>,
-    /// Products taken out of the assortment.
     pub discontinued: Vec<String>,
-    /// The cell that a wish was last inserted for.
+    /// Stock level that a change was last inserted for.
     pub amid: Option<Cell>,
-    /// The cell that somebody bought from a little before the next movement.
+    /// Stock level that a customer bought from shortly before the next adjust.
     pub before: Option<Cell>,
     pub count_later: Option<LaterCount>,
     pub kinds: Kinds,
@@ -108,15 +109,15 @@ pub struct Trial {
     pub fair: Fair,
     pub waiting: Waiting,
     pub kits: Vec<KitSet>,
-    /// The replica's delay in ms, now and before that.
+    /// Delay of the replica in ms, now and before that.
     pub lags: (i64, i64),
-    /// Names given so far.
+    /// Number of names given so far.
     pub names: i64,
     pub is_calm: bool,
     pub figures: BTreeMap<&'static str, i64>,
     runs_judged: u64,
     moves_judged: i64,
-    /// The last pruning before the last fold of the journal.
+    /// The last pruning before the last projection of the journal.
     pub folded: Option<i64>,
 }
 
@@ -181,7 +182,7 @@ impl Trial {
         trial
     }
 
-    /// Lives through the agenda; what was broken first.
+    /// Runs the agenda; returns the first violations.
     async fn live(&mut self, agenda: &[(i64, Act)]) -> Vec<String> {
         for (at, act) in agenda {
             if let Err(broken) = self.go_on_to(*at).await {
@@ -198,7 +199,7 @@ impl Trial {
         Vec::new()
     }
 
-    /// Goes on to a time, with a look at the auditor's book after every step.
+    /// Advances to a time, with a check of the auditor after every step.
     pub async fn go_on_to(&mut self, at_ms: i64) -> Result<(), Vec<String>> {
         while self.world.step(at_ms).await {
             self.look().await?;
@@ -225,7 +226,7 @@ impl Trial {
         if broken.is_empty() { Ok(()) } else { Err(broken) }
     }
 
-    /// The auditor's book.
+    /// Returns access to the auditor.
     pub fn auditor<T>(&self, with: impl FnOnce(&mut Auditor) -> T) -> T {
         let mut audit: MutexGuard<'_, _> = self.world.audit();
         with(audit.full.as_mut().expect("a full world has its auditor"))
@@ -239,7 +240,7 @@ impl Trial {
         self.auditor(|auditor| auditor.violations.push(why));
     }
 
-    /// The auditor learns what is in force.
+    /// Sets the settings in force, also in the auditor.
     pub fn put_in_force(&mut self, settings: Settings) {
         let (now, was) = (self.world.clock.now_ms(), self.settings);
         self.settings = settings;
@@ -252,7 +253,8 @@ impl Trial {
         });
     }
 
-    /// The auditor learns how old a fact may be: by the settings, those before, and what a replica was behind.
+    /// Tells the auditor the allowed age of a fact: by the settings, those before, and the delay of a
+    /// replica.
     fn admit(&self, was: Settings) {
         let behind = self.lags.0.max(self.lags.1);
         let late = if behind > LATE_MS { behind } else { 0 };
@@ -260,14 +262,14 @@ impl Trial {
         self.auditor(|auditor| (auditor.window_ms, auditor.is_late) = (window, late > 0));
     }
 
-    /// Balances come from a replica that is so far behind.
+    /// Sets the delay of the replica that balances come from.
     pub fn lag(&mut self, lag_ms: i64) {
         self.lags = (lag_ms, self.lags.0);
         self.weather(|weather| weather.lag_ms = lag_ms);
         self.admit(self.settings);
     }
 
-    /// True if a number that is shown may be one of before our own last write.
+    /// Returns true if a shown quantity may be from before our own last write.
     pub fn is_late(&self) -> bool {
         self.lags.0.max(self.lags.1) > LATE_MS
     }
@@ -276,7 +278,7 @@ impl Trial {
         self.world.wire.change(change);
     }
 
-    /// Nothing goes wrong from now on.
+    /// Ends all faults.
     pub fn calm(&mut self) {
         self.is_calm = true;
         self.weather(|weather| *weather = Weather { storm: Storm::default(), ..Weather::default() });
@@ -289,7 +291,7 @@ impl Trial {
         self.world.set_calendar(0);
     }
 
-    /// A wish for a cell, known to the auditor.
+    /// Inserts a change of a stock level and tells the auditor; returns its key.
     pub async fn wish_cell(
         &mut self,
         kind: &str,

@@ -1,5 +1,7 @@
-//! Waits: a wish does not wait for another's trouble. While nothing is wrong but with some entries, a wish that none of them concerns
-//! comes to its end two minutes after its own quiet time.
+//! A change does not wait for the trouble of another.
+//!
+//! While nothing but single entries fails, a change that none of them concerns ends two minutes after its own
+//! quiet time.
 
 use super::super::wire::TIMEOUT;
 use super::agenda::Act;
@@ -7,46 +9,50 @@ use super::trial::Trial;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A wish may wait so long for others.
+/// Longest time that a change may wait for others.
 const WAIT_MS: i64 = 120_000;
-/// Quiet times after a call whose outcome is unknown: of quantities and of all others.
+/// Quiet times after a call with an unknown outcome: of quantities, and of all others.
 const QUIET_MS: (i64, i64) = (60_000, 600_000);
-/// Two looks that find no product lie so far apart.
+/// Time between two checks that find no product.
 const LOOKS_MS: i64 = 120_000;
-/// The consequences of a trouble of all last at most so long after it: a spent minute and its hold; the next probe of a refused key,
-/// whose pauses grow to a quarter of an hour; calls that are done late, and the pauses between attempts.
+/// Duration of the consequences of a general trouble, after its end.
+///
+/// A used-up minute and its hold; the next probe of a refused key, whose delays grow to 15 min; calls that
+/// take effect late, and the delays between attempts.
 const MINUTE_MS: i64 = 150_000;
 const PROBE_MS: i64 = 16 * 60_000;
 const LATE_MS: i64 = 90_000;
-/// An entry that failed alone amid a trouble of all is tried again after at most as long as that lasted, and after this.
+/// Longest delay of the next attempt of an entry that failed amid a general trouble, beside the trouble's own
+/// duration.
 const ASIDE_MS: i64 = 30 * 60_000;
-/// Waits are judged so often.
+/// Interval between two judgements of waits.
 const EVERY_MS: i64 = 60_000;
 
 const OPEN: &str = "SELECT key, kind, state, coalesce(reason, '') AS reason, coalesce(detail, '') AS detail \
     FROM outbox WHERE state IN ('pending', 'sending', 'held', 'in_doubt') ORDER BY id";
 
-/// When a person's word last let each wish go on, or ended it, by the host's calendar: the move after it was held, or stayed
-/// in doubt. What waited for it has its time from then.
+/// Time of the last decision of a person about each change, by the host's calendar.
+///
+/// It is the transition that let the change go on or ended it: the one after it was held, or stayed in doubt.
+/// The time of a change that waited for the decision begins there.
 const DECIDED: &str = "SELECT o.key, max(m.at_ms) FROM change_transition m \
     JOIN change_transition h ON h.change_id = m.change_id AND h.revision = m.revision - 1 \
     JOIN outbox o ON o.id = m.change_id \
     WHERE h.state = 'held' OR h.state = 'in_doubt' AND m.reason = 'operator' GROUP BY o.key";
 
-/// Since when nothing is wrong but with entries.
+/// The time since which nothing but single entries fails.
 #[derive(Debug, Default)]
 pub struct Fair {
     since_ms: i64,
     judged_ms: i64,
-    /// The host and its database work.
+    /// True while the platform, the network, the host and its clock are without trouble.
     is_on: bool,
-    /// When something last became wrong with the platform while nothing was, and how long an entry that failed amid it may
-    /// wait.
+    /// Begin of the last general trouble, and longest wait of an entry that failed amid it.
     foul_ms: i64,
     aside_until_ms: i64,
 }
 
-/// A wish that is not settled.
+/// A change without a final state.
 #[derive(Debug, sqlx::FromRow)]
 struct Open {
     key: String,
@@ -57,7 +63,7 @@ struct Open {
 }
 
 impl Trial {
-    /// After an act: whether it is fair from now on, and from when.
+    /// Updates, after an act, whether the world is without general trouble, and since when.
     pub fn weather_changed(&mut self, act: Act) {
         let after = match act {
             Act::Burst(_) => MINUTE_MS,
@@ -92,7 +98,7 @@ impl Trial {
         self.fair.since_ms = self.fair.since_ms.max(now + after);
     }
 
-    /// Judges the wishes that are open, once a minute.
+    /// Judges the open changes, once a minute.
     pub async fn judge_waits(&mut self) {
         let now = self.world.clock.now_ms();
         let shortest = WAIT_MS + millis(TIMEOUT) + QUIET_MS.0;
@@ -103,7 +109,7 @@ impl Trial {
         self.world.rest().await;
         let open: Vec<Open> = sqlx::query_as(OPEN).fetch_all(&mut self.world.outsider).await.unwrap();
         let stuck = self.stuck(&open);
-        // A person's word only gives a wish more time.
+        // A person's decision only gives a change more time.
         if !open.iter().any(|wish| self.waits_too_long(wish, (&stuck, &BTreeMap::new()), now)) {
             return;
         }
@@ -122,13 +128,15 @@ impl Trial {
         }
     }
 
-    /// The things that a person has to decide first: SKUs and orders of wishes that are held or stay in doubt, and these wishes.
+    /// Returns the subjects that a person has to decide first.
+    ///
+    /// They are held changes and changes that stay in doubt, with their SKUs and orders.
     fn stuck(&self, open: &[Open]) -> BTreeSet<String> {
         let waits = |wish: &&Open| wish.state == "held" || wish.reason == "landed_or_another";
         open.iter().filter(waits).flat_map(|wish| self.subjects(&wish.key)).collect()
     }
 
-    /// When a person last decided about a subject.
+    /// Returns the time of a person's last decision, by subject.
     async fn decided(&mut self) -> BTreeMap<String, i64> {
         let rows: Vec<(String, i64)> =
             sqlx::query_as(DECIDED).fetch_all(&mut self.world.outsider).await.unwrap();
@@ -142,7 +150,7 @@ impl Trial {
         decided
     }
 
-    /// The wish itself, its SKU, its order.
+    /// Returns the change itself, its SKU and its order.
     fn subjects(&self, key: &str) -> Vec<String> {
         let claim = self.claims.of(key);
         let (sku, order) = claim.map(|claim| (claim.sku.clone(), claim.order)).unwrap_or_default();
@@ -150,7 +158,7 @@ impl Trial {
         subjects.into_iter().filter(|subject| !subject.is_empty()).collect()
     }
 
-    /// When a person last decided about the wish, its SKU, its order or its parcel.
+    /// Returns the time of a person's last decision about the change, its SKU, its order or its shipment.
     fn decided_at(&self, key: &str, decided: &BTreeMap<String, i64>) -> i64 {
         let parcel = self.claims.of(key).map(|claim| claim.shipment_key.as_str());
         let parcel =
@@ -172,7 +180,7 @@ impl Trial {
             _ => QUIET_MS.1,
         };
         let bound = WAIT_MS + millis(TIMEOUT) + quiet;
-        // Its parcel may take as long before.
+        // The shipment that a tracking belongs to may take as long before.
         let is_early =
             !claim.shipment_key.is_empty() && now < claim.at_ms.max(self.fair.since_ms) + 2 * bound;
         let again = self.decided_at(&wish.key, decided) - self.world.clock.ahead_ms();
@@ -187,7 +195,7 @@ impl Trial {
 }
 
 impl Trial {
-    /// A person has to decide first about the wish, its SKU, its order or its parcel.
+    /// Returns true if a person has to decide first about the change, its SKU, its order or its shipment.
     fn is_stuck(&self, key: &str, stuck: &BTreeSet<String>) -> bool {
         let Some(claim) = self.claims.of(key) else { return false };
         stuck.contains(key)

@@ -1,38 +1,41 @@
-//! What each cell must show once nothing of it is on its way: what others did, and each wish that is said to be done,
-//! once. A sale that a write undid shows as a unit too many.
+//! The quantity that each stock level must show once no change of it is on its way.
 //!
-//! The service has no compare-and-set: what others did between the read that a write rests on and the write's arrival is
-//! overwritten. So much, and no more, a cell may be off by (`up`, `down`). Where an answer was lost, a move of others
-//! that makes the cell look as if the write had landed (or had not) cannot be told from that by any look: the write's own
-//! difference is admitted too, but only if others moved the cell before it was decided.
+//! It is the sum of the movements of others, and of each applied change, once. A sale that a write undid
+//! shows as a unit too many.
+//!
+//! The platform has no compare-and-set: movements of others between the read that a write rests on and the
+//! write's arrival are overwritten. A stock level may be off by this much, and no more (`up`, `down`). Where
+//! an answer was lost, a movement of others may hide the effect of the write, or imitate it, and no check can
+//! distinguish the two. Then the write's own difference is admitted too, but only if others moved the stock
+//! level before the decision.
 
 use super::super::books::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So much of the past is enough for windows and replicas.
+/// Length of the history; it covers all windows and replicas.
 const KEPT: usize = 64;
 
-/// What a wish does to its cell.
+/// Effect of a change on its stock level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// So many more.
+    /// Adds units.
     Add(i64),
-    /// The count says so many more than the service showed then.
+    /// Units of a count above the platform's quantity at that time.
     Count(i64),
-    /// It may do anything, by the operator's own word or policy: the cell is taken as it is afterwards.
+    /// Any effect, by an operator's decision or policy: the stock level is accepted as it is afterwards.
     Anything,
 }
 
-/// Where a wish stands, as the outbox says.
+/// Status of a change in the outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// On its way, or nobody knows: its cell is not judged.
+    /// On its way, or of unknown outcome: its stock level is not judged.
     Open,
-    /// Waits for a person; nothing of it was done.
+    /// Waits for a person and has no effect so far.
     Held,
-    /// Done.
+    /// Took effect.
     Done,
-    /// Never done.
+    /// Never takes effect.
     Undone,
 }
 
@@ -40,12 +43,12 @@ pub enum Fate {
 struct Account {
     listed: i64,
     expected: i64,
-    /// What others did: when, and by how much.
+    /// Movements of others: time and units.
     moves: Vec<(i64, i64)>,
-    /// What it showed from when on.
+    /// Quantities shown, each with its first time.
     shown: Vec<(i64, i64)>,
     writes: Vec<Write>,
-    /// Our own writes as a late replica hides them: when, and by how much.
+    /// Own writes, as a late replica hides them: time and units.
     echoes: Vec<(i64, i64)>,
 }
 
@@ -54,21 +57,21 @@ struct Account {
 struct Write {
     call: usize,
     since_ms: i64,
-    /// What the service showed when it was sent.
+    /// Quantity at the platform at the send.
     before: i64,
     quantity: i64,
     arrived_ms: Option<i64>,
     is_lost: bool,
-    /// It may rest on a read that did not show our own writes.
+    /// True if the write may rest on a read that did not show our own writes.
     is_late: bool,
 }
 
-/// The cells of a shop.
+/// The stock levels of an account.
 #[derive(Debug, Default)]
 pub struct Cells {
     accounts: BTreeMap<Cell, Account>,
     wishes: BTreeMap<String, (Cell, Effect)>,
-    /// Cells that were judged, and entries that arrived.
+    /// Stock levels judged, and entries that arrived.
     pub judged: u64,
     pub writes: u64,
     /// Units too many, and too few, that the window explains.
@@ -84,7 +87,7 @@ impl Account {
         }
     }
 
-    /// How much the cell may be off: too high, too low.
+    /// Returns the admitted difference: too high, too low.
     fn slack(&self, now_ms: i64) -> (i64, i64) {
         let (mut up, mut down) = (0, 0);
         for write in &self.writes {
@@ -103,7 +106,7 @@ impl Account {
         (up, down)
     }
 
-    /// From here on it is taken as it is.
+    /// Accepts the present quantity as the expected one.
     fn begin_again(&mut self, now_ms: i64, window_ms: i64) {
         self.expected = self.listed;
         self.writes.clear();
@@ -113,25 +116,25 @@ impl Account {
 }
 
 impl Cells {
-    /// A cell is there and shows so many.
+    /// Records that a stock level exists and shows this quantity.
     pub fn known(&mut self, cell: &Cell, listed: i64, at_ms: i64) {
         let account = self.accounts.entry(cell.clone()).or_default();
         account.expected = listed;
         account.show(listed, at_ms);
     }
 
-    /// A SKU is gone, or has another name: its wishes are nobody's any more.
+    /// Removes a SKU that is gone or renamed, with its changes.
     pub fn forget(&mut self, sku: &str) {
         self.accounts.retain(|(of, _), _| of != sku);
         self.wishes.retain(|_, ((of, _), _)| of != sku);
     }
 
-    /// What the service shows.
+    /// Returns the quantity that the platform shows.
     pub fn listed(&self, cell: &Cell) -> i64 {
         self.accounts.get(cell).map_or(0, |account| account.listed)
     }
 
-    /// What it showed at a time, as far back as is known.
+    /// Returns the quantity shown at a time, as far back as the history goes.
     pub fn shown(&self, cell: &Cell, at_ms: i64) -> Option<i64> {
         let account = self.accounts.get(cell)?;
         let then = account.shown.iter().rev().find(|(from, _)| *from <= at_ms);
@@ -142,7 +145,7 @@ impl Cells {
         self.accounts.iter().map(|(cell, account)| (cell.clone(), account.listed)).collect()
     }
 
-    /// Others moved it: a sale, or a number entered by hand.
+    /// Records a movement of others: a sale, or a quantity entered by hand.
     pub fn moved(&mut self, cell: &Cell, by: i64, at_ms: i64) {
         let account = self.accounts.entry(cell.clone()).or_default();
         account.expected += by;
@@ -150,12 +153,12 @@ impl Cells {
         account.show(account.listed + by, at_ms);
     }
 
-    /// A wish is inserted.
+    /// Records an inserted change.
     pub fn wished(&mut self, key: &str, cell: &Cell, effect: Effect) {
         self.wishes.insert(key.to_owned(), (cell.clone(), effect));
     }
 
-    /// The operator's word or policy decides about all counts that are open.
+    /// Accepts any effect of all open counts, by an operator's decision or policy.
     pub fn anything_goes(&mut self) {
         for (_, effect) in self.wishes.values_mut().filter(|(_, effect)| matches!(effect, Effect::Count(_))) {
             *effect = Effect::Anything;
@@ -176,14 +179,15 @@ impl Cells {
         account.writes.push(Write { call, since_ms, before, quantity, arrived_ms: None, is_lost, is_late });
     }
 
-    /// A call was refused whole.
+    /// Records that a call was refused as a whole.
     pub fn not_done(&mut self, call: usize) {
         for account in self.accounts.values_mut() {
             account.writes.retain(|write| write.call != call);
         }
     }
 
-    /// A SKU as the service spells it: the exact one, else the one that differs in case or blanks alone.
+    /// Returns a SKU in the platform's spelling: the exact one, else one that differs only in case or outer
+    /// blanks.
     pub fn canonical(&self, sku: &str) -> String {
         let is_exact = self.accounts.keys().any(|(of, _)| of == sku);
         let fold = |sku: &str| sku.trim().to_lowercase().to_uppercase().to_lowercase();
@@ -191,7 +195,7 @@ impl Cells {
         if is_exact { sku.to_owned() } else { folded().unwrap_or_else(|| sku.to_owned()) }
     }
 
-    /// No answer reaches the daemon that did not yet.
+    /// Records that no outstanding answer reaches the daemon.
     pub fn all_lost(&mut self) {
         for write in self.accounts.values_mut().flat_map(|account| &mut account.writes) {
             write.is_lost = true;
@@ -208,18 +212,18 @@ impl Cells {
         }
     }
 
-    /// Whether an entry that was lost arrived: what a person would see at the service.
+    /// Returns true if an entry without an answer arrived, as a person would see at the platform.
     pub fn has_arrived(&self, cell: &Cell, quantity: i64) -> bool {
         let writes = self.accounts.get(cell).map(|account| account.writes.as_slice()).unwrap_or_default();
         writes.iter().any(|write| write.is_lost && write.quantity == quantity && write.arrived_ms.is_some())
     }
 
-    /// The keys of the wishes that are not settled.
+    /// Returns the keys of the changes that are not judged yet.
     pub fn unsettled(&self) -> Vec<&str> {
         self.wishes.keys().map(String::as_str).collect()
     }
 
-    /// Judges every cell that has wishes and none on its way.
+    /// Judges every stock level that has changes and none on its way.
     pub fn judge(&mut self, fates: &BTreeMap<String, Fate>, now_ms: i64, window_ms: i64) -> Vec<String> {
         let fate = |key: &String| fates.get(key).copied().unwrap_or(Fate::Open);
         let open: BTreeSet<Cell> = self

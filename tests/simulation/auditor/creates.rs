@@ -1,15 +1,16 @@
-//! Nothing is created twice: products, warehouses and templates by their names, which the shop never uses twice.
+//! Nothing is created twice: products, warehouses and templates by their names, which the trade never uses
+//! twice.
 
 use std::collections::BTreeMap;
 
-/// What the service made for the daemon.
+/// Records that the platform created for the daemon.
 #[derive(Debug, Default)]
 pub struct Creates {
     made: BTreeMap<(&'static str, String), u32>,
 }
 
 impl Creates {
-    /// The service made one.
+    /// Counts a created record; returns a violation if it is the second of its name.
     pub fn made(&mut self, what: &'static str, name: &str) -> Option<String> {
         let count = self.made.entry((what, name.to_owned())).or_default();
         *count += 1;

@@ -1,9 +1,10 @@
-//! The auditor of the full world: plain maps, kept from what happened in the shop and from what passed the service's
-//! door, and nothing of the daemon's own code. What is broken stands in `violations` at once; the trial looks there after
-//! every step.
+//! The auditor of the full world: plain maps, without any code of the daemon.
 //!
-//! It knows the document, and the window that docs/reliability.md admits between a read and the write that follows from
-//! it. It does not know why the daemon did something.
+//! They are kept from the events of the trade and from the calls at the platform. A violation is added to
+//! `violations` at once; the trial reads that after every step.
+//!
+//! The auditor uses the interface (docs/interface.md) and the window that docs/reliability.md admits between
+//! a read and the write that follows from it. It does not use the daemon's reasons.
 
 mod cells;
 mod creates;
@@ -26,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tallyd::client::{Request, Response};
 use tallyd::model::{self, Operation};
 
-/// What the auditor has seen, by what it watches over.
+/// State of the auditor, by subject.
 #[derive(Debug, Default)]
 pub struct Auditor {
     pub violations: Vec<String>,
@@ -35,23 +36,23 @@ pub struct Auditor {
     pub creates: Creates,
     pub parcels: Parcels,
     pub told: Told,
-    /// Answers that were odd, and calls that failed for an entry of theirs or because the service was sick.
+    /// Odd answers, and calls that failed for an entry or because the platform failed.
     pub twisted: BTreeMap<Oddity, i64>,
     pub failed: i64,
-    /// Products made for the daemon, as the service described them last.
+    /// Products created for the daemon, as the platform described them last.
     pub products: BTreeMap<String, Value>,
-    /// So old may what a write rests on be when it is sent, ms: the window that is admitted.
+    /// Allowed age, ms, of the fact that a write rests on, at the send: the admitted window.
     pub window_ms: i64,
-    /// The daemon's key is one that nobody knows.
+    /// True if the platform does not know the daemon's key.
     pub is_wrong_key: bool,
-    /// Reads come from a replica that is so far behind that a read may show what was there before our own last write.
+    /// True if reads come from a replica whose delay may hide our own last write.
     pub is_late: bool,
     sent: usize,
     sent_with_wrong_key: BTreeSet<usize>,
 }
 
 impl Auditor {
-    /// A request sets out; its number.
+    /// Records a request that is sent; returns its number.
     pub fn sent(&mut self, request: &Request, at_ms: i64, is_lost: bool) -> usize {
         self.sent += 1;
         let (call, since) = (self.sent, at_ms - self.window_ms);
@@ -78,7 +79,7 @@ impl Auditor {
         call
     }
 
-    /// The daemon is answered.
+    /// Records an answer that reached the daemon.
     pub fn told(&mut self, request: &Request, answer: &Response, calendar_ms: i64) {
         if answer.status == 200 && Told::concerns(request.operation) {
             let asked = json(request.body.as_deref().unwrap_or_default());
@@ -88,7 +89,9 @@ impl Auditor {
         }
     }
 
-    /// The service failed a call and did nothing; the daemon knows it where that is a refusal and the answer came.
+    /// Records a failed call without effect.
+    ///
+    /// The daemon learns of it if the failure is a refusal and the answer arrived.
     pub fn failed(&mut self, operation: Operation, how: How, is_told: bool, call: usize) {
         self.failed += 1;
         let writes = matches!(operation, Operation::UpdateQuantityOnHand | Operation::UpdateProduct);
@@ -97,17 +100,17 @@ impl Auditor {
         }
     }
 
-    /// The cell of an entry, in the service's spelling.
+    /// Returns the stock level of an entry, in the platform's spelling.
     fn cell(&self, entry: &Value) -> Cell {
         (self.cells.canonical(&text(&entry["Sku"])), whole(&entry["WarehouseId"]))
     }
 
-    /// Whatever was on its way to the daemon or from it is lost: the daemon died.
+    /// Records that the daemon was killed: every message on its way to or from it is lost.
     pub fn daemon_died(&mut self) {
         self.cells.all_lost();
     }
 
-    /// The service did it, or refused.
+    /// Records the effects of a call, or its refusal.
     pub fn done(&mut self, request: &Request, answer: &Response, call: usize, at_ms: i64) {
         if answer.status == 200 && request.operation.effect() == model::Effect::Read {
             if request.operation == Operation::ShipmentLineItems {
@@ -174,7 +177,7 @@ impl Auditor {
         }
     }
 
-    /// Rewrites an answer of balances to what the service showed at an earlier time.
+    /// Rewrites an answer of balances to the quantities at an earlier time.
     pub fn as_of(&self, at_ms: i64, answer: &mut Response) {
         let mut said = json(&answer.body);
         for product in said.as_array_mut().into_iter().flatten() {
@@ -203,7 +206,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// The entry that a message of the service names.
+/// Returns the index of the entry that a message of the platform names.
 fn failed_index(message: &Value) -> Option<usize> {
     let rest = message.as_str()?.strip_prefix("Index ")?;
     rest.split(':').next()?.parse().ok()

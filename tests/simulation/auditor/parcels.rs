@@ -1,39 +1,41 @@
-//! No order is shipped twice, no tracking number is overwritten, none is told of more than was named.
+//! No order is shipped twice, no tracking number is overwritten, and none is submitted for more than was
+//! named.
 
 use super::super::audit::whole;
 use super::list;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Lines of an order with their units, in order: what tells one parcel of an order from another.
+/// Lines of an order with their units, in order; they identify a shipment of the order.
 pub type Content = Vec<(i64, i64)>;
 
-/// Parcels and their numbers.
+/// Shipments and their tracking numbers.
 #[derive(Debug, Default)]
 pub struct Parcels {
-    /// By order and content: how many were wished for, and which shipments the service made of them for the daemon.
+    /// By order and content: the number of changes, and the shipments that the platform made for the daemon.
     parcels: BTreeMap<(i64, Content), (u32, Vec<i64>)>,
-    /// What stands on each shipment item.
+    /// Tracking number of each shipment item.
     numbers: BTreeMap<i64, String>,
-    /// When a colleague told a shipment's number, and when the daemon last looked at it before it told its own: the service
-    /// has no compare-and-set, so what was told behind the look is written over.
+    /// Time at which a colleague submitted a shipment's number, and time of the daemon's last read of the
+    /// shipment.
+    ///
+    /// The platform has no compare-and-set, so a number submitted after the read is overwritten.
     by_hand: BTreeMap<i64, i64>,
     looks: BTreeMap<i64, i64>,
-    /// Items of each shipment.
     items: BTreeMap<i64, Vec<i64>>,
     /// Shipments that a person named.
     named: BTreeSet<i64>,
-    /// When the last parcel of each order was made, or an answer last showed nothing of the order.
+    /// Time at which the last shipment of each order was made, or an answer last showed nothing of the order.
     news: BTreeMap<i64, i64>,
 }
 
 impl Parcels {
-    /// Somebody wishes a parcel.
+    /// Records a change that ships this content.
     pub fn wished(&mut self, order: i64, content: Content) {
         self.parcels.entry((order, content)).or_default().0 += 1;
     }
 
-    /// The service made one for the daemon.
+    /// Records a shipment made for the daemon; returns a violation if it is one too many.
     pub fn made(&mut self, entry: &Value, at_ms: i64) -> Option<String> {
         let (order, shipment) = (whole(&entry["Request"]["OrderId"]), whole(&entry["Shipment"]["Id"]));
         self.listed(&entry["Shipment"]);
@@ -55,38 +57,38 @@ impl Parcels {
         })
     }
 
-    /// Somebody made a parcel of an order, or an answer showed nothing of it.
+    /// Records a shipment of an order, or an answer that showed nothing of the order.
     pub fn has_news(&mut self, order: i64, at_ms: i64) {
         self.news.insert(order, at_ms);
     }
 
-    /// When that last was, if ever.
+    /// Returns the time of the last such event of an order.
     pub fn last_news(&self, order: i64) -> Option<i64> {
         self.news.get(&order).copied()
     }
 
-    /// Notes the items of a shipment, whoever made it.
+    /// Records the items of a shipment, made by anyone.
     pub fn listed(&mut self, shipment: &Value) {
         let items = list(&shipment["Items"]).map(|item| whole(&item["Id"])).collect();
         self.items.insert(whole(&shipment["Id"]), items);
     }
 
-    /// The shipment the service made for the only wish of that content.
+    /// Returns the shipment that the platform made for the only change of that content.
     pub fn shipment(&self, order: i64, content: &Content) -> Option<i64> {
         self.parcels.get(&(order, content.clone())).and_then(|(_, made)| made.last().copied())
     }
 
-    /// Parcels made for a content.
+    /// Returns the number of shipments made for a content.
     pub fn count(&self, order: i64, content: &Content) -> usize {
         self.parcels.get(&(order, content.clone())).map_or(0, |(_, made)| made.len())
     }
 
-    /// Parcels made in all.
+    /// Returns the number of shipments made in all.
     pub fn len(&self) -> usize {
         self.parcels.values().map(|(_, made)| made.len()).sum()
     }
 
-    /// The daemon told a tracking, and the service took it.
+    /// Records a tracking of the daemon that the platform accepted; returns violations.
     pub fn tracked(&mut self, request: &Value) -> Vec<String> {
         let shipment = whole(&request["ShipmentId"]);
         let base = request["TrackingNumber"].as_str();
@@ -105,12 +107,12 @@ impl Parcels {
         wrong
     }
 
-    /// The service showed the daemon the items of a shipment.
+    /// Records that the platform showed the daemon the items of a shipment.
     pub fn looked(&mut self, shipment: i64, at_ms: i64) {
         self.looks.insert(shipment, at_ms);
     }
 
-    /// A colleague told a tracking himself.
+    /// Records a tracking that a colleague submitted.
     pub fn tracked_by_hand(&mut self, shipment: i64, number: &str, at_ms: i64) {
         self.by_hand.insert(shipment, at_ms);
         for item in self.items.get(&shipment).cloned().unwrap_or_default() {
@@ -125,9 +127,10 @@ impl Parcels {
         Some(format!("item {item} carried {before}, and {number} was written over it"))
     }
 
-    /// A shipment of that content that nobody named yet: what a person would name for a wish in doubt. One that belongs
-    /// to another wish of the same content is refused, and the next is named; none where all were, and fewer were made than
-    /// wished for.
+    /// Returns a shipment of that content that no person named yet, for a change in doubt.
+    ///
+    /// A shipment that belongs to another change of equal content is refused, and the next one is named.
+    /// Returns `None` if all were named and fewer were made than there are changes.
     pub fn named_by_hand(&mut self, order: i64, content: &Content) -> Option<i64> {
         let (wished, made) = self.parcels.get(&(order, content.clone()))?;
         let shipment = made.iter().copied().find(|shipment| !self.named.contains(shipment));
@@ -141,7 +144,7 @@ impl Parcels {
         shipment.or(made.first().copied())
     }
 
-    /// Whether all items of a parcel of that content carry the number.
+    /// Returns true if all items of a shipment of that content carry the number.
     pub fn any_carries(&self, order: i64, content: &Content, number: &str) -> bool {
         let Some((_, made)) = self.parcels.get(&(order, content.clone())) else { return false };
         let carries = |shipment: &i64| {
@@ -166,7 +169,7 @@ fn a_second_parcel_and_a_second_number_are_seen() {
     assert!(parcels.tracked(&tracking("A1")).is_empty());
     assert!(parcels.tracked(&tracking(" a1")).is_empty(), "the same number again");
     assert_eq!(parcels.tracked(&tracking("B")).len(), 1);
-    // A colleague's number: written over unseen, and once the daemon was shown it.
+    // A colleague's number may be overwritten before the daemon has read it, and not afterwards.
     parcels.looked(70, 10);
     parcels.tracked_by_hand(70, "HAND", 20);
     assert!(parcels.tracked(&tracking("C")).is_empty());

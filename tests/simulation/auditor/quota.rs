@@ -1,8 +1,8 @@
-//! What the account allows, as the service counts it: checked at each arrival.
+//! The account's limits, counted as the platform does and checked at each arrival.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// What an account may do (*Limits*).
+/// The account's limits (docs/interface.md, *Limits*).
 const WINDOW_MS: i64 = 60_000;
 const AT_ONCE: usize = 3;
 
@@ -13,7 +13,7 @@ pub struct Quota {
     recent: VecDeque<i64>,
     running: BTreeMap<&'static str, usize>,
     limit: usize,
-    /// What was allowed before, and until when calls may still be counted by it.
+    /// Limit in force before, and the time until which calls may be counted by it.
     before: Option<(usize, i64)>,
     pub calls: u64,
     /// The most calls in any minute.
@@ -21,7 +21,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// From now on so many calls a minute are ours; what was begun before counts by what was allowed then.
+    /// Sets the calls per minute; calls begun before count by the limit in force then.
     pub fn allow(&mut self, limit: usize, at_ms: i64) {
         let before = self.allowed(at_ms);
         self.before = (self.limit > 0).then_some((before, at_ms + 2 * WINDOW_MS));
@@ -33,7 +33,7 @@ impl Quota {
         self.limit.max(before)
     }
 
-    /// A call arrives.
+    /// Records the arrival of a call; returns a violation if it breaks a limit.
     pub fn arrived(&mut self, operation: &'static str, at_ms: i64) -> Option<String> {
         self.calls += 1;
         while self.recent.front().is_some_and(|at| at_ms - at >= WINDOW_MS) {
@@ -50,7 +50,7 @@ impl Quota {
         (many > allowed).then(|| format!("{many} calls within a minute, {allowed} are ours"))
     }
 
-    /// It leaves the service.
+    /// Records the departure of a call.
     pub fn left(&mut self, operation: &'static str) {
         if let Some(running) = self.running.get_mut(operation) {
             *running = running.saturating_sub(1);

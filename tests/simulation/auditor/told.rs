@@ -1,4 +1,4 @@
-//! The time at which the service last said what a cell holds: no fact of the mirror may claim to be younger.
+//! The time of the platform's last answer about each stock level: no fact of the mirror may be dated later.
 
 use super::super::audit::{text, whole};
 use super::super::books::Cell;
@@ -7,12 +7,12 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tallyd::model::Operation;
 
-/// By cell, the latest time of the host's calendar at which an answer that held it reached the daemon.
+/// Latest time of the host's calendar, by stock level, at which an answer that held it reached the daemon.
 #[derive(Debug, Default)]
 pub struct Told(BTreeMap<Cell, i64>);
 
 impl Told {
-    /// True for operations whose answers hold quantities.
+    /// Returns true for operations whose answers hold quantities.
     pub fn concerns(operation: Operation) -> bool {
         matches!(
             operation,
@@ -24,7 +24,7 @@ impl Told {
         )
     }
 
-    /// The daemon was answered. `spelled` gives the service's spelling of a cell.
+    /// Records an answer that reached the daemon. `spelled` gives the platform's spelling of a stock level.
     pub fn heard(
         &mut self,
         operation: Operation,
@@ -48,13 +48,13 @@ impl Told {
         }
     }
 
-    /// The cell's number was said: the service, or a person who looked there.
+    /// Records an observation of a stock level by an answer, or by a person at the platform.
     pub fn said(&mut self, cell: Cell, at_ms: i64) {
         let last = self.0.entry(cell).or_insert(at_ms);
         *last = at_ms.max(*last);
     }
 
-    /// A cell has another name.
+    /// Records that a stock level has another name.
     pub fn renamed(&mut self, from: &Cell, to: &Cell) {
         if let Some(at) = self.0.get(from).copied() {
             self.said(to.clone(), at);
@@ -66,7 +66,7 @@ impl Told {
     }
 }
 
-/// The cells that can be read, in records and warehouses that stand there once.
+/// Returns the readable stock levels of records and warehouses that stand there once.
 fn cells<'a>(records: impl Iterator<Item = &'a Value>) -> Vec<Cell> {
     let mut seen: BTreeMap<Cell, usize> = BTreeMap::new();
     let mut skus: BTreeMap<String, usize> = BTreeMap::new();

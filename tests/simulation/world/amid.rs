@@ -1,15 +1,16 @@
-//! A person's word amid whatever happens: begun with the next event behind its time, and some statements of the daemon
-//! later said, so that it falls between a look of the daemon's and the commit that follows from it.
+//! A person's decision amid the daemon's work.
 //!
-//! It goes over the daemon's own connection, whose users wait in a line: after so many turns in it the word is said. With
-//! a connection of its own it would be chance which statement came first.
+//! It begins with the first event after its time and is carried out some statements of the daemon later. So
+//! it falls between a read of the daemon and the commit that follows from that read. It uses the daemon's own
+//! connection, whose users wait in a queue: the decision is carried out after a given number of turns. With a
+//! connection of its own, the order of the statements would be random.
 
 use super::World;
 use tallyd::model::JobKind;
 use tallyd::model::{Clock, Operation, Trigger};
 use tallyd::store::{Durability, Store};
 
-/// A person's word on a wish, if it still makes sense then.
+/// A decision about a change, carried out if the state still allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saying {
     Cancel,
@@ -17,7 +18,7 @@ pub enum Saying {
     Release,
 }
 
-/// A person's word on a wish.
+/// A decision about a change, with its moment.
 #[derive(Clone, Debug)]
 pub struct Amid {
     pub key: String,
@@ -27,12 +28,12 @@ pub struct Amid {
 }
 
 impl World {
-    /// A person will say this, then or with the next event.
+    /// Schedules a decision for a time; it is made then, or with the next event.
     pub fn say_later(&mut self, at_ms: i64, word: Amid) {
         self.amid.push((at_ms, word));
     }
 
-    /// Begins to say what is due.
+    /// Begins the decisions that are due.
     pub(super) fn say_amid(&mut self, at_ms: i64) {
         if self.clock.is_suspended() || self.daemon.is_none() {
             return;
@@ -54,7 +55,7 @@ async fn say(store: &Store, clock: &impl Clock, word: &Amid) {
     for _ in 0..word.turns {
         drop(store.quarantine_of(Operation::WorkQueue).await);
     }
-    // The database may be locked: then the command failed, and nothing was said.
+    // The database may be locked; then the command failed and nothing was decided.
     let Ok(mut write) = store.begin(Durability::Full).await else { return };
     let now = clock.now();
     let is_said = match word.saying {

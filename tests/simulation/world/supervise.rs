@@ -1,6 +1,8 @@
-//! The world's loop in the place of the daemon's supervisor: what is due next, what follows a run, what a start makes up
-//! for, and how a refused key heals. The supervisor itself waits for the host's timers; its rules are written here a
-//! second time, in short. When a schedule is due is decided by the real rules.
+//! The world's loop in place of the daemon's supervisor.
+//!
+//! It determines the next due event, the actions after a run, the runs after downtime, and the recovery of a
+//! refused key. The supervisor itself uses the host's timers; its rules are implemented here a second time,
+//! in short. The real rules decide when a schedule is due.
 
 use super::{World, config};
 use crate::timetable::Timetable;
@@ -13,29 +15,29 @@ use tallyd::outbox::Delays;
 use tallyd::store::{Durability, StoreError};
 use tokio::task::JoinHandle;
 
-/// Looks of settle are so far apart, and after a run that could not look.
+/// Time between two runs of settle, and after a run that could not check.
 const SETTLE_APART_MS: i64 = 1_000;
 const SETTLE_AGAIN_MS: i64 = 30_000;
-/// A push that waits for an entry is not begun again before this time.
+/// Least time between two pushes that wait for an entry.
 const AGAIN_APART_MS: i64 = 1_000;
 
-/// One job's place in the loop.
+/// A running job.
 pub(super) struct Slot {
     pub(super) run: JoinHandle<Finished>,
     again: Option<Trigger>,
 }
 
-/// A refused key, and the probes that find out when it works again.
+/// A refused key, with the probes that detect when it works again.
 pub(super) struct Refused {
     delays: Delays,
     probe_at: Option<i64>,
     pub(super) probing: Option<JoinHandle<Result<bool, StoreError>>>,
-    /// Jobs that it stopped.
+    /// Jobs that the refusal stopped.
     jobs: BTreeSet<JobKind>,
 }
 
 impl World {
-    /// Runs a job as soon as the time has come, unless it is due earlier anyway.
+    /// Plans a run of a job at a time, unless an earlier one is planned.
     pub(super) fn plan_job(&mut self, kind: JobKind, at_ms: i64, trigger: Trigger) {
         let due = self.due.entry(kind).or_insert((at_ms, trigger));
         if at_ms < due.0 {
@@ -56,11 +58,11 @@ impl World {
         self.slots.insert(kind, Slot { run, again: None });
     }
 
-    /// Starts jobs; pruning before the others and alone, while the clock stands and everybody rests: it works beside the
-    /// store's connections, and between threads it would be chance what it sees.
+    /// Starts jobs; prune runs first and alone, while the clock stands and all tasks rest.
     ///
-    /// As everywhere in this loop, the world's own statements come first: while a job runs beside them, it would be
-    /// chance whose answer is taken first.
+    /// Prune works beside the store's connections, so its view of the data would otherwise depend on the
+    /// scheduling of threads. As everywhere in this loop, the world's own statements come first, because the
+    /// order of two answers would be random while a job runs beside them.
     async fn begin_jobs(&mut self, kinds: Vec<JobKind>, trigger: Trigger) {
         if kinds.contains(&JobKind::Prune) {
             let finished = job::run(self.daemon().context(), JobKind::Prune, trigger).await.unwrap();
@@ -71,7 +73,7 @@ impl World {
         }
     }
 
-    /// The next thing, if it is due by then.
+    /// Carries out the next event; returns false if none is due by `until_ms`.
     pub async fn step(&mut self, until_ms: i64) -> bool {
         self.rest().await;
         let sleeper = self.clock.next_ms();
@@ -100,7 +102,7 @@ impl World {
         true
     }
 
-    /// True if the world itself writes before then: a schedule is due, or a refused key is probed.
+    /// Returns true if the world itself writes before then: a schedule is due, or a refused key is probed.
     pub(super) fn writes_before(&self, until_ms: i64) -> bool {
         self.refused.is_some() || self.next_tick().is_some_and(|at| at <= until_ms)
     }
@@ -109,7 +111,7 @@ impl World {
         self.due.iter().map(|(kind, (at, _))| (*at, *kind)).min()
     }
 
-    /// When the next schedule is due, by the world's time.
+    /// Returns the world's time at which the next schedule is due.
     fn next_tick(&self) -> Option<i64> {
         Some(self.timetable.as_ref()?.next()?.0 - self.clock.ahead_ms())
     }
@@ -123,7 +125,7 @@ impl World {
         self.start_job(kind, trigger);
     }
 
-    /// The schedules that are due now.
+    /// Starts the jobs whose schedules are due now.
     async fn tick(&mut self) {
         let now = self.clock.now();
         let due = self.timetable.as_mut().map(|timetable| timetable.due(now)).unwrap_or_default();
@@ -139,8 +141,9 @@ impl World {
         write.commit().await.unwrap();
     }
 
-    /// A start as the supervisor makes it: the schedules are armed, and what was missed is made up for. It returns when
-    /// its jobs rest: the caller's own statements come behind theirs, not beside them.
+    /// Arms the schedules and makes the runs after downtime, as the supervisor does at a start.
+    ///
+    /// It returns when these jobs rest, so that the caller's statements come after theirs.
     pub(super) async fn arm(&mut self) {
         if !self.plan.is_scheduled {
             return;
@@ -160,7 +163,7 @@ impl World {
         self.rest().await;
     }
 
-    /// The host's calendar is so far ahead of the world's time from now on.
+    /// Sets the offset of the host's calendar from the world's time.
     pub fn set_calendar(&mut self, ahead_ms: i64) {
         // The daemon looks every few seconds: it knows the time until now.
         for calendar in [self.clock.ahead_ms(), ahead_ms] {
@@ -172,7 +175,7 @@ impl World {
         }
     }
 
-    /// What follows a run: the next one, settle, another try.
+    /// Plans the actions after a run: the next run, settle, another attempt.
     pub(super) async fn ended(&mut self, kind: JobKind) {
         let slot = self.slots.remove(&kind).expect("it ran");
         let finished = slot.run.await.expect("a job has no bugs");
@@ -203,7 +206,8 @@ impl World {
         }
     }
 
-    /// What failed is run again, slower each time; what the key stopped, when it works again.
+    /// Plans a failed run again, with growing delays; a run that the key stopped waits until the key works
+    /// again.
     fn try_again(&mut self, finished: &Finished) {
         let (kind, now) = (finished.kind, self.clock.now_ms());
         if finished.refused {

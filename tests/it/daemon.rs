@@ -1,0 +1,374 @@
+//! The daemon against the sandbox, over real HTTP on loopback, as an operator and another program see it.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+
+use crate::support::{BALANCES, UPDATE, World};
+use serde_json::json;
+use sqlx::Executor;
+use tallyd::journal::RunOutcome;
+use tallyd::sandbox::Options;
+use tokio::time::Duration;
+
+#[tokio::test]
+async fn after_one_run_the_mirror_equals_the_shop_cell_for_cell() {
+    let world = World::new().await;
+    world.track_all().await;
+    let once = world.once().await;
+    assert!(once.is_good(), "{once:?}");
+    let kits: Vec<String> = {
+        let shop = world.shop().await;
+        let all = world.sandbox.skus().await.unwrap();
+        all.into_iter().filter(|sku| !shop.iter().any(|(s, _, _)| s == sku)).collect()
+    };
+    let mut mirror = world.mirror().await;
+    mirror.retain(|(sku, _, _)| !kits.contains(sku));
+    assert_eq!(mirror, world.shop().await);
+    assert_eq!(world.calls(BALANCES), 1);
+    let lines: Vec<(i64, i64)> =
+        sqlx::query_as("SELECT order_id, count(*) FROM order_line GROUP BY order_id ORDER BY order_id")
+            .fetch_all(&mut world.outsider().await)
+            .await
+            .unwrap();
+    assert_eq!(
+        lines.iter().map(|(order, _)| *order).collect::<Vec<_>>(),
+        world.sandbox.orders().await.unwrap()
+    );
+    let bad: Vec<_> = world.sandbox.calls().into_iter().filter(|call| call.status != Some(200)).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+}
+
+#[tokio::test]
+async fn a_second_run_writes_no_cell() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let again = world.once().await;
+    let balances = again.runs.iter().find(|run| run.kind.as_str() == "balances").unwrap();
+    assert!(balances.summary.contains("0 cell(s) new or changed"), "{}", balances.summary);
+}
+
+/// Returns the first stock level that is no kit's and has at least this quantity.
+async fn well_stocked(world: &World, at_least: i64) -> (String, i64, i64) {
+    world.shop().await.into_iter().find(|(_, _, quantity)| *quantity >= at_least).unwrap()
+}
+
+#[tokio::test]
+async fn a_count_is_merged_with_what_was_sold_since() {
+    let world = World::with(
+        Options { skus: 40, calls_per_minute: 0, ..Options::default() },
+        "[quantities]\nmax_fact_age = \"0s\"\n",
+    )
+    .await;
+    world.track_all().await;
+    world.once().await;
+    let (sku, warehouse, quantity) = well_stocked(&world, 20).await;
+    world
+        .wish(
+            "count",
+            "quantity.set",
+            &json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity - 3}).to_string(),
+        )
+        .await;
+    world.sandbox.sale(&sku, warehouse, 2).await.unwrap();
+    world.once().await;
+    assert_eq!(world.shop_cell(&sku, warehouse).await, quantity - 5);
+    let (state, _, detail) = world.fate("count").await;
+    assert_eq!(state, "applied");
+    assert!(detail.contains("2 sold since"), "{detail}");
+
+    world
+        .wish(
+            "moved",
+            "quantity.adjust",
+            &json!({"sku": sku, "warehouse_id": warehouse, "delta": -3}).to_string(),
+        )
+        .await;
+    world.sandbox.sale(&sku, warehouse, 4).await.unwrap();
+    world.once().await;
+    assert_eq!(world.shop_cell(&sku, warehouse).await, quantity - 12);
+}
+
+#[tokio::test]
+async fn wishes_of_one_cell_settle_with_one_entry() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let (sku, warehouse, _) = well_stocked(&world, 20).await;
+    world
+        .wish(
+            "a",
+            "quantity.set",
+            &json!({"sku": sku, "warehouse_id": warehouse, "quantity": 30}).to_string(),
+        )
+        .await;
+    world
+        .wish("b", "quantity.adjust", &json!({"sku": sku, "warehouse_id": warehouse, "delta": 5}).to_string())
+        .await;
+    world.once().await;
+    assert_eq!(world.shop_cell(&sku, warehouse).await, 35);
+    assert_eq!(world.calls(UPDATE), 1);
+    assert_eq!((world.fate("a").await.0.as_str(), world.fate("b").await.0.as_str()), ("applied", "applied"));
+}
+
+#[tokio::test]
+async fn a_backlog_takes_as_few_calls_as_can_be_and_one_bad_sku_spoils_nothing() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let cells = world.shop().await;
+    let mut other = world.outsider().await;
+    other.execute("BEGIN").await.unwrap();
+    for (n, (sku, warehouse, quantity)) in cells.iter().enumerate() {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
+        let insert = sqlx::query("INSERT INTO outbox (key, kind, body) VALUES (?1, 'quantity.set', ?2)");
+        other.execute(insert.bind(format!("w{n}")).bind(body)).await.unwrap();
+    }
+    let ghost = json!({"sku": "no such thing", "warehouse_id": cells[0].1, "quantity": 1}).to_string();
+    other
+        .execute(
+            sqlx::query("INSERT INTO outbox (key, kind, body) VALUES ('ghost', 'quantity.set', ?1)")
+                .bind(ghost),
+        )
+        .await
+        .unwrap();
+    other.execute("COMMIT").await.unwrap();
+    world.once().await;
+    let expected: Vec<_> = cells.iter().map(|(sku, w, quantity)| (sku.clone(), *w, quantity + 1)).collect();
+    assert_eq!(world.shop().await, expected);
+    assert_eq!(world.calls(UPDATE), cells.len().div_ceil(25).max(3));
+    assert_eq!(
+        (world.fate("ghost").await.0.as_str(), world.fate("ghost").await.1.as_str()),
+        ("rejected", "unknown_sku")
+    );
+}
+
+#[tokio::test]
+async fn nonsense_is_rejected_with_a_reason_and_never_sent() {
+    let world = World::new().await;
+    world.track_all().await;
+    let nonsense = [
+        ("quantity.set", "{}"),
+        ("quantity.set", "[1]"),
+        ("quantity.set", "null"),
+        ("quantity.set", r#"{"sku":"A","warehouse_id":1,"quantity":2.5}"#),
+        ("quantity.set", r#"{"sku":"A","warehouse_id":123456789012345678901234567890,"quantity":2}"#),
+        ("quantity.set", r#"{"sku":"A","warehouse_id":9000000000000001,"quantity":2}"#),
+        ("quantity.set", r#"{"sku":"A","warehouse_id":1,"quantity":-1}"#),
+        ("quantity.adjust", r#"{"sku":"A","warehouse_id":1,"delta":"3"}"#),
+        ("quantity.increase", r#"{"sku":"A","warehouse_id":1,"delta":3}"#),
+        ("shipment.create", "{}"),
+        ("tracking.submit", r#"{"shipment_id":1}"#),
+        ("product.create", "{}"),
+        ("warehouse.create", r#"{"Name":""}"#),
+    ];
+    for (n, (kind, body)) in nonsense.iter().enumerate() {
+        world.wish(&format!("n{n}"), kind, body).await;
+    }
+    world.once().await;
+    for (n, wish) in nonsense.iter().enumerate() {
+        let (state, reason, detail) = world.fate(&format!("n{n}")).await;
+        assert_eq!(state, "rejected", "{wish:?}: {reason} {detail}");
+        assert!(!reason.is_empty() && detail.len() > 10, "{wish:?}: {reason} {detail}");
+    }
+    assert!(world.sandbox.calls().iter().all(|call| call.status == Some(200)));
+}
+
+#[tokio::test]
+async fn text_that_is_no_utf_8_spoils_nothing() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let (sku, warehouse, quantity) = well_stocked(&world, 20).await;
+    let mut other = world.outsider().await;
+    for sql in [
+        // A lone surrogate, which SQLite accepts as JSON, and Latin-1 in every column that a program can
+        // write.
+        r#"INSERT INTO outbox (key, kind, body) VALUES ('u', 'quantity.set', '{"sku":"\ud800","warehouse_id":1,"quantity":1}')"#,
+        "INSERT INTO outbox (key, kind, body) VALUES ('l', 'quantity.set', \
+             '{\"sku\":\"' || CAST(x'47f6dfe5' AS TEXT) || '\",\"warehouse_id\":1,\"quantity\":1}')",
+        "INSERT INTO outbox (key, kind, body) VALUES (CAST(x'6bf6' AS TEXT), CAST(x'f6' AS TEXT), '{}')",
+        "INSERT INTO tracked_sku (sku) VALUES (CAST(x'47f6dfe5' AS TEXT))",
+    ] {
+        other.execute(sql).await.unwrap();
+    }
+    let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": 1}).to_string();
+    world.wish("good", "quantity.adjust", &body).await;
+    assert!(world.once().await.is_good());
+    assert_eq!(world.fate("good").await.0, "applied");
+    assert_eq!(world.shop_cell(&sku, warehouse).await, quantity + 1);
+    for key in ["u", "l"] {
+        assert_eq!(world.fate(key).await.0, "rejected");
+    }
+    assert_eq!(world.number("SELECT count(*) FROM outbox WHERE state = 'rejected'").await, 3);
+}
+
+#[tokio::test]
+async fn a_wish_of_another_process_is_on_the_wire_at_once() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let working = world.work().await;
+    world.until("the first looks are over", async |world| world.calls(BALANCES) >= 1).await;
+    let (sku, warehouse, _) = well_stocked(&world, 20).await;
+    let mut waits = Vec::new();
+    for n in 0..5 {
+        let before = world.calls(UPDATE);
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": 1}).to_string();
+        world.wish(&format!("w{n}"), "quantity.adjust", &body).await;
+        let inserted = tokio::time::Instant::now();
+        world.until("it is sent", async |world| world.calls(UPDATE) > before).await;
+        waits.push(inserted.elapsed());
+    }
+    waits.sort();
+    assert!(waits[2] < Duration::from_millis(300), "{waits:?}");
+    assert!(working.stop().await < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn a_second_daemon_is_refused_and_the_first_goes_on() {
+    let world = World::new().await;
+    let first = world.daemon().await;
+    let second =
+        tallyd::daemon::Daemon::start(world.config(), std::sync::Arc::new(tallyd::daemon::SystemClock)).await;
+    let error = second.err().unwrap().to_string();
+    assert!(error.contains("another tallyd already works on this database"), "{error}");
+    assert!(first.once().await.unwrap().is_good());
+}
+
+#[tokio::test]
+async fn a_refused_key_costs_few_calls_and_heals_by_its_file() {
+    let world = World::new().await;
+    world.track_all().await;
+    let key = world.sandbox.integration_key().to_owned();
+    world.write_key("not-the-key");
+    let working = world.work().await;
+    let refusals = "SELECT count(*) FROM exchange WHERE verdict = 'refused'";
+    world.until("it is refused", async |world| world.number(refusals).await > 0).await;
+    world.wish("k", "quantity.adjust", r#"{"sku":"A","warehouse_id":1,"delta":1}"#).await;
+    world.write_key(&key);
+    world.until("the mirror fills", async |world| world.mirror().await.len() > 10).await;
+    let refused = world.number(refusals).await;
+    assert!(refused <= 6, "{refused}");
+    world.until("the wish is judged", async |world| world.fate("k").await.0 == "rejected").await;
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_too_large_is_halved_until_it_passes() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.post("/_sandbox/faults", &json!([{"Operation": BALANCES, "Status": 500, "Times": 2}])).await;
+    let once = world.once().await;
+    assert!(once.is_good(), "{once:?}");
+    assert!(world.calls(BALANCES) >= 3);
+    assert_eq!(world.mirror().await.len() / 3, world.sandbox.skus().await.unwrap().len());
+}
+
+#[tokio::test]
+async fn a_page_of_texts_that_are_no_skus_does_not_end_the_run() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.sql("INSERT INTO tracked_sku (sku) WITH RECURSIVE n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n WHERE v < 300) SELECT char(9) || v FROM n").await;
+    assert!(world.once().await.is_good());
+    assert_eq!(world.mirror().await.len() / 3, world.sandbox.skus().await.unwrap().len());
+}
+
+#[tokio::test]
+async fn a_sku_that_is_gone_is_made_sure_of_and_an_emptied_answer_is_a_failure() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.sql("INSERT INTO tracked_sku (sku) VALUES ('never was')").await;
+    world.once().await;
+    assert_eq!(world.calls(BALANCES), 2, "the page, and the one SKU it lacked alone");
+    let missing = "SELECT count(*) FROM product WHERE missing_since_ms IS NOT NULL";
+    assert_eq!(world.number(missing).await, 1);
+    world.once().await;
+    assert_eq!(world.calls(BALANCES), 3, "what is known to be missing is not asked for twice a run");
+
+    world.make_strangers_of_all_skus().await;
+    let once = world.once().await;
+    let balances = once.runs.iter().find(|run| run.kind.as_str() == "balances").unwrap();
+    assert_eq!(balances.outcome, RunOutcome::Failed);
+    assert!(balances.summary.contains("returned none of 40 known SKUs"), "{}", balances.summary);
+    assert_eq!(world.number(missing).await, 1);
+}
+
+#[tokio::test]
+async fn a_feed_that_zeroes_the_shop_is_held_released_once_and_then_done() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let before = world.shop().await;
+    for (n, (sku, warehouse, _)) in before.iter().enumerate() {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 0}).to_string();
+        world.wish(&format!("z{n}"), "quantity.set", &body).await;
+    }
+    world.once().await;
+    assert_eq!(world.shop().await, before, "nothing was zeroed");
+    let (state, reason, detail) = world.fate("z0").await;
+    assert_eq!((state.as_str(), reason.as_str()), ("held", "brake"), "{detail}");
+    assert!(detail.contains("cells would become empty"), "{detail}");
+
+    let store = tallyd::store::Store::open_beside(&world.path).await.unwrap();
+    let mut write = store.begin(tallyd::store::Durability::Full).await.unwrap();
+    let non_zero = before.iter().filter(|(_, _, quantity)| *quantity > 0).count() as u64;
+    assert_eq!(write.brake_release(&[], tallyd::model::Timestamp(i64::MAX / 2)).await.unwrap(), non_zero);
+    write.commit().await.unwrap();
+    drop(store);
+    world.once().await;
+    assert!(world.shop().await.iter().all(|(_, _, quantity)| *quantity == 0));
+    assert_eq!(world.number("SELECT count(*) FROM event WHERE kind = 'brake.released'").await, 1);
+}
+
+#[tokio::test]
+async fn a_lost_answer_leaves_the_wish_in_doubt_and_the_cell_waits() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let (sku, warehouse, quantity) = well_stocked(&world, 20).await;
+    world.post("/_sandbox/faults", &json!([{"Operation": UPDATE, "Drop": "after", "Times": 1}])).await;
+    let body = |delta: i64| json!({"sku": sku, "warehouse_id": warehouse, "delta": delta}).to_string();
+    world.wish("lost", "quantity.adjust", &body(-3)).await;
+    world.once().await;
+    assert_eq!(world.fate("lost").await.0, "in_doubt");
+    world.wish("next", "quantity.adjust", &body(-1)).await;
+    world.once().await;
+    assert_eq!(world.fate("next").await.0, "pending", "nothing is decided on a cell in doubt");
+    assert_eq!(world.shop_cell(&sku, warehouse).await, quantity - 3);
+}
+
+#[tokio::test]
+async fn the_budget_is_remembered_over_a_restart() {
+    let world = World::with(
+        Options { skus: 40, orders: 0, calls_per_minute: 240, ..Options::default() },
+        "[limits]\ncalls_per_minute = 240\n",
+    )
+    .await;
+    world.track_all().await;
+    for _ in 0..3 {
+        let once = world.daemon().await;
+        let budget = once.context().limiter.budget();
+        assert_eq!(usize::try_from(budget.held).unwrap(), world.sandbox.calls().len());
+        assert!(once.once().await.unwrap().runs.iter().all(|run| run.outcome == RunOutcome::Ok));
+    }
+}
+
+/// On another host, the last calls count as just answered, even within their minute.
+///
+/// The monotonic times of the other host mean nothing here, however small they are.
+#[tokio::test]
+async fn on_another_host_the_last_calls_hold_their_places_anew() {
+    let world = World::with(
+        Options { skus: 40, orders: 0, calls_per_minute: 240, ..Options::default() },
+        "[limits]\ncalls_per_minute = 240\n",
+    )
+    .await;
+    world.track_all().await;
+    world.once().await;
+    let used = world.sandbox.calls().len();
+    world
+        .sql("UPDATE session SET boot_id = 'of another host'; UPDATE exchange SET answered_moment = 0")
+        .await;
+    let budget = world.daemon().await.context().limiter.budget();
+    assert_eq!(usize::try_from(budget.held).unwrap(), used);
+}

@@ -1,0 +1,180 @@
+//! The daemon's loop, seen by another program.
+//!
+//! Every change is noticed at once, and an invalid one does not stop others. A stop leaves no call in doubt
+//! whose answer was still to come. The other program is a plain SQL connection that syncs its commits, as any
+//! program does by default: its frames are in the write-ahead log some milliseconds before the commit is
+//! visible.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteSynchronous};
+use sqlx::{ConnectOptions, Executor};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tallyd::config::Config;
+use tallyd::daemon::{Daemon, StartError, SystemClock};
+use tallyd::model::JobKind;
+use tallyd::sandbox::Options;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// Far more than noticing takes, far less than the scan that needs no notification.
+const NOTICED_WITHIN: Duration = Duration::from_secs(20);
+/// Number of changes; a notification that is lost half of the time would survive them once in 2^16.
+const WISHES: i64 = 16;
+
+/// A daemon at work in a folder of its own, and the other program.
+struct Scene {
+    outsider: SqliteConnection,
+    stop: CancellationToken,
+    running: JoinHandle<Result<(), StartError>>,
+    _changed: mpsc::Sender<Config>,
+    _dir: tempfile::TempDir,
+}
+
+impl Scene {
+    /// Starts a daemon against the platform at `address`, with these jobs alone.
+    async fn begin(address: &str, keys: [&str; 2], jobs: &[JobKind]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon =
+            Daemon::start(config(dir.path(), address, keys, jobs), Arc::new(SystemClock)).await.unwrap();
+        let (stop, (changed, reload)) = (CancellationToken::new(), mpsc::channel(1));
+        let running = tokio::spawn(daemon.run(stop.clone(), reload));
+        let options = SqliteConnectOptions::new().filename(dir.path().join("t.db"));
+        let mut outsider = options.synchronous(SqliteSynchronous::Full).connect().await.unwrap();
+        outsider.execute("PRAGMA wal_autocheckpoint = 0").await.unwrap();
+        Self { outsider, stop, running, _changed: changed, _dir: dir }
+    }
+
+    /// Waits until a query counts at least `least`.
+    async fn until(&mut self, least: i64, sql: &'static str) {
+        self.until_within(NOTICED_WITHIN, least, sql).await;
+    }
+
+    async fn until_within(&mut self, within: Duration, least: i64, sql: &'static str) {
+        let looks = async {
+            while self.count(sql).await < least {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let came = timeout(within, looks).await;
+        assert!(came.is_ok(), "not within {within:?}: {sql}");
+    }
+
+    async fn count(&mut self, sql: &'static str) -> i64 {
+        sqlx::query_scalar(sql).fetch_one(&mut self.outsider).await.unwrap()
+    }
+
+    async fn end(&mut self) {
+        self.stop.cancel();
+        (&mut self.running).await.unwrap().unwrap();
+    }
+}
+
+fn config(dir: &Path, address: &str, keys: [&str; 2], jobs: &[JobKind]) -> Config {
+    let database = dir.join("t.db");
+    let mut text = format!("[service]\nbase_url = \"{address}\"\n[database]\npath = {database:?}\n");
+    for job in JobKind::ALL.iter().filter(|job| **job != JobKind::Push) {
+        let enabled = jobs.contains(job);
+        text.push_str(&format!("[jobs.{job}]\nenabled = {enabled}\n"));
+    }
+    let file = dir.join("tallyd.toml");
+    std::fs::write(&file, text).unwrap();
+    let names = ["TALLYD_SERVICE__INTEGRATION_KEY", "TALLYD_SERVICE__GATEWAY_KEY"];
+    let keys = names.into_iter().zip(keys).map(|(name, key)| (name.to_owned(), key.to_owned()));
+    Config::load(&file, keys).unwrap()
+}
+
+/// An invalid change needs no platform: it is rejected as soon as it is noticed.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_wish_of_another_program_is_noticed_at_once() {
+    let mut scene = Scene::begin("http://127.0.0.1:9", ["k", "k"], &[]).await;
+    for wish in 1..=WISHES {
+        let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, 'no.such.kind', '{}')";
+        sqlx::query(sql).bind(format!("wish-{wish}")).execute(&mut scene.outsider).await.unwrap();
+        scene.until(wish, "SELECT count(*) FROM outbox WHERE state = 'rejected'").await;
+    }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_that_is_no_utf_8_is_rejected_and_stops_nobody_elses_wish() {
+    let mut scene = Scene::begin("http://127.0.0.1:9", ["k", "k"], &[]).await;
+    let escaped = br#"{"sku":"\ud800","warehouse_id":1,"quantity":5}"#;
+    let latin_1 = b"{\"sku\":\"Gr\xf6\xdfe\",\"warehouse_id\":1,\"quantity\":5}";
+    for (key, kind, body) in [
+        (&b"escaped"[..], &b"quantity.set"[..], &escaped[..]),
+        (b"latin-1", b"quantity.set", latin_1),
+        (b"kind", b"gr\xf6\xdfe", b"{}"),
+        (b"gr\xf6\xdfe", b"no.such.kind", b"{}"),
+    ] {
+        let sql = "INSERT INTO outbox (key, kind, body) \
+                   VALUES (CAST(?1 AS TEXT), CAST(?2 AS TEXT), CAST(?3 AS TEXT))";
+        sqlx::query(sql).bind(key).bind(kind).bind(body).execute(&mut scene.outsider).await.unwrap();
+    }
+    scene.until(4, "SELECT count(*) FROM outbox WHERE state = 'rejected' AND detail IS NOT NULL").await;
+    scene.end().await;
+}
+
+/// A failed run is repeated after its delay, and no two runs are concurrent.
+///
+/// The update of a push is refused twice, which is no proof against its only entry. Afterwards changes arrive
+/// during pushes, and each of them triggers the job.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_run_is_tried_again_after_its_delay_and_never_two_at_once() {
+    const APPLIED: &str = "SELECT count(*) FROM outbox WHERE state = 'applied'";
+    let options = Options { listen: ([127, 0, 0, 1], 0).into(), latency_ms: 50, ..Options::default() };
+    let shop = tallyd::sandbox::start(options).await.unwrap();
+    let fault = r#"[{"Operation": "POST /api/inventory/updateQuantityOnHand", "Status": 404, "Times": 2}]"#;
+    let request = axum::http::Request::post("/_sandbox/faults").header("content-type", "application/json");
+    drop(shop.core().handle(request.body(fault.into()).unwrap()).await);
+    let keys = [shop.integration_key(), shop.gateway_key()];
+    let mut scene = Scene::begin(&format!("http://{}", shop.addr()), keys, &[]).await;
+    for (n, cell) in shop.stock().await.unwrap().iter().take(12).enumerate() {
+        let body = serde_json::json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "delta": 1});
+        let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, 'quantity.adjust', ?2)";
+        let insert = sqlx::query(sql).bind(format!("w{n}")).bind(body.to_string());
+        insert.execute(&mut scene.outsider).await.unwrap();
+        if n == 0 {
+            // Nothing else triggers the push meanwhile, so it is the retry.
+            scene.until_within(Duration::from_secs(50), 1, APPLIED).await;
+        }
+    }
+    scene.until_within(Duration::from_secs(50), 12, APPLIED).await;
+    assert_eq!(scene.count("SELECT count(*) FROM run WHERE outcome IN ('failed', 'partial')").await, 2);
+    assert!(scene.count("SELECT count(*) FROM run WHERE job = 'push' AND trigger = 'retry'").await > 0);
+    scene.end().await;
+    let overlapping = "SELECT count(*) FROM run a JOIN run b ON b.job = a.job AND b.id > a.id \
+                       WHERE a.ended_ms IS NULL OR b.started_ms < a.ended_ms";
+    assert_eq!(scene.count(overlapping).await, 0);
+    shop.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_waits_for_the_updates_in_flight() {
+    let options = Options { listen: ([127, 0, 0, 1], 0).into(), latency_ms: 300, ..Options::default() };
+    let shop = tallyd::sandbox::start(options).await.unwrap();
+    let keys = [shop.integration_key(), shop.gateway_key()];
+    let mut scene = Scene::begin(&format!("http://{}", shop.addr()), keys, &[]).await;
+    let mut insert = String::from("BEGIN IMMEDIATE;");
+    for cell in shop.stock().await.unwrap().iter().take(120) {
+        let body = serde_json::json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "quantity": 4711});
+        insert.push_str(&format!(
+            "INSERT INTO outbox (key, kind, body) VALUES ('{0} {1}', 'quantity.set', '{2}');",
+            cell.sku.replace('\'', "''"),
+            cell.warehouse_id,
+            body.to_string().replace('\'', "''")
+        ));
+    }
+    insert.push_str("COMMIT;");
+    scene.outsider.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(insert))).await.unwrap();
+    // Two calls are on their way, and a third waits for its reservation.
+    scene.until(50, "SELECT count(*) FROM outbox WHERE state = 'sending'").await;
+    scene.end().await;
+    assert_eq!(scene.count("SELECT count(*) FROM outbox WHERE state IN ('sending', 'in_doubt')").await, 0);
+    assert!(scene.count("SELECT count(*) FROM outbox WHERE state = 'applied'").await >= 50);
+    shop.stop().await;
+}

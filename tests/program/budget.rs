@@ -1,0 +1,276 @@
+//! The account's quota in use, over real HTTP on loopback: the order of a push's calls, and control requests.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+
+use crate::support::{BALANCES, UPDATE, World};
+use serde_json::json;
+use std::sync::Arc;
+use tallyd::client::wire::ProductKey;
+use tallyd::daemon::{self, Question, SystemClock};
+use tallyd::job;
+use tallyd::model::{Clock, JobKind, Trigger};
+use tallyd::reconcile::proof::Key;
+use tallyd::sandbox::Options;
+use tallyd::store::{Durability, Store};
+
+/// Creates an account with slow answers, and a change of each of its stock levels.
+async fn slow_backlog(latency_ms: u64) -> (World, Vec<(String, i64, i64)>) {
+    let options = Options { skus: 60, orders: 0, calls_per_minute: 0, latency_ms, ..Options::default() };
+    let extra = "[quantities]\nmax_fact_age = \"0s\"\n[jobs.balances]\nenabled = false\nskus_per_call = 40\n";
+    let world = World::with(options, extra).await;
+    world.make().await;
+    let cells = world.shop().await;
+    for (n, (sku, warehouse, quantity)) in cells.iter().enumerate() {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
+        world.wish(&format!("w{n}"), "quantity.set", &body).await;
+    }
+    (world, cells)
+}
+
+#[tokio::test]
+async fn the_next_page_is_read_while_calls_fly_and_the_calls_stay_as_few_as_can_be() {
+    let (world, cells) = slow_backlog(400).await;
+    world.once().await;
+    let calls = world.sandbox.calls();
+    let of = |operation: &'static str| calls.iter().filter(move |call| call.operation == operation);
+    let end = |call: &tallyd::sandbox::Call| call.started_at_ms + call.duration_ms.unwrap();
+    let overlaps = |read: &&tallyd::sandbox::Call| {
+        of(UPDATE).any(|call| call.started_at_ms < end(read) && read.started_at_ms < end(call))
+    };
+    assert!(of(BALANCES).filter(overlaps).count() >= 1, "{calls:#?}");
+    assert_eq!(of(UPDATE).count(), cells.len().div_ceil(25).max(3));
+    let expected: Vec<_> = cells.iter().map(|(sku, w, quantity)| (sku.clone(), *w, quantity + 1)).collect();
+    assert_eq!(world.shop().await, expected);
+}
+
+#[tokio::test]
+async fn what_is_asked_beside_a_daemon_is_asked_by_the_daemon() {
+    let world = World::new().await;
+    world.track_all().await;
+    let working = world.work().await;
+    world.until("the mirror fills", async |world| world.mirror().await.len() > 10).await;
+    let clock = || Arc::new(SystemClock);
+    assert_eq!(daemon::prove_keys(world.config(), clock()).await.unwrap().key, Key::Works);
+    let sku = world.shop().await[0].0.clone();
+    let asked = [sku.clone(), "no such thing".to_owned()];
+    let found = daemon::find_products(world.config(), clock(), ProductKey::Sku, &asked).await.unwrap();
+    assert_eq!(found, [sku]);
+    let sessions = "SELECT count(*) FROM session";
+    assert_eq!(world.number(sessions).await, 1, "nobody else took the lock");
+    let asked = "SELECT count(*) FROM exchange WHERE operation = 'POST /api/inventory/getProducts'";
+    assert_eq!(world.number(asked).await, 1, "and the call is counted where all are");
+    assert_eq!(world.number("SELECT count(*) FROM request").await, 0, "answers are taken away");
+    let refused = daemon::ask(world.config(), clock(), &Question::Components { sku: "none".into() }).await;
+    let why = refused.unwrap_err().to_string();
+    assert!(why.contains("no product with the SKU `none`"), "{why}");
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_nobody_waits_for_any_more_costs_no_call() {
+    let world = World::new().await;
+    world.make().await;
+    let store = Store::open_beside(&world.path).await.unwrap();
+    let mut write = store.begin(Durability::Normal).await.unwrap();
+    let long_ago = tallyd::model::Timestamp(1_000_000_000_000);
+    write.request_ask("keys", "{}", long_ago).await.unwrap();
+    let strange = write.request_ask("verify", "[]", SystemClock.now()).await.unwrap();
+    write.commit().await.unwrap();
+    let working = world.work().await;
+    world.until("both are answered", async |_| store.request_answer(strange).await.unwrap().is_some()).await;
+    let probes = "SELECT count(*) FROM exchange WHERE lane = 'probe'";
+    assert_eq!(world.number(probes).await, 0);
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn orders_are_read_as_soon_as_the_work_queues_counts_move() {
+    let options = Options { skus: 40, orders: 6, calls_per_minute: 0, ..Options::default() };
+    let world = World::with(options, "[jobs.work_queue]\nschedule = \"* * * * * *\"\n").await;
+    world.track_all().await;
+    let working = world.work().await;
+    let looks = "SELECT count(*) FROM work_queue";
+    world.until("the counts are known", async |world| world.number(looks).await > 0).await;
+    let brought_forward = "SELECT count(*) FROM run WHERE job = 'order_lines' AND trigger = 'outbox'";
+    assert_eq!(world.number(brought_forward).await, 0);
+    let sku = world.shop().await[0].0.clone();
+    world.sandbox.place_order(&[(&sku, 1)]).await.unwrap();
+    world.until("they are read", async |world| world.number(brought_forward).await > 0).await;
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_size_that_was_proved_outlives_the_program() {
+    let options = Options { skus: 60, orders: 0, calls_per_minute: 0, ..Options::default() };
+    let world = World::with(options, "[jobs.balances]\nskus_per_call = 20\n").await;
+    world.track_all().await;
+    world.once().await;
+    let first = world.calls(BALANCES);
+    assert_eq!(world.number("SELECT size FROM page_size").await, 80, "20 and 40 were full and worked");
+    world.once().await;
+    assert_eq!((first, world.calls(BALANCES) - first), (2, 1), "all 60 fit into what was proved");
+}
+
+/// Runs a job as its schedule starts it; returns the summary.
+async fn scheduled(world: &World, kind: JobKind) -> String {
+    let daemon = world.daemon().await;
+    let finished = job::run(daemon.context(), kind, Trigger::Schedule).await.unwrap();
+    assert_eq!(finished.outcome, tallyd::journal::RunOutcome::Ok, "{}", finished.summary);
+    finished.summary
+}
+
+#[tokio::test]
+async fn orders_are_held_back_once_where_no_count_moved_and_the_run_says_why() {
+    const LINES: &str = "POST /api/orders/getOrderLineItems";
+    let world = World::new().await;
+    world.track_all().await;
+    let count = |number: i64| usize::try_from(number).unwrap();
+    let orders = count(world.number("SELECT count(*) FROM tracked_order").await);
+    scheduled(&world, JobKind::WorkQueue).await;
+    scheduled(&world, JobKind::OrderLines).await;
+    assert_eq!(world.calls(LINES), orders);
+    scheduled(&world, JobKind::WorkQueue).await;
+    let open = count(world.number("SELECT count(*) FROM sales_order WHERE closed_ms IS NULL").await);
+    assert!(open > 0);
+    let summary = scheduled(&world, JobKind::OrderLines).await;
+    assert!(summary.contains(&format!("{open} order(s) held back until the next run: by the work queue of")));
+    assert_eq!(world.calls(LINES), orders, "none was read again");
+    scheduled(&world, JobKind::WorkQueue).await;
+    scheduled(&world, JobKind::OrderLines).await;
+    assert_eq!(world.calls(LINES), orders + open, "and none is held back twice in a row");
+    scheduled(&world, JobKind::WorkQueue).await;
+    let daemon = world.daemon().await;
+    job::run(daemon.context(), JobKind::OrderLines, Trigger::Operator).await.unwrap();
+    assert_eq!(world.calls(LINES), orders + 2 * open, "a person's run reads all");
+}
+
+/// Creates a mirror ten minutes old with a low SKU that never moved.
+///
+/// Nothing is scheduled, and a page holds five SKUs.
+async fn quiet_shop() -> World {
+    let jobs = ["order_lines", "warehouses", "storefronts", "work_queue"];
+    let jobs = jobs.map(|job| format!("[jobs.{job}]\nenabled = false\n")).concat();
+    let jobs = format!("[jobs.balances]\nenabled = false\nskus_per_call = 5\n{jobs}");
+    let options = Options { skus: 40, orders: 0, calls_per_minute: 0, ..Options::default() };
+    let world = World::with(options, &jobs).await;
+    let (sku, warehouse, quantity) = world.shop().await.into_iter().find(|(.., left)| *left > 2).unwrap();
+    let sale = json!({"Sku": sku, "WarehouseId": warehouse, "Quantity": quantity - 2});
+    world.post("/_sandbox/sales", &sale).await;
+    world.track_all().await;
+    let daemon = world.daemon().await;
+    job::run(daemon.context(), JobKind::Balances, Trigger::Once).await.unwrap();
+    drop(daemon);
+    world.sql("UPDATE read_batch SET observed_ms = observed_ms - 600000; DELETE FROM page_size").await;
+    world
+}
+
+#[tokio::test]
+async fn a_sku_near_zero_is_read_before_its_turn_whatever_schedules_are_configured() {
+    let world = quiet_shop().await;
+    let (good, calls) = ("SELECT last_good_ms FROM job_state WHERE job = 'balances'", world.calls(BALANCES));
+    let good_before = world.number(good).await;
+    let old = "p JOIN read_batch r ON r.id = p.read_batch_id WHERE r.observed_ms < (SELECT started_ms \
+               FROM session \
+               ORDER BY id DESC LIMIT 1) - 300000";
+    let near = format!(
+        "SELECT count(*) FROM product {old} AND EXISTS \
+         (SELECT 1 FROM balance b WHERE b.product = p.id AND b.quantity BETWEEN 1 AND 3)"
+    );
+    assert!(world.number(&near).await > 0);
+    let working = world.work().await;
+    let read = "SELECT count(*) FROM run WHERE job = 'balances' AND trigger = 'outbox' AND outcome = 'ok'";
+    world.until("it is read", async |world| world.number(read).await > 0).await;
+    assert_eq!(world.number(&near).await, 0, "all that are near zero were read");
+    let left = world.number(&format!("SELECT count(*) FROM product {old}")).await;
+    assert!(left > 0, "and not everything");
+    assert_eq!(
+        40 - usize::try_from(left).unwrap(),
+        5 * (world.calls(BALANCES) - calls),
+        "in pages that are full"
+    );
+    assert_eq!(world.number(good).await, good_before, "and it is no pass");
+    working.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_read_before_its_turn_while_half_of_the_quota_is_used() {
+    let world = quiet_shop().await;
+    let few = tallyd::config::Config::from_toml(&world.toml("[limits]\ncalls_per_minute = 8\n")).unwrap();
+    let calls = world.calls(BALANCES);
+    let daemon = daemon::Daemon::start(few, Arc::new(SystemClock)).await.unwrap();
+    assert!(job::read_early(daemon.context()).await.unwrap().is_none());
+    assert_eq!(world.calls(BALANCES), calls);
+    assert_eq!(world.number("SELECT count(*) FROM run").await, 1, "and nothing is journalled");
+}
+
+/// Runs the program beside the world's database, asserts its exit code, and returns its output.
+async fn printed(world: &World, more: &str, args: &[&str], code: i32) -> String {
+    let file = world.path.with_file_name("tallyd.toml");
+    std::fs::write(&file, world.toml(more)).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tallyd"));
+    command.arg("--config").arg(file).args(args).env_clear();
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_says_how_old_facts_can_get_and_what_gives_way_first() {
+    let options = Options { skus: 40, orders: 6, calls_per_minute: 0, ..Options::default() };
+    let extra = "[jobs.balances]\nschedule = \"*/10 * * * * *\"\nskus_per_call = 1\n";
+    let world = World::with(options, extra).await;
+    world.track_all().await;
+    let tight = printed(&world, "[limits]\ncalls_per_minute = 60\n", &["check"], 0).await;
+    assert!(tight.contains("the schedules do NOT fit: balances gives way first"), "{tight}");
+    let roomy = printed(&world, "", &["check"], 0).await;
+    assert!(!roomy.contains("do NOT fit") && roomy.contains("headroom"), "{roomy}");
+    let of_orders = roomy.lines().rfind(|line| line.starts_with("order_lines")).unwrap();
+    assert!(
+        of_orders.contains("3.0") && of_orders.ends_with("4 min"),
+        "two intervals, six calls: {of_orders}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_has_the_last_hour_by_lane_and_operation_and_when_a_line_of_the_ledger_is_reached() {
+    let limits = "[limits]\ncalls_per_minute = 6000\nbad_requests_per_day = 10\n";
+    let options = Options { skus: 40, orders: 0, calls_per_minute: 0, ..Options::default() };
+    let world = World::with(options, limits).await;
+    let queue = "GET /api/Company/WorkQueue";
+    world.post("/_sandbox/faults", &json!([{"Operation": queue, "Status": 400, "Times": 3}])).await;
+    let daemon = world.daemon().await;
+    for _ in 0..4 {
+        job::run(daemon.context(), JobKind::WorkQueue, Trigger::Schedule).await.unwrap();
+    }
+    drop(daemon);
+    // No daemon runs any more, and status reports that.
+    let text = printed(&world, "", &["status"], 3).await;
+    let row = text.lines().find(|line| line.contains(queue)).unwrap();
+    assert_eq!(
+        row.split_whitespace().collect::<Vec<_>>(),
+        ["poll", "GET", "/api/Company/WorkQueue", "4", "0"]
+    );
+    assert!(text.contains("at the last hour's rate (3) pushes stop at "), "{text}");
+    assert!(!text.contains('▁'), "bars are for terminals");
+    let json: serde_json::Value =
+        serde_json::from_str(&printed(&world, "", &["status", "--json"], 3).await).unwrap();
+    let hour = json!([{"lane": "poll", "operation": queue, "calls": 4, "throttled": 0}]);
+    assert_eq!(json["budget"]["last_hour"], hour);
+    assert_eq!(json["budget"]["bad_requests"]["soft_line"], 6);
+    assert!(json["budget"]["bad_requests"]["soft_line_at"].is_string(), "{}", json["budget"]);
+}
+
+#[tokio::test]
+async fn a_page_that_is_too_much_is_halved_and_what_worked_is_remembered() {
+    for status in [413, 500] {
+        let options = Options { skus: 60, orders: 0, calls_per_minute: 0, ..Options::default() };
+        let world = World::with(options, "[jobs.balances]\nskus_per_call = 60\n").await;
+        world.track_all().await;
+        world.post("/_sandbox/faults", &json!([{"Operation": BALANCES, "Status": status, "Times": 1}])).await;
+        scheduled(&world, JobKind::Balances).await;
+        assert_eq!(world.calls(BALANCES), 3, "60 failed with {status}, 30 and 30 did not");
+        assert_eq!(world.number("SELECT size FROM page_size").await, 30);
+        scheduled(&world, JobKind::Balances).await;
+        assert_eq!(world.calls(BALANCES), 5, "the next begins with 30");
+    }
+}

@@ -1,0 +1,141 @@
+//! The crash matrix: the process ends at each event of a push and a settle, and is started again.
+//!
+//! The events are each commit and both sides of each call. Every change then took effect exactly once, or is
+//! in doubt with its effect there exactly once. `kinds.rs` has the table of the changes, with every kind.
+//!
+//! *After* a commit is *before* the next event: nothing in between outlives the process.
+
+use super::kinds::{Flow, Shop};
+use super::rig::{self, Hook, Life, Moved, Wire};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tallyd::client::Transport;
+use tallyd::job;
+use tallyd::model::{JobKind, Trigger};
+use tallyd::store::Opening;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than the quiet time of a create, and than the distance of two checks.
+const LONG_MS: i64 = 11 * 60 * 1000;
+
+/// Counts down by one with each event; the process is dead at zero.
+struct Fuse {
+    left: AtomicUsize,
+    burnt: AtomicUsize,
+    dead: CancellationToken,
+}
+
+impl Fuse {
+    fn of(events: usize) -> Arc<Self> {
+        let (left, burnt) = (AtomicUsize::new(events), AtomicUsize::new(0));
+        Arc::new(Self { left, burnt, dead: CancellationToken::new() })
+    }
+
+    /// Returns true if the process survives this event.
+    fn step(&self) -> bool {
+        let lives =
+            self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        if lives {
+            self.burnt.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.dead.cancel();
+        }
+        lives
+    }
+
+    fn opening(self: &Arc<Self>) -> Opening {
+        let fuse = Arc::clone(self);
+        Opening { at_commit: Some(Arc::new(move || fuse.step())), ..Opening::default() }
+    }
+
+    fn hook(self: &Arc<Self>) -> Hook {
+        let fuse = Arc::clone(self);
+        Box::new(move |_, _| {
+            let lives = fuse.step();
+            Box::pin(async move { lives })
+        })
+    }
+}
+
+/// An account with changes, and the clock of all lives of the process.
+struct Scene {
+    shop: Shop,
+    clock: Arc<Moved>,
+}
+
+impl Scene {
+    async fn set(flow: Flow) -> Self {
+        let clock = Moved::new();
+        Self { shop: Shop::open(flow, &clock).await, clock }
+    }
+
+    /// Runs one life, until its fuse is at zero or its work is done.
+    async fn live(&self, fuse: &Arc<Fuse>) {
+        let world = &self.shop.world;
+        let inner = rig::transport(&rig::config(world, ""));
+        let wire: Arc<dyn Transport> = Arc::new(Wire { inner, hook: fuse.hook() });
+        let Ok(life) = Life::begin(world, &self.clock, wire, fuse.opening()).await else { return };
+        let context = life.context.clone();
+        let work = async {
+            for kind in [JobKind::Push, JobKind::Settle] {
+                if job::run(&context, kind, Trigger::Once).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = fuse.dead.cancelled() => {}
+            () = work => {}
+        }
+        // The kernel closes the files of a dead process.
+        drop(life);
+        context.store.clone().close().await.ok();
+    }
+
+    /// Starts the process again and runs it until it has no work left.
+    async fn recover(&self) {
+        let world = &self.shop.world;
+        let daemon = rig::daemon(world, "", &self.clock).await;
+        assert_eq!(world.number("SELECT count(*) FROM run WHERE outcome = 'running'").await, 0);
+        assert_eq!(world.number("SELECT count(*) FROM outbox WHERE state = 'sending'").await, 0);
+        for _ in 0..4 {
+            for kind in [JobKind::Push, JobKind::Settle] {
+                job::run(daemon.context(), kind, Trigger::Once).await.unwrap();
+            }
+            self.clock.later(LONG_MS);
+        }
+        let sound = "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'";
+        assert_eq!(world.number(sound).await, 1);
+        daemon.context().store.clone().close().await.unwrap();
+    }
+}
+
+/// Kills a life at each of its events; asserts that there are at least this many.
+async fn kill_everywhere(flow: Flow, at_least: usize) {
+    let fuse = Fuse::of(usize::MAX);
+    Scene::set(flow).await.live(&fuse).await;
+    let events = fuse.burnt.load(Ordering::SeqCst);
+    assert!(events > at_least, "{events}");
+    println!("{flow:?}: killed at each of {events} events");
+    for at in 0..events {
+        let scene = Scene::set(flow).await;
+        scene.live(&Fuse::of(at)).await;
+        scene.recover().await;
+        scene.shop.judge(&format!("killed at event {at} of {events}")).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_anywhere_in_a_push_of_quantities_loses_and_doubles_nothing() {
+    kill_everywhere(Flow::Quantities, 15).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_anywhere_in_a_push_of_creates_makes_each_thing_exactly_once() {
+    kill_everywhere(Flow::Creates, 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_anywhere_in_a_push_of_shipments_and_trackings_ships_exactly_once() {
+    kill_everywhere(Flow::Shipping, 15).await;
+}

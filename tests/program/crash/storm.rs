@@ -1,0 +1,129 @@
+//! Repeated `kill -9` of the real program while another process inserts changes.
+//!
+//! Every change is applied, every quantity is exact, and no person has to act.
+
+use super::rig;
+use crate::support::World;
+use sqlx::Executor;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Time limit for the rest to settle: two checks after the quiet time, and the backlog.
+const CALM: Duration = Duration::from_secs(90);
+
+/// A reproducible sequence of pseudo-random numbers.
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+/// The running program; killed when the test aborts.
+struct Running(Child);
+
+impl Running {
+    fn start(config: &Path) -> Self {
+        Self(rig::command(config, &["run"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Returns the changes that are not applied, by state, reason and detail.
+async fn waiting(world: &World) -> String {
+    let sql = "SELECT state || ' ' || coalesce(reason, '') || ': ' || coalesce(detail, ''), count(*) FROM outbox \
+               WHERE state <> 'applied' GROUP BY 1";
+    let rows: Vec<(String, i64)> = sqlx::query_as(sql).fetch_all(&mut world.outsider().await).await.unwrap();
+    format!("{rows:#?}")
+}
+
+type Cells = Vec<(String, i64, i64)>;
+
+/// Inserts adjusts until the time is over; returns the expected quantity of each stock level.
+async fn insert(world: &World, cells: &Cells, until: Instant) -> BTreeMap<(String, i64), i64> {
+    let mut dice = Dice(7);
+    let mut expected: BTreeMap<_, _> = cells.iter().map(|c| ((c.0.clone(), c.1), c.2)).collect();
+    let mut other = world.outsider().await;
+    let mut n = 0;
+    while Instant::now() < until {
+        let cell = &cells[usize::try_from(dice.throw(cells.len() as u64)).unwrap()];
+        let delta = if dice.throw(3) == 0 { -1 } else { 2 };
+        let body = format!(r#"{{"sku":"{}","warehouse_id":{},"delta":{delta}}}"#, cell.0, cell.1);
+        let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, 'quantity.adjust', ?2)";
+        other.execute(sqlx::query(sql).bind(format!("w{n}")).bind(body)).await.unwrap();
+        *expected.get_mut(&(cell.0.clone(), cell.1)).unwrap() += delta;
+        n += 1;
+        sleep(Duration::from_millis(15)).await;
+    }
+    expected
+}
+
+/// Kills each start of the program after 50 to 900 ms; returns the number of kills.
+async fn kill(config: &Path, until: Instant) -> u32 {
+    let (mut dice, mut kills) = (Dice(42), 0);
+    while Instant::now() < until {
+        let running = Running::start(config);
+        sleep(Duration::from_millis(50 + dice.throw(850))).await;
+        drop(running);
+        kills += 1;
+    }
+    kills
+}
+
+async fn storm(lasts: Duration) {
+    let world = World::new().await;
+    world.make().await;
+    let config = rig::config_file(&world, "");
+    let cells: Cells = world.shop().await.into_iter().filter(|cell| cell.2 > 20).take(12).collect();
+    let until = Instant::now() + lasts;
+    let (expected, kills) = tokio::join!(insert(&world, &cells, until), kill(&config, until));
+    let sessions = world.number("SELECT coalesce(max(id), 0) FROM session").await;
+    let mut last = Running::start(&config);
+    let (calm, open) = (Instant::now(), "SELECT count(*) FROM outbox WHERE state <> 'applied'");
+    while world.number(open).await > 0 {
+        assert!(calm.elapsed() < CALM, "{}", waiting(&world).await);
+        sleep(Duration::from_millis(50)).await;
+    }
+    let took = calm.elapsed();
+    world
+        .until("it has started", async |w| {
+            w.number("SELECT coalesce(max(id), 0) FROM session").await > sessions
+        })
+        .await;
+    let stopped = std::process::Command::new("kill").arg(last.0.id().to_string()).status().unwrap();
+    assert!(stopped.success() && last.0.wait().unwrap().success(), "SIGTERM ends it with 0");
+    for ((sku, warehouse), quantity) in &expected {
+        assert_eq!(world.shop_cell(sku, *warehouse).await, *quantity, "{sku} in {warehouse}");
+    }
+    let number = async |sql: &str| world.number(sql).await;
+    assert_eq!(number("SELECT count(*) FROM run WHERE outcome = 'running'").await, 0);
+    assert_eq!(number("SELECT count(*) FROM brake_trip").await, 0, "no kill is a restore");
+    let sound = "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'";
+    assert_eq!(number(sound).await, 1);
+    let wishes = number("SELECT count(*) FROM outbox").await;
+    let doubts = number("SELECT count(*) FROM event WHERE kind = 'outbox.settled'").await;
+    println!("{kills} kills, {wishes} wishes, {doubts} doubts settled, calm after {took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storm_of_kills_loses_and_doubles_nothing() {
+    storm(Duration::from_secs(8)).await;
+}
+
+/// Ignored by default: `cargo test --test program -- --ignored long_storm --nocapture`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes more than a minute"]
+async fn a_long_storm_of_kills_loses_and_doubles_nothing() {
+    storm(Duration::from_secs(40)).await;
+}

@@ -1,0 +1,118 @@
+//! An unusable database: each message says what was being done, on what, why it failed and what to do. The
+//! attempt changes nothing.
+
+use super::rig;
+use crate::support::World;
+use std::path::Path;
+use tallyd::store::{Lock, Store, StoreError};
+
+/// Returns the exit code and the message of `tallyd run` on the database.
+async fn refused(world: &World) -> (i32, String) {
+    let config = rig::config_file(world, "");
+    let output = rig::program(&config, &["run"]).await;
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+async fn open(path: &Path) -> Result<Store, StoreError> {
+    let lock = Lock::take(path).unwrap();
+    Store::open(path, &lock).await
+}
+
+fn all_in(said: &str, words: &[&str]) {
+    for word in words {
+        assert!(said.contains(word), "`{word}` is not in: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_database_is_named_and_left_alone() {
+    let world = World::new().await;
+    let content = b"a letter, and not short either ".repeat(200);
+    std::fs::write(&world.path, &content).unwrap();
+    let (code, said) = refused(&world).await;
+    assert_eq!(code, 1);
+    let path = world.path.display().to_string();
+    all_in(&said, &["cannot open the database", &path, "damaged or no database", "restore a backup"]);
+    assert_eq!(std::fs::read(&world.path).unwrap(), content);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_database_stops_the_daemon_with_what_to_do() {
+    let world = World::new().await;
+    world.make().await;
+    let mut bytes = std::fs::read(&world.path).unwrap();
+    // All pages after the first, which holds the schema's root.
+    bytes[4096..].fill(0xA5);
+    std::fs::write(&world.path, &bytes).unwrap();
+    let (code, said) = refused(&world).await;
+    assert_eq!(code, 1, "{said}");
+    all_in(&said, &["damaged", "stop tallyd and restore a backup"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_a_newer_version_is_named_and_left_alone() {
+    let world = World::new().await;
+    world.make().await;
+    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+                 VALUES (9000, 'of tomorrow', 1, x'00', 0)";
+    world.sql(newer).await;
+    let before = world.number("SELECT count(*) FROM session").await;
+    let (code, said) = refused(&world).await;
+    assert_eq!(code, 1);
+    all_in(&said, &["9000", "written by a newer tallyd", "install that version again"]);
+    assert_eq!(world.number("SELECT count(*) FROM session").await, before);
+    let beside = Store::open_beside(&world.path).await.unwrap_err().to_string();
+    all_in(&beside, &["9000", "run the tallyd that matches it"]);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_is_named() {
+    let world = World::new().await;
+    let path = world.path.with_file_name("nowhere").join("t.db");
+    let said = Lock::take(&path).unwrap_err().to_string();
+    all_in(&said, &["nowhere", "check that the folder exists and may be written"]);
+    let lock = Lock::take(&world.path).unwrap();
+    let said = Store::open(&path, &lock).await.unwrap_err().to_string();
+    all_in(&said, &["nowhere", "check that the folder exists"]);
+}
+
+#[tokio::test]
+async fn a_killed_migration_leaves_no_half_of_it() {
+    let world = World::new().await;
+    world.make().await;
+    // The state before the newest migration, without the tables that it created.
+    world
+        .sql(
+            "DROP VIEW job_health; DROP TABLE account_binding; DROP TABLE backup_marker; \
+             DROP TABLE limiter_state; \
+             DROP TABLE page_size; DROP TABLE job_state; DROP TABLE request; \
+             DELETE FROM _sqlx_migrations WHERE version = 5",
+        )
+        .await;
+    let store = open(&world.path).await.unwrap();
+    assert!(store.restored(None).await.unwrap().is_none());
+    store.close().await.unwrap();
+    assert_eq!(world.number("SELECT count(*) FROM account_binding").await, 1);
+}
+
+/// Ignored by default: `sudo cargo test --test program -- --ignored read_only`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "mounts a disk read-only, which only root may"]
+async fn a_read_only_file_system_is_named() {
+    let mut world = World::new().await;
+    let disk = world.path.with_file_name("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let target = disk.to_str().unwrap().to_owned();
+    let call =
+        |args: &[&str]| std::process::Command::new(args[0]).args(&args[1..]).status().unwrap().success();
+    assert!(call(&["mount", "-t", "tmpfs", "tmpfs", &target]), "are you root?");
+    world.path = disk.join("tallyd.db");
+    world.make().await;
+    let config = rig::config_file(&world, "");
+    assert!(call(&["mount", "-o", "remount,ro", &target]));
+    let output = rig::program(&config, &["run"]).await;
+    assert!(call(&["umount", "-l", &target]));
+    let (code, said) = (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(code, 1);
+    all_in(&said, &["tallyd.db.lock", "ead-only file system", "may be written"]);
+}

@@ -1,0 +1,355 @@
+//! Products, warehouses and templates: a preflight, one create, and the new id; and the full update of a
+//! product.
+
+use super::support::{A_MOMENT, Dock, LONG, PRODUCT, PRODUCT_PUT, TEMPLATE, UPDATE, WAREHOUSE, whole};
+use super::told::{Rules, data_counted, told};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tallyd::model::{JobKind, Operation};
+use tallyd::reconcile::proof::LOOKS_APART;
+
+/// Creates a product as another program; returns the answer of *Create product*.
+pub async fn product(dock: &Dock, sku: &str) -> Value {
+    let body = json!({"Sku": sku, "Name": "Before", "Identifiers": {"UPC": "111"}});
+    dock.data("POST", "/api/Inventory", &body.to_string()).await[0]["Product"].clone()
+}
+
+pub async fn storefront(dock: &Dock) -> i64 {
+    whole(&dock.data("GET", "/api/storefronts", "").await[0]["Id"])
+}
+
+/// Creates a dock whose mirror has all data of the platform.
+async fn known() -> (Dock, Rules) {
+    let (dock, rules) = told().await;
+    let track = sqlx::query("INSERT INTO tracked_sku (sku) SELECT value FROM json_each(?1)")
+        .bind(json!(dock.sandbox.skus().await.unwrap()).to_string());
+    track.execute(&mut dock.outsider().await).await.unwrap();
+    for kind in [JobKind::Balances, JobKind::Warehouses, JobKind::Storefronts, JobKind::ListingTemplates] {
+        dock.run(kind).await;
+    }
+    (dock, rules)
+}
+
+#[tokio::test]
+async fn a_product_is_made_once_and_learnt() {
+    let dock = Dock::open().await;
+    let body = json!({"Sku": "NEW-1", "Name": "New", "Identifiers": {"UPC": "123"}, "Type": "Product"});
+    dock.wish("p", "product.create", body.clone()).await;
+    dock.wish("again", "product.create", json!({"Sku": " new-1 ", "Name": "New"})).await;
+    dock.push().await;
+    assert_eq!(dock.state("p").await, "applied");
+    let id = dock.made("p").await;
+    assert_eq!(dock.number("SELECT product_id FROM product WHERE sku = 'NEW-1'").await, id);
+    assert_eq!(
+        dock.number("SELECT count(*) FROM tracked_sku WHERE sku = 'NEW-1' AND origin = 'learnt'").await,
+        1
+    );
+    assert_eq!(dock.number("SELECT count(*) FROM stock WHERE sku = 'NEW-1' AND quantity = 0").await, 3);
+    assert_eq!((dock.state("again").await, dock.reason("again").await), ("held".into(), "exists".into()));
+    assert_eq!(dock.calls(PRODUCT), 1);
+    assert!(dock.sandbox.skus().await.unwrap().contains(&"NEW-1".to_owned()));
+}
+
+#[tokio::test]
+async fn a_count_of_a_product_that_is_about_to_be_made_waits_for_it() {
+    let dock = Dock::open().await;
+    let warehouse = dock.sandbox.stock().await.unwrap()[0].warehouse_id;
+    dock.wish("p", "product.create", json!({"Sku": "NEW-2", "Name": "New"})).await;
+    dock.wish("q", "quantity.set", json!({"sku": "NEW-2", "warehouse_id": warehouse, "quantity": 7})).await;
+    dock.push().await;
+    assert_eq!((dock.state("p").await, dock.state("q").await), ("applied".into(), "applied".into()));
+    assert_eq!(dock.cell("NEW-2", warehouse).await, 7);
+}
+
+#[tokio::test]
+async fn what_the_service_refuses_is_rejected_with_its_words() {
+    let dock = Dock::open().await;
+    let supplier = json!({"Sku": "NEW-3", "Name": "New", "SupplierInformation": {"SupplierId": 999_999}});
+    dock.wish("p", "product.create", supplier).await;
+    dock.wish("t", "listing_template.create", json!({"StorefrontId": 999_999, "Name": "n", "Body": "b"}))
+        .await;
+    dock.push().await;
+    assert_eq!(dock.state("t").await, "pending", "one refusal to be shown proves nothing");
+    dock.later(super::support::LONG);
+    dock.push().await;
+    for (key, words) in [("p", "no supplier"), ("t", "StorefrontId")] {
+        let (state, reason, detail) = dock.fate(key).await;
+        assert_eq!((state.as_str(), reason.as_str()), ("rejected", "service_refused"), "{detail}");
+        assert!(detail.contains(words), "{detail}");
+    }
+    assert!(!dock.daemon().context().limiter.is_refused(), "the id was meant, not the key");
+}
+
+#[tokio::test]
+async fn a_warehouse_is_made_once_and_stands_in_the_mirror() {
+    let dock = Dock::open().await;
+    dock.wish("w", "warehouse.create", json!({"Name": "Dock 9", "AccountNumber": "A9", "Type": "Standard"}))
+        .await;
+    dock.push().await;
+    assert_eq!(dock.state("w").await, "applied");
+    let id = dock.made("w").await;
+    assert_eq!(dock.number("SELECT id FROM warehouse WHERE name = 'Dock 9'").await, id);
+    dock.wish("again", "warehouse.create", json!({"Name": "dock 9"})).await;
+    dock.push().await;
+    assert_eq!(dock.reason("again").await, "exists");
+    assert_eq!(dock.calls(WAREHOUSE), 1);
+}
+
+#[tokio::test]
+async fn a_template_is_compared_by_its_whole_name() {
+    let dock = Dock::open().await;
+    let shop = storefront(&dock).await;
+    for (key, name) in [("long", "Summer sale"), ("short", "Summer"), ("again", "SUMMER")] {
+        let body = json!({"StorefrontId": shop, "Name": name, "Body": "<b>x</b>"});
+        dock.wish(key, "listing_template.create", body).await;
+        dock.push().await;
+    }
+    assert_eq!((dock.state("long").await, dock.state("short").await), ("applied".into(), "applied".into()));
+    assert_eq!(dock.reason("again").await, "exists");
+    assert_eq!(dock.calls(TEMPLATE), 2);
+}
+
+/// Returns a full body for *Update product*, without its quantities.
+pub fn update_of(product: &Value, name: &str) -> Value {
+    let mut body = product.clone();
+    body["Name"] = name.into();
+    let fields = body.as_object_mut().unwrap();
+    fields.remove("QuantityOnHand");
+    fields.retain(|_, value| !value.is_null());
+    for link in body["Warehouses"].as_array_mut().unwrap() {
+        link.as_object_mut().unwrap().remove("QuantityOnHand");
+    }
+    body
+}
+
+#[tokio::test]
+async fn an_update_undoes_no_sale_and_changes_no_quantity() {
+    let dock = Dock::open().await;
+    let made = product(&dock, "UPD-1").await;
+    let warehouse = whole(&made["Warehouses"][0]["WarehouseId"]);
+    dock.wish("q", "quantity.set", json!({"sku": "UPD-1", "warehouse_id": warehouse, "quantity": 9})).await;
+    dock.push().await;
+    dock.sandbox.sale("UPD-1", warehouse, 2).await.unwrap();
+    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.push().await;
+    let (state, _, detail) = dock.fate("u").await;
+    assert_eq!(state, "applied", "{detail}");
+    assert_eq!(dock.cell("UPD-1", warehouse).await, 7);
+    assert_eq!(dock.number("SELECT count(*) FROM stock_level_write WHERE ended IS NULL").await, 0);
+    assert_eq!(dock.number("SELECT count(*) FROM product WHERE sku = 'UPD-1' AND name = 'After'").await, 1);
+    dock.wish("d", "quantity.adjust", json!({"sku": "UPD-1", "warehouse_id": warehouse, "delta": -3})).await;
+    dock.push().await;
+    assert_eq!(dock.cell("UPD-1", warehouse).await, 4);
+}
+
+/// An update does not hide an emptied stock level from the brake.
+///
+/// An update writes the same quantities again, and that must not make room for another flood.
+#[tokio::test]
+async fn an_update_does_not_hide_an_emptied_cell_from_the_brake() {
+    let dock = Dock::open().await;
+    let made = product(&dock, "UPD-5").await;
+    let own = whole(&made["Warehouses"][0]["WarehouseId"]);
+    let set = async |key: &str, sku: &str, warehouse: i64, quantity: i64| {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity});
+        dock.wish(key, "quantity.set", body).await;
+    };
+    let mut cells = dock.sandbox.stock().await.unwrap();
+    cells.retain(|cell| cell.quantity > 0 && cell.sku != "UPD-5");
+    set("filled", "UPD-5", own, 9).await;
+    dock.push().await;
+    set("emptied", "UPD-5", own, 0).await;
+    for cell in &cells[..5] {
+        set(&format!("{} {}", cell.sku, cell.warehouse_id), &cell.sku, cell.warehouse_id, 0).await;
+    }
+    dock.push().await;
+    assert_eq!(dock.state("emptied").await, "applied");
+    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.push().await;
+    assert_eq!(dock.state("u").await, "applied");
+    // With the six of this hour these are ten, and more than a fifth of all stock.
+    for cell in &cells[5..9] {
+        set(&format!("{} {}", cell.sku, cell.warehouse_id), &cell.sku, cell.warehouse_id, 0).await;
+    }
+    let last = format!("{} {}", cells[8].sku, cells[8].warehouse_id);
+    dock.push().await;
+    assert_eq!((dock.state(&last).await, dock.reason(&last).await), ("held".into(), "brake".into()));
+}
+
+#[tokio::test]
+async fn an_update_that_wants_a_quantity_is_pointed_to_a_count() {
+    let dock = Dock::open().await;
+    let made = product(&dock, "UPD-2").await;
+    let mut body = update_of(&made, "After");
+    body["Warehouses"][0]["QuantityOnHand"] = 5.into();
+    dock.wish("u", "product.update", body).await;
+    dock.push().await;
+    assert_eq!(
+        (dock.state("u").await, dock.reason("u").await),
+        ("rejected".into(), "quantity_in_update".into())
+    );
+    assert_eq!(dock.calls(PRODUCT_PUT), 0);
+}
+
+#[tokio::test]
+async fn an_update_waits_while_a_cell_of_its_product_is_in_doubt() {
+    let dock = Dock::open().await;
+    let made = product(&dock, "UPD-3").await;
+    let warehouse = whole(&made["Warehouses"][0]["WarehouseId"]);
+    dock.fault(UPDATE, json!({"Drop": "after"})).await;
+    dock.wish("q", "quantity.set", json!({"sku": "UPD-3", "warehouse_id": warehouse, "quantity": 9})).await;
+    dock.push().await;
+    assert_eq!(dock.state("q").await, "in_doubt");
+    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.push().await;
+    assert_eq!((dock.state("u").await, dock.reason("u").await), ("pending".into(), "awaits_other".into()));
+    dock.settle().await;
+    dock.push().await;
+    assert_eq!((dock.state("q").await, dock.state("u").await), ("applied".into(), "applied".into()));
+    assert_eq!(dock.cell("UPD-3", warehouse).await, 9);
+}
+
+#[tokio::test]
+async fn a_lost_update_is_sent_again_once_the_first_cannot_come_any_more() {
+    let dock = Dock::open().await;
+    let made = product(&dock, "UPD-4").await;
+    dock.fault(PRODUCT_PUT, json!({"Drop": "before"})).await;
+    let mut body = update_of(&made, "After");
+    body["Identifiers"]["UPC"] = "222".into();
+    dock.wish("u", "product.update", body).await;
+    dock.push().await;
+    assert_eq!(dock.state("u").await, "in_doubt");
+    dock.settle().await;
+    assert_eq!(dock.state("u").await, "in_doubt", "not before its quiet time");
+    dock.settle_after(A_MOMENT).await;
+    dock.later(super::support::LONG);
+    dock.push().await;
+    assert_eq!(dock.state("u").await, "applied");
+    assert_eq!(dock.number("SELECT count(*) FROM stock_level_write WHERE ended IS NULL").await, 0);
+}
+
+/// A create with a lost answer is not sent again while checks show neither its record nor others that exist.
+#[tokio::test]
+async fn what_a_sick_platform_leaves_out_of_its_answers_is_not_made_again() {
+    let (dock, rules) = known().await;
+    let old = json!({"StorefrontId": storefront(&dock).await, "Name": "Old", "Body": "b"});
+    dock.wish("old", "listing_template.create", old.clone()).await;
+    dock.push().await;
+    dock.run(JobKind::ListingTemplates).await;
+    let mut template = old;
+    template["Name"] = "New".into();
+    let wishes = [
+        ("p", "product.create", json!({"Sku": "NEW-9", "Name": "New"}), PRODUCT),
+        ("w", "warehouse.create", json!({"Name": "Dock 9"}), WAREHOUSE),
+        ("t", "listing_template.create", template, TEMPLATE),
+    ];
+    for (key, kind, body, operation) in wishes {
+        dock.fault(operation, json!({"Drop": "after"})).await;
+        dock.wish(key, kind, body).await;
+        dock.push().await;
+        assert_eq!(dock.state(key).await, "in_doubt", "{:?}", dock.fate(key).await);
+        let calls = dock.calls(operation);
+        for read in [Operation::GetProducts, Operation::ListWarehouses, Operation::ListListingTemplates] {
+            rules.say(read, |_, response| {
+                data_counted(response, |records| {
+                    let is_new = |record: &Value| {
+                        record["Sku"] == "NEW-9" || record["Name"] == "Dock 9" || record["Name"] == "New"
+                    };
+                    records.retain(|record| !is_new(record));
+                    records.pop();
+                });
+            });
+        }
+        for _ in 0..3 {
+            dock.settle_after(LONG).await;
+            dock.push().await;
+            assert_eq!(
+                (dock.state(key).await.as_str(), dock.calls(operation)),
+                ("in_doubt", calls),
+                "{:?}",
+                dock.fate(key).await
+            );
+        }
+        rules.clear();
+        dock.later(LOOKS_APART);
+        dock.settle().await;
+        assert_eq!(
+            (dock.state(key).await.as_str(), dock.calls(operation)),
+            ("applied", calls),
+            "{:?}",
+            dock.fate(key).await
+        );
+    }
+}
+
+/// A record of the name proves the create, even if the answer lacks other records.
+#[tokio::test]
+async fn a_record_under_the_name_proves_a_create_whatever_else_the_answer_lacks() {
+    let (dock, rules) = known().await;
+    let template = json!({"StorefrontId": storefront(&dock).await, "Name": "New", "Body": "b"});
+    let wishes = [
+        ("p", "product.create", json!({"Sku": "NEW-9", "Name": "New"}), PRODUCT, Operation::GetProducts),
+        ("w", "warehouse.create", json!({"Name": "Dock 9"}), WAREHOUSE, Operation::ListWarehouses),
+        ("t", "listing_template.create", template, TEMPLATE, Operation::ListListingTemplates),
+    ];
+    for (key, kind, body, operation, read) in wishes {
+        dock.fault(operation, json!({"Drop": "after"})).await;
+        dock.wish(key, kind, body).await;
+        dock.push().await;
+        assert_eq!(dock.state(key).await, "in_doubt", "{:?}", dock.fate(key).await);
+        let shows_it = AtomicBool::new(true);
+        rules.say(read, move |_, response| {
+            let shows_it = shows_it.fetch_xor(true, Ordering::SeqCst);
+            let is_new = |record: &Value| {
+                record["Sku"] == "NEW-9" || record["Name"] == "Dock 9" || record["Name"] == "New"
+            };
+            data_counted(response, |records| match records.iter().position(|record| !is_new(record)) {
+                Some(other) if !shows_it => drop(records.remove(other)),
+                _ => records.retain(|record| !is_new(record)),
+            });
+        });
+        dock.settle_after(LONG).await;
+        assert_eq!(dock.state(key).await, "applied", "{:?}", dock.fate(key).await);
+        rules.clear();
+    }
+}
+
+/// Nothing is created on a list that counts more records than it shows, because the name may be taken.
+#[tokio::test]
+async fn nothing_is_made_on_a_list_that_counts_more_than_it_shows() {
+    let (dock, rules) = told().await;
+    dock.run(JobKind::Storefronts).await;
+    let template = json!({"StorefrontId": storefront(&dock).await, "Name": "New", "Body": "b"});
+    dock.wish("first", "listing_template.create", template.clone()).await;
+    dock.push().await;
+    assert_eq!((dock.state("first").await.as_str(), dock.calls(TEMPLATE)), ("applied", 1));
+    rules.say(Operation::ListListingTemplates, |_, response| {
+        let mut answer: Value = serde_json::from_slice(&response.body).unwrap();
+        answer["data"] = json!([]);
+        response.body = answer.to_string().into_bytes();
+    });
+    dock.wish("second", "listing_template.create", template).await;
+    dock.push().await;
+    assert_eq!((dock.state("second").await.as_str(), dock.calls(TEMPLATE)), ("pending", 1));
+    rules.clear();
+    dock.settle_after(LONG).await;
+    dock.push().await;
+    assert_eq!((dock.state("second").await.as_str(), dock.calls(TEMPLATE)), ("held", 1));
+}
+
+/// A link that an answer lacks is read again beside other products before it counts as removed.
+#[tokio::test]
+async fn a_link_that_an_answer_leaves_out_is_looked_for_beside_others_before_it_counts() {
+    let (dock, rules) = known().await;
+    let made = product(&dock, "UPD-9").await;
+    rules.say(Operation::GetProductBalances, |_, response| {
+        let mut products: Value = serde_json::from_slice(&response.body).unwrap();
+        if let [only] = products.as_array_mut().unwrap().as_mut_slice() {
+            only["Warehouses"].as_array_mut().unwrap().pop();
+        }
+        response.body = products.to_string().into_bytes();
+    });
+    dock.wish("u", "product.update", update_of(&made, "After")).await;
+    dock.push().await;
+    assert_eq!(dock.state("u").await, "applied", "{:?}", dock.fate("u").await);
+}

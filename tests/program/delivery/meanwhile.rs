@@ -1,0 +1,162 @@
+//! Persons and programs that decide about changes at every moment of a push, also between its read and its
+//! commit.
+//!
+//! The moments are the daemon's reads of its clock; there is one before each transaction. A decision uses a
+//! connection of its own, as a command beside the daemon does. While the daemon holds the write lock, the
+//! decision waits for the next moment.
+
+use super::support::Dock;
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Executor};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A decision about the change with a key.
+#[derive(Clone, Copy)]
+enum Act {
+    Cancel(&'static str),
+    Retry(&'static str),
+}
+
+impl Act {
+    fn sql(self, case: usize) -> String {
+        let settled = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
+        match self {
+            Act::Cancel(key) => format!(
+                "UPDATE outbox SET revision = revision + 1, state = 'cancelled', reason = 'operator', \
+                 state_changed_ms = 1, \
+                     settled_at = {settled} WHERE key = '{case} {key}' AND state IN ('pending', 'held')"
+            ),
+            Act::Retry(key) => format!(
+                "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = NULL, \
+                 state_changed_ms = 1 \
+                 WHERE key = '{case} {key}' AND state = 'held'"
+            ),
+        }
+    }
+}
+
+/// Executes the decision; returns false if the database is locked.
+fn done(path: &Path, sql: &str) -> bool {
+    let (path, sql) = (path.to_owned(), sql.to_owned());
+    let act = async move |path: PathBuf, sql: String| {
+        let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::ZERO);
+        let mut connection = options.connect().await.unwrap();
+        connection.execute(sqlx::AssertSqlSafe(sql)).await.is_ok()
+    };
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(act(path, sql))
+    });
+    thread.join().unwrap()
+}
+
+/// Plans a decision for a moment of the next push; the flag tells later that it was executed.
+fn arm(dock: &Dock, moment: usize, sql: String) -> Arc<AtomicBool> {
+    let happened = Arc::new(AtomicBool::new(false));
+    let (told, path, mut passed) = (Arc::clone(&happened), dock.path().to_owned(), 0);
+    dock.at_now(Some(Box::new(move || {
+        if passed >= moment && !told.load(Ordering::SeqCst) {
+            told.store(done(&path, &sql), Ordering::SeqCst);
+        }
+        passed += 1;
+    })));
+    happened
+}
+
+/// The changes of one stock level in the order of insertion: key, kind, body without the stock level.
+type Wishes<'a> = &'a [(&'a str, &'a str, Value)];
+
+/// Pushes the changes on a stock level of 50, once with the decision at each moment of a push.
+///
+/// `expected` returns the platform's final quantity for the final states of the changes.
+async fn at_every_moment(wishes: Wishes<'_>, act: Act, expected: impl Fn(&[String]) -> Option<i64>) {
+    let dock = Dock::open().await;
+    let mut stock = dock.sandbox.stock().await.unwrap();
+    stock.dedup_by(|a, b| a.sku == b.sku);
+    for case in 0.. {
+        let cell = &stock[case % stock.len()];
+        let with_cell = |mut body: Value| {
+            body["sku"] = json!(cell.sku);
+            body["warehouse_id"] = json!(cell.warehouse_id);
+            body
+        };
+        dock.wish(&format!("{case} begin"), "quantity.set", with_cell(json!({"quantity": 50}))).await;
+        dock.push().await;
+        for (key, kind, body) in wishes {
+            dock.wish(&format!("{case} {key}"), kind, with_cell(body.clone())).await;
+        }
+        let happened = arm(&dock, case, act.sql(case));
+        dock.push().await;
+        dock.at_now(None);
+        dock.push().await;
+        let mut states = Vec::new();
+        for (key, ..) in wishes {
+            states.push(dock.state(&format!("{case} {key}")).await);
+        }
+        let holds = dock.cell(&cell.sku, cell.warehouse_id).await;
+        assert_eq!(Some(holds), expected(&states), "moment {case}: {states:?}");
+        if !happened.load(Ordering::SeqCst) {
+            assert!(case > 3, "a push reads its clock a few times");
+            return;
+        }
+    }
+}
+
+/// Returns 50 plus the applied ones of these adjusts.
+fn moved(states: &[String], deltas: &[i64]) -> Option<i64> {
+    let applied = states.iter().zip(deltas).filter(|(state, _)| *state == "applied");
+    Some(50 + applied.map(|(_, delta)| delta).sum::<i64>())
+}
+
+#[tokio::test]
+async fn one_of_two_movements_that_cancel_out_is_withdrawn_at_any_moment() {
+    let wishes =
+        [("a", "quantity.adjust", json!({"delta": -2})), ("b", "quantity.adjust", json!({"delta": 2}))];
+    at_every_moment(&wishes, Act::Cancel("a"), |states| {
+        assert_eq!(states[1], "applied");
+        moved(states, &[-2, 2])
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_count_is_withdrawn_at_any_moment_and_the_movement_before_it_is_not_lost() {
+    let wishes =
+        [("a", "quantity.adjust", json!({"delta": 5})), ("b", "quantity.set", json!({"quantity": 47}))];
+    at_every_moment(&wishes, Act::Cancel("b"), |states| match [&*states[0], &*states[1]] {
+        ["cancelled", "applied"] => Some(47),
+        ["applied", "cancelled"] => Some(55),
+        _ => None,
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_movement_that_keeps_another_above_zero_is_withdrawn_at_any_moment() {
+    let wishes =
+        [("a", "quantity.adjust", json!({"delta": 5})), ("b", "quantity.adjust", json!({"delta": -53}))];
+    at_every_moment(&wishes, Act::Cancel("a"), |states| match [&*states[0], &*states[1]] {
+        ["applied", "applied"] => Some(2),
+        ["cancelled", "held"] => Some(50),
+        _ => None,
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_held_movement_is_tried_again_at_any_moment_beside_one_that_cancels_out() {
+    let wishes = [
+        ("a", "quantity.adjust", json!({"delta": -60})),
+        ("b", "quantity.adjust", json!({"delta": 3})),
+        ("c", "quantity.adjust", json!({"delta": -3})),
+    ];
+    at_every_moment(&wishes, Act::Retry("a"), |states| {
+        assert_eq!([&*states[0], &*states[1], &*states[2]], ["held", "applied", "applied"]);
+        Some(50)
+    })
+    .await;
+}

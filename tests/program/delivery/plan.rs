@@ -1,0 +1,183 @@
+//! The requests that `tallyd plan` prints are those that the push then sends: in the same order, byte for
+//! byte.
+
+use super::creates::{product, storefront, update_of};
+use super::support::{Dock, whole};
+use serde_json::json;
+use sqlx::Executor;
+use std::collections::BTreeSet;
+use tallyd::job::{self, Preview};
+use tallyd::journal::Body;
+use tallyd::model::JobKind;
+
+async fn preview(dock: &Dock) -> Preview {
+    let context = dock.daemon().context();
+    job::preview(&context.store, &context.settings(), (context.now(), context.moment())).await.unwrap()
+}
+
+/// Returns method, path and query, and body of every planned request.
+fn planned(preview: &Preview) -> Vec<(String, String)> {
+    let shown = |planned: &job::Planned| {
+        let request = &planned.request;
+        let body = request.body.as_deref().map(|body| String::from_utf8(body.to_vec()).unwrap());
+        (format!("{} {}", request.operation.method(), request.target()), body.unwrap_or_default())
+    };
+    preview.requests.iter().map(shown).collect()
+}
+
+/// Returns the same of every request that the journal has after `position`.
+async fn sent(dock: &Dock, position: i64) -> Vec<(String, String)> {
+    let sql = "SELECT e.operation, e.target, b.packed, coalesce(b.size, 0) FROM exchange e LEFT JOIN body b ON b.id = e.request_body_id \
+               WHERE e.id > ?1 ORDER BY e.id";
+    let rows: Vec<(String, String, Option<Vec<u8>>, i64)> =
+        sqlx::query_as(sql).bind(position).fetch_all(&mut dock.outsider().await).await.unwrap();
+    let shown = |(operation, target, packed, size): (String, String, Option<Vec<u8>>, i64)| {
+        let method = operation.split(' ').next().unwrap();
+        let unpack = |packed: Vec<u8>| Body::unpack(&packed, usize::try_from(size).unwrap()).unwrap();
+        let body = packed.map(|packed| String::from_utf8(unpack(packed)).unwrap());
+        (format!("{method} {target}"), body.unwrap_or_default())
+    };
+    rows.into_iter().map(shown).collect()
+}
+
+async fn position(dock: &Dock) -> i64 {
+    dock.number("SELECT position FROM journal_sequence").await
+}
+
+async fn track(dock: &Dock, sku: &str) {
+    dock.outsider()
+        .await
+        .execute(sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku))
+        .await
+        .unwrap();
+}
+
+/// Inserts changes of all eight kinds, with the facts that they depend on in the mirror.
+async fn one_of_each(dock: &Dock) {
+    let (a, b) = dock.two_skus().await;
+    let (parcel, _) = dock.order(&[(&a, 2), (&b, 1)]).await;
+    let (order, _) = dock.order(&[(&a, 1), (&b, 3)]).await;
+    let made = product(dock, "UPD-1").await;
+    dock.wish("parcel", "shipment.create", json!({"order_id": parcel})).await;
+    dock.push().await;
+    for sku in [&a, &b, "UPD-1"] {
+        track(dock, sku).await;
+    }
+    let insert = sqlx::query("INSERT INTO tracked_order (order_id) VALUES (?1)").bind(order);
+    dock.outsider().await.execute(insert).await.unwrap();
+    for kind in [JobKind::Balances, JobKind::OrderLines, JobKind::Storefronts, JobKind::ListingTemplates] {
+        dock.run(kind).await;
+    }
+    let warehouse = whole(&made["Warehouses"][0]["WarehouseId"]);
+    let shipment = dock.made("parcel").await;
+    let wishes = [
+        ("set", "quantity.set", json!({"sku": "UPD-1", "warehouse_id": warehouse, "quantity": 9})),
+        ("adjust", "quantity.adjust", json!({"sku": a, "warehouse_id": warehouse, "delta": 2})),
+        ("ship", "shipment.create", json!({"order_id": order})),
+        (
+            "track",
+            "tracking.submit",
+            json!({"shipment_id": shipment, "tracking_number": "1Z 9", "carrier_id": 3}),
+        ),
+        ("product", "product.create", json!({"Sku": "NEW-\u{e9}", "Name": "New \"one\""})),
+        ("update", "product.update", update_of(&made, "After")),
+        ("house", "warehouse.create", json!({"Name": "Dock 9", "Type": "Standard"})),
+        (
+            "template",
+            "listing_template.create",
+            json!({"StorefrontId": storefront(dock).await, "Name": "Spring sale", "Body": "<b>&</b>"}),
+        ),
+    ];
+    for (key, kind, body) in wishes {
+        dock.wish(key, kind, body).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_planned_is_what_is_sent_byte_for_byte_for_every_kind() {
+    let dock = Dock::open().await;
+    one_of_each(&dock).await;
+    let before = position(&dock).await;
+    let preview = preview(&dock).await;
+    assert_eq!((preview.without_call.as_slice(), preview.reads.len()), (&[][..], 2));
+    assert_eq!(position(&dock).await, before, "a plan writes nothing");
+    dock.push().await;
+    assert_eq!(planned(&preview), sent(&dock, before).await);
+    let operations: BTreeSet<&str> =
+        preview.requests.iter().map(|planned| planned.request.operation.as_str()).collect();
+    assert_eq!(operations.len(), 13, "seven writes and six looks: {operations:?}");
+    for key in ["set", "adjust", "ship", "track", "product", "update", "house", "template"] {
+        assert_eq!(dock.fate(key).await.0, "applied", "{key}: {:?}", dock.fate(key).await);
+    }
+}
+
+#[tokio::test]
+async fn a_backlog_beyond_one_read_is_planned_as_it_is_sent() {
+    let dock =
+        Dock::open_with("[quantities]\nmax_fact_age = \"1h\"\n[jobs.balances]\nskus_per_call = 25\n").await;
+    let mut stock = dock.sandbox.stock().await.unwrap();
+    stock.sort_by(|a, b| (a.quantity, &a.sku).cmp(&(b.quantity, &b.sku)));
+    for row in &stock {
+        track(&dock, &row.sku).await;
+    }
+    dock.run(JobKind::Balances).await;
+    for (n, row) in stock.iter().enumerate() {
+        let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "delta": 1});
+        dock.wish(&format!("w{n}"), "quantity.adjust", body).await;
+    }
+    let before = position(&dock).await;
+    let preview = preview(&dock).await;
+    dock.push().await;
+    // Three calls are in flight at once and begin in any order.
+    let (mut planned, mut sent) = (planned(&preview), sent(&dock, before).await);
+    planned.sort();
+    sent.sort();
+    assert_eq!(planned.len(), stock.len().div_ceil(25), "no call more than the lower bound");
+    assert_eq!(planned, sent);
+}
+
+#[tokio::test]
+async fn what_cannot_be_known_without_a_call_is_named_and_not_guessed() {
+    let dock = Dock::open().await;
+    let (a, _) = dock.two_skus().await;
+    let warehouse = dock.sandbox.stock().await.unwrap()[0].warehouse_id;
+    let (order, lines) = dock.order(&[(&a, 4)]).await;
+    let two = json!({"order_id": order, "lines": [{"line_item_id": lines[0], "quantity": 2}]});
+    dock.wish("unread", "quantity.adjust", json!({"sku": a, "warehouse_id": warehouse, "delta": 1})).await;
+    dock.wish("first", "shipment.create", two.clone()).await;
+    dock.wish("second", "shipment.create", two).await;
+    dock.wish("number", "tracking.submit", json!({"shipment_key": "first", "tracking_number": "T"})).await;
+    dock.wish("nonsense", "quantity.set", json!({"sku": a})).await;
+    let preview = preview(&dock).await;
+    let told = |key: &str| {
+        let of = |(id, _): &&(tallyd::model::WishId, String)| preview.keys[id] == key;
+        preview.without_call.iter().find(of).map_or("", |(_, how)| how.as_str())
+    };
+    assert!(told("unread").starts_with("decided once"), "{}", told("unread"));
+    assert_eq!(told("first"), "decided once its order was read");
+    assert!(told("second").starts_with("goes after the wish `first`"), "{}", told("second"));
+    assert!(told("number").starts_with("waits: the wish `first`"), "{}", told("number"));
+    assert!(told("nonsense").starts_with("rejected: `warehouse_id` is missing"), "{}", told("nonsense"));
+    assert_eq!(preview.reads.len(), 1);
+    assert_eq!(planned(&preview).len(), 2, "the looks are all that is certain");
+}
+
+#[tokio::test]
+async fn what_a_brake_would_hold_is_planned_as_held() {
+    let dock = Dock::open().await;
+    let stock = dock.sandbox.stock().await.unwrap();
+    for row in &stock {
+        track(&dock, &row.sku).await;
+    }
+    dock.run(JobKind::Balances).await;
+    for (n, row) in stock.iter().enumerate() {
+        let body = json!({"sku": row.sku, "warehouse_id": row.warehouse_id, "quantity": 0});
+        dock.wish(&format!("z{n}"), "quantity.set", body).await;
+    }
+    let preview = preview(&dock).await;
+    dock.push().await;
+    let held = preview.without_call.iter().filter(|(_, how)| how.starts_with("held: ")).count();
+    let expected = dock.number("SELECT count(*) FROM outbox WHERE state = 'held'").await;
+    assert_eq!(i64::try_from(held).unwrap(), expected);
+    assert!(expected >= 10);
+}

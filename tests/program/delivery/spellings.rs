@@ -1,0 +1,319 @@
+//! Two spellings of one SKU are one stock level, whether or not the platform ignores case.
+
+use super::support::{BALANCES, Dock, PRODUCT, UPDATE, whole};
+use serde_json::{Value, json};
+use sqlx::Connection;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tallyd::client::{HttpTransport, Request, Sending, Transport};
+use tallyd::model::{JobKind, Operation};
+
+/// A platform that returns a product only for its exact spelling.
+struct Exact(HttpTransport);
+
+impl Transport for Exact {
+    fn send(&self, request: Request) -> Sending<'_> {
+        Box::pin(async move {
+            let asked: Option<Value> = (request.operation == Operation::GetProductBalances)
+                .then(|| serde_json::from_slice(request.body.as_deref().unwrap()).unwrap());
+            let mut response = self.0.send(request).await?;
+            if let Some(asked) = asked.filter(|_| response.status == 200) {
+                let mut products: Vec<Value> = serde_json::from_slice(&response.body).unwrap();
+                products.retain(|product| asked["skus"].as_array().unwrap().contains(&product["Sku"]));
+                response.body = serde_json::to_vec(&products).unwrap();
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// A platform that hides one SKU for a time: an answer that should hold it is empty.
+struct Hides(HttpTransport, &'static str, Arc<AtomicBool>);
+
+impl Transport for Hides {
+    fn send(&self, request: Request) -> Sending<'_> {
+        Box::pin(async move {
+            let asked = request.body.as_deref().map(|body| String::from_utf8_lossy(body).into_owned());
+            let is_hidden = request.operation == Operation::GetProductBalances
+                && asked.is_some_and(|asked| asked.contains(self.1))
+                && self.2.load(Ordering::SeqCst);
+            let mut response = self.0.send(request).await?;
+            if is_hidden {
+                response.body = b"[]".to_vec();
+            }
+            Ok(response)
+        })
+    }
+}
+
+async fn dock(folds: bool) -> Dock {
+    match folds {
+        true => Dock::open().await,
+        false => Dock::open_over(|http| Some(Arc::new(Exact(http)))).await,
+    }
+}
+
+/// Tracks and reads stock levels with enough stock, each of another SKU with letters of the other case.
+async fn cells(dock: &Dock) -> Vec<(String, i64, i64)> {
+    let mut stock = dock.sandbox.stock().await.unwrap();
+    stock.retain(|row| row.quantity >= 20 && row.sku.to_lowercase() != row.sku);
+    stock.dedup_by(|a, b| a.sku == b.sku);
+    for row in &stock {
+        let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&row.sku);
+        insert.execute(&mut dock.outsider().await).await.unwrap();
+    }
+    dock.run(JobKind::Balances).await;
+    stock.into_iter().map(|row| (row.sku, row.warehouse_id, row.quantity)).collect()
+}
+
+/// Inserts changes (key, SKU, priority, rest of the body) for one warehouse in one transaction.
+async fn wishes(dock: &Dock, warehouse: i64, wishes: &[(&str, &str, i64, Value)]) {
+    let mut other = dock.outsider().await;
+    let mut insertion = other.begin().await.unwrap();
+    for (key, sku, priority, rest) in wishes {
+        let kind = if rest.get("delta").is_some() { "quantity.adjust" } else { "quantity.set" };
+        let mut body = rest.clone();
+        body["sku"] = json!(sku);
+        body["warehouse_id"] = json!(warehouse);
+        let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)";
+        let insert = sqlx::query(sql).bind(key).bind(kind).bind(body.to_string()).bind(priority);
+        insert.execute(&mut *insertion).await.unwrap();
+    }
+    insertion.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_count_and_a_movement_in_two_spellings_are_one_write() {
+    for folds in [true, false] {
+        let dock = dock(folds).await;
+        for (n, (sku, warehouse, _)) in cells(&dock).await.into_iter().take(5).enumerate() {
+            let (count, more) = (format!("{n} count"), format!("{n} more"));
+            let low = sku.to_lowercase();
+            let both =
+                [(&*count, &*sku, 0, json!({"quantity": 47})), (&*more, &*low, 1, json!({"delta": 5}))];
+            wishes(&dock, warehouse, &both).await;
+            dock.push().await;
+            assert_eq!(
+                (dock.state(&count).await, dock.state(&more).await),
+                ("applied".into(), "applied".into())
+            );
+            assert_eq!(dock.cell(&sku, warehouse).await, 52, "{folds}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_later_count_counts_whatever_it_spells() {
+    for folds in [true, false] {
+        let dock = dock(folds).await;
+        let (sku, warehouse, _) = cells(&dock).await.remove(0);
+        let low = sku.to_lowercase();
+        let both = [("old", &*sku, 0, json!({"quantity": 60})), ("new", &*low, 1, json!({"quantity": 67}))];
+        wishes(&dock, warehouse, &both).await;
+        dock.push().await;
+        assert_eq!(dock.cell(&sku, warehouse).await, 67, "{folds}");
+        assert_eq!(
+            (dock.state("new").await, dock.reason("old").await),
+            ("applied".into(), "superseded".into())
+        );
+        let earlier = json!({"quantity": 9, "counted_at": "2001-01-01T00:00:00Z"});
+        wishes(&dock, warehouse, &[("earlier", &*sku, 0, earlier)]).await;
+        dock.push().await;
+        assert_eq!(dock.reason("earlier").await, "superseded", "{folds}");
+        assert_eq!(dock.cell(&sku, warehouse).await, 67);
+    }
+}
+
+#[tokio::test]
+async fn two_movements_in_two_spellings_are_both_done_and_nothing_waits_for_the_next_wish() {
+    for folds in [true, false] {
+        let dock = dock(folds).await;
+        for (n, (sku, warehouse, quantity)) in cells(&dock).await.into_iter().take(8).enumerate() {
+            let (less, more, low) = (format!("{n} less"), format!("{n} more"), sku.to_lowercase());
+            let both = [(&*less, &*sku, 0, json!({"delta": -3})), (&*more, &*low, 0, json!({"delta": 5}))];
+            wishes(&dock, warehouse, &both).await;
+            dock.push().await;
+            assert_eq!(
+                (dock.state(&less).await, dock.state(&more).await),
+                ("applied".into(), "applied".into())
+            );
+            assert_eq!(dock.cell(&sku, warehouse).await, quantity + 2, "{folds}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_count_in_another_spelling_stands_on_the_fact_at_its_insertion() {
+    for folds in [true, false] {
+        let dock = dock(folds).await;
+        let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
+        let low = sku.to_lowercase();
+        for (n, sold) in [(0, 2), (1, 3)] {
+            let before = dock.cell(&sku, warehouse).await;
+            let count = format!("{n}");
+            wishes(&dock, warehouse, &[(&*count, &*low, 0, json!({"quantity": before - 1}))]).await;
+            dock.sandbox.sale(&sku, warehouse, sold).await.unwrap();
+            dock.push().await;
+            assert_eq!(dock.state(&count).await, "applied", "{folds}: {:?}", dock.fate(&count).await);
+            assert_eq!(dock.cell(&sku, warehouse).await, before - 1 - sold, "{folds}: the sales still count");
+        }
+        assert_eq!(dock.cell(&sku, warehouse).await, quantity - 2 - 5);
+    }
+}
+
+#[tokio::test]
+async fn what_is_pending_in_another_spelling_shows_in_the_stock_view() {
+    let dock = dock(true).await;
+    let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
+    let low = sku.to_lowercase();
+    wishes(&dock, warehouse, &[("known", &*low, 0, json!({"delta": 1}))]).await;
+    dock.push().await;
+    let more = [("a", &*low, 0, json!({"quantity": 40})), ("b", &*sku, 0, json!({"delta": 2}))];
+    wishes(&dock, warehouse, &more).await;
+    let sql = "SELECT pending_quantity FROM stock WHERE sku = ?1 AND warehouse_id = ?2";
+    let pending: i64 = sqlx::query_scalar(sql)
+        .bind(&sku)
+        .bind(warehouse)
+        .fetch_one(&mut dock.outsider().await)
+        .await
+        .unwrap();
+    assert_eq!((pending, dock.cell(&sku, warehouse).await), (42, quantity + 1));
+    let told = dock.done(&["explain", &sku, &warehouse.to_string()]).await;
+    assert!(told.contains("`a`") && told.contains("`b`"), "{told}");
+}
+
+/// Creates a product with 50 units in the warehouse.
+async fn product(dock: &Dock, sku: &str, warehouse: i64) {
+    let link = json!([{"WarehouseId": warehouse, "QuantityOnHand": 50, "IsActive": true}]);
+    let body = json!({"Sku": sku, "Name": sku, "Type": "Product", "Warehouses": link});
+    let made = dock.request("POST", "/api/Inventory", &body.to_string()).await;
+    assert!(whole(&made["data"]["Product"]["Id"]) > 0, "{PRODUCT}: {made}");
+}
+
+#[tokio::test]
+async fn every_script_that_unicode_folds_is_folded() {
+    let dock = dock(true).await;
+    let (_, warehouse, _) = cells(&dock).await.remove(0);
+    for (n, (sku, other)) in
+        [("ÄRMEL-1", "ärmel-1"), ("ΚΑΦΕΣ", "καφες"), ("ЧАЙ-7", " чай-7 "), ("ŠÁLEK", "šálek")]
+            .into_iter()
+            .enumerate()
+    {
+        product(&dock, sku, warehouse).await;
+        let (first, count, more) = (format!("{n} first"), format!("{n} count"), format!("{n} more"));
+        wishes(&dock, warehouse, &[(&*first, sku, 0, json!({"delta": 20}))]).await;
+        dock.push().await;
+        let both = [(&*count, sku, 0, json!({"quantity": 47})), (&*more, other, 1, json!({"delta": 5}))];
+        wishes(&dock, warehouse, &both).await;
+        dock.push().await;
+        assert_eq!((dock.state(&count).await, dock.state(&more).await), ("applied".into(), "applied".into()));
+        assert_eq!(dock.cell(sku, warehouse).await, 52, "{sku}");
+    }
+}
+
+#[tokio::test]
+async fn two_products_that_differ_in_case_have_a_stock_level_each_and_a_third_spelling_is_held() {
+    let dock = dock(true).await;
+    let (_, warehouse, _) = cells(&dock).await.remove(0);
+    product(&dock, "Twin-1", warehouse).await;
+    product(&dock, "TWIN-1", warehouse).await;
+    let all = [
+        ("a", "Twin-1", 0, json!({"delta": -3})),
+        ("b", "TWIN-1", 0, json!({"delta": 5})),
+        ("c", "twin-1", 0, json!({"delta": 100})),
+    ];
+    wishes(&dock, warehouse, &all).await;
+    dock.push().await;
+    dock.push().await;
+    assert_eq!((dock.cell("Twin-1", warehouse).await, dock.cell("TWIN-1", warehouse).await), (47, 55));
+    assert_eq!(dock.reason("c").await, "ambiguous_sku", "{:?}", dock.fate("c").await);
+}
+
+#[tokio::test]
+async fn a_spelling_never_asked_for_is_asked_for_before_it_is_taken_for_another() {
+    let dock = dock(true).await;
+    let (_, warehouse, _) = cells(&dock).await.remove(0);
+    product(&dock, "Twin-1", warehouse).await;
+    wishes(&dock, warehouse, &[("a", "Twin-1", 0, json!({"delta": -3}))]).await;
+    dock.push().await;
+    product(&dock, "TWIN-1", warehouse).await;
+    wishes(&dock, warehouse, &[("b", "TWIN-1", 0, json!({"quantity": 7}))]).await;
+    dock.push().await;
+    assert_eq!((dock.cell("Twin-1", warehouse).await, dock.cell("TWIN-1", warehouse).await), (47, 7));
+}
+
+#[tokio::test]
+async fn a_cell_in_flight_by_one_spelling_waits_for_it_by_the_other() {
+    for folds in [true, false] {
+        let dock = dock(folds).await;
+        let (sku, warehouse, quantity) = cells(&dock).await.remove(0);
+        let low = sku.to_lowercase();
+        wishes(&dock, warehouse, &[("known", &*low, 0, json!({"delta": 1}))]).await;
+        dock.push().await;
+        dock.fault(UPDATE, json!({"LatencyMs": 400})).await;
+        wishes(&dock, warehouse, &[("first", &*sku, 0, json!({"delta": -3}))]).await;
+        tokio::join!(dock.push(), async {
+            while dock.calls(UPDATE) < 2 {
+                tokio::task::yield_now().await;
+            }
+            wishes(&dock, warehouse, &[("second", &*low, 1, json!({"delta": 5}))]).await;
+            dock.daemon().context().wishes_came();
+        });
+        assert_eq!(
+            (dock.state("first").await, dock.state("second").await),
+            ("applied".into(), "applied".into())
+        );
+        assert_eq!(dock.cell(&sku, warehouse).await, quantity + 3, "{folds}");
+        assert!(dock.calls(BALANCES) > 0);
+    }
+}
+
+#[tokio::test]
+async fn a_spelling_is_not_unknown_while_another_one_of_it_waits_for_an_answer() {
+    let is_sick = Arc::new(AtomicBool::new(true));
+    let hides = is_sick.clone();
+    let dock = Dock::open_over(|http| Some(Arc::new(Hides(http, "HID-1", hides)))).await;
+    let (_, warehouse, _) = cells(&dock).await.remove(0);
+    product(&dock, "HID-1", warehouse).await;
+    let both = [("right", "HID-1", 0, json!({"delta": -3})), ("other", "hid-1 ", 0, json!({"delta": 5}))];
+    wishes(&dock, warehouse, &both).await;
+    for _ in 0..4 {
+        dock.push().await;
+        for key in ["right", "other"] {
+            assert_ne!(dock.state(key).await, "rejected", "{:?}", dock.fate(key).await);
+        }
+        dock.later(Duration::from_secs(125));
+        dock.settle().await;
+    }
+    is_sick.store(false, Ordering::SeqCst);
+    dock.later(Duration::from_secs(3600));
+    dock.settle().await;
+    dock.push().await;
+    assert_eq!((dock.state("right").await, dock.state("other").await), ("applied".into(), "applied".into()));
+    assert_eq!(dock.cell("HID-1", warehouse).await, 52);
+}
+
+#[tokio::test]
+async fn an_empty_answer_takes_no_spelling_for_another_product() {
+    let is_sick = Arc::new(AtomicBool::new(true));
+    let hides = is_sick.clone();
+    let dock = Dock::open_over(|http| Some(Arc::new(Hides(http, "TWIN-1", hides)))).await;
+    let (_, warehouse, _) = cells(&dock).await.remove(0);
+    product(&dock, "Twin-1", warehouse).await;
+    wishes(&dock, warehouse, &[("known", "Twin-1", 0, json!({"delta": -3}))]).await;
+    dock.push().await;
+    product(&dock, "TWIN-1", warehouse).await;
+    wishes(&dock, warehouse, &[("other", "TWIN-1", 0, json!({"delta": -4}))]).await;
+    for _ in 0..3 {
+        dock.push().await;
+        assert_eq!(dock.cell("Twin-1", warehouse).await, 47, "{:?}", dock.fate("other").await);
+        dock.later(Duration::from_secs(125));
+        dock.settle().await;
+    }
+    is_sick.store(false, Ordering::SeqCst);
+    dock.later(Duration::from_secs(3600));
+    dock.settle().await;
+    dock.push().await;
+    assert_eq!((dock.cell("Twin-1", warehouse).await, dock.cell("TWIN-1", warehouse).await), (47, 46));
+}

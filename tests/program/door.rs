@@ -1,0 +1,168 @@
+//! Write protection of the outbox: the columns that other programs may write, and the writes that the
+//! database refuses.
+//!
+//! The other programs are a plain SQL connection and, if there is one, the host's own `sqlite3`.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Executor};
+use std::process::Command;
+use tallyd::model::Timestamp;
+use tallyd::outbox::State;
+use tallyd::store::{Durability, Lock, Store, Verdict};
+
+struct House {
+    store: Store,
+    _lock: Lock,
+    _dir: tempfile::TempDir,
+}
+
+impl House {
+    /// Creates a database with a pending change `k` and a cancelled one `old`.
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.db");
+        let lock = Lock::take(&path).unwrap();
+        let store = Store::open(&path, &lock).await.unwrap();
+        let mut write = store.begin(Durability::Full).await.unwrap();
+        for key in ["k", "old"] {
+            write.outbox_insert(key, "zzz", "{}", 0).await.unwrap();
+        }
+        assert!(write.outbox_cancel("old", Timestamp(1)).await.unwrap());
+        write.commit().await.unwrap();
+        Self { store, _lock: lock, _dir: dir }
+    }
+
+    async fn outsider(&self) -> SqliteConnection {
+        SqliteConnectOptions::new().filename(self.store.path()).connect().await.unwrap()
+    }
+
+    /// Asserts that another program's statement is refused and changes nothing; returns the message.
+    async fn refused(&self, sql: &'static str) -> String {
+        let mut other = self.outsider().await;
+        let before = everything(&mut other).await;
+        let error = other.execute(sql).await.expect_err(sql).to_string();
+        assert_eq!(everything(&mut other).await, before, "{sql}");
+        error
+    }
+}
+
+async fn everything(other: &mut SqliteConnection) -> Vec<String> {
+    let sql = "SELECT json_array(id, key, state, reason, detail, revision, created_at, exchange_id, written) \
+               FROM outbox \
+               UNION ALL SELECT key FROM change_key UNION ALL SELECT count(*) || ' pruning' FROM prune_guard";
+    sqlx::query_scalar(sql).fetch_all(other).await.unwrap()
+}
+
+#[tokio::test]
+async fn our_own_columns_are_nobody_elses() {
+    let house = House::new().await;
+    let updates = [
+        "UPDATE outbox SET reason = 'r'",
+        "UPDATE outbox SET detail = 'd' WHERE key = 'old'",
+        "UPDATE outbox SET written = 5",
+        "UPDATE outbox SET base_quantity = 5, base_own_delta = 0",
+        "UPDATE outbox SET state = 'sending', exchange_id = 1 WHERE key = 'k'",
+        "UPDATE outbox SET state = 'cancelled', settled_at = created_at WHERE key = 'k'",
+        "UPDATE outbox SET revision = 0",
+        "UPDATE OR REPLACE outbox SET reason = 'r'",
+        "UPDATE OR IGNORE outbox SET reason = 'r'",
+    ];
+    for sql in updates {
+        let why = house.refused(sql).await;
+        assert!(why.contains("a change is updated by tallyd only"), "{sql}: {why}");
+    }
+}
+
+#[tokio::test]
+async fn a_wish_begins_as_a_wish() {
+    let house = House::new().await;
+    let inserts = [
+        "INSERT INTO outbox (key, kind, body, revision) VALUES ('n', 'zzz', '{}', 7)",
+        "INSERT INTO outbox (key, kind, body, released_ms) VALUES ('n', 'zzz', '{}', 7)",
+        "INSERT INTO outbox (key, kind, body, created_at) VALUES ('n', 'zzz', '{}', '2001-01-01T00:00:00.000Z')",
+        "INSERT INTO outbox (key, kind, body, created_at) VALUES ('n', 'zzz', '{}', '2901-01-01T00:00:00.000Z')",
+        "INSERT INTO outbox (key, kind, body, base_quantity, base_own_delta) VALUES ('n', 'zzz', '{}', 1, 1)",
+    ];
+    for sql in inserts {
+        let why = house.refused(sql).await;
+        assert!(why.contains("a change begins pending"), "{sql}: {why}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_known_by_its_wish_and_for_ever() {
+    let house = House::new().await;
+    for (sql, expected) in [
+        ("DELETE FROM change_key", "a key is for ever"),
+        ("UPDATE change_key SET key = 'other' WHERE key = 'k'", "a key is for ever"),
+        ("INSERT INTO change_key VALUES ('never wished')", "a key exists only with its change"),
+    ] {
+        let why = house.refused(sql).await;
+        assert!(why.contains(expected), "{sql}: {why}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_pruning_that_was_written_down_prunes() {
+    let house = House::new().await;
+    let why = house.refused("INSERT INTO prune_guard VALUES (1); DELETE FROM outbox WHERE key = 'old'").await;
+    assert!(why.contains("pruned by tallyd only"), "{why}");
+    house.refused("DELETE FROM outbox WHERE key = 'old'").await;
+    let mut write = house.store.begin(Durability::Full).await.unwrap();
+    write.event_append(Timestamp(2), "outbox.pruned", "outbox", None).await.unwrap();
+    write.commit().await.unwrap();
+    let mut other = house.outsider().await;
+    other.execute("PRAGMA foreign_keys = ON; INSERT INTO prune_guard VALUES (1)").await.unwrap();
+    other.execute("DELETE FROM outbox WHERE key = 'old'; DELETE FROM prune_guard").await.unwrap();
+    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM change_transition").fetch_one(&mut other).await.unwrap();
+    assert_eq!(left, 0, "its story goes with it");
+    let mut write = house.store.begin(Durability::Full).await.unwrap();
+    write.event_append(Timestamp(3), "outbox.resolved", "k", None).await.unwrap();
+    write.commit().await.unwrap();
+    house.refused("INSERT INTO prune_guard VALUES (1)").await;
+}
+
+#[tokio::test]
+async fn our_own_moves_are_counted_and_told() {
+    let house = House::new().await;
+    let id = house.store.outbox_show("k").await.unwrap().unwrap().id.into();
+    let mut write = house.store.begin(Durability::Full).await.unwrap();
+    for (from, to, at) in [(State::Pending, State::Held, 10), (State::Held, State::Pending, 20)] {
+        let moves = [Verdict::new(id, to, Some("no_fact"), "as the story goes")];
+        assert_eq!(write.outbox_move(from, &moves, Timestamp(at)).await.unwrap(), 1);
+    }
+    let note = [Verdict::new(id, State::Pending, Some("not_sent"), "not yet")];
+    assert_eq!(write.outbox_note(State::Pending, &note, Timestamp(30)).await.unwrap(), 1);
+    write.commit().await.unwrap();
+    let story = house.store.story_moves(id).await.unwrap();
+    let told: Vec<(i64, &str)> = story.iter().map(|row| (row.at_ms, row.state.as_str())).collect();
+    assert_eq!(told, [(10, "held"), (20, "pending")], "a note is no move");
+}
+
+/// The host's own `sqlite3` obeys the same rules; Debian 12 has version 3.40.
+#[tokio::test]
+async fn the_hosts_own_sqlite3_inserts_and_is_refused_like_anybody() {
+    if Command::new("sqlite3").arg("--version").output().is_err() {
+        return;
+    }
+    let house = House::new().await;
+    let path = house.store.path().to_owned();
+    let sqlite3 = |sql: &str| Command::new("sqlite3").arg(&path).arg(sql).output().unwrap();
+    let body = r#"{"sku":"A","warehouse_id":1,"quantity":3}"#;
+    let insert =
+        format!("INSERT INTO outbox (key, kind, body, priority) VALUES ('s', 'quantity.set', '{body}', 1)");
+    assert!(sqlite3(&insert).status.success());
+    let row = house.store.outbox_show("s").await.unwrap().unwrap();
+    assert_eq!((row.state.as_str(), row.priority, row.position.is_some()), ("pending", 1, true));
+    let refused = sqlite3("UPDATE outbox SET state = 'sending', exchange_id = 1 WHERE key = 's'");
+    assert!(!refused.status.success());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("a change is updated by tallyd only"));
+    assert!(
+        sqlite3("INSERT OR REPLACE INTO outbox (key, kind, body) VALUES ('s', 'quantity.set', '{}')")
+            .stderr
+            .len()
+            > 9
+    );
+}

@@ -1,0 +1,154 @@
+//! The contract with monitoring: the fields of `status --json`, the exit code, the age of the data, the
+//! metrics file.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as said")]
+
+use crate::support::World;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::process::{Command, Output, Stdio};
+
+async fn run(world: &World, more: &str, args: &[&str]) -> Output {
+    let config = world.path.with_file_name("tallyd.toml");
+    std::fs::write(&config, world.toml(more)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+    command.args(args).arg("--config").arg(config).stdin(Stdio::null());
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+async fn status(world: &World) -> (Option<i32>, Value) {
+    let output = run(world, "", &["status", "--json"]).await;
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// Returns the value with every leaf replaced by its type.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(_) => "flag".into(),
+        Value::Number(_) => "number".into(),
+        Value::String(_) => "text".into(),
+        Value::Array(items) => items.iter().map(shape).collect(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), shape(value))).collect(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fields_of_status_are_a_contract() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    world.wish("mine", "no.such.kind", "{}").await;
+    world.once().await;
+    let (code, all) = status(&world).await;
+    assert_eq!((code, &all["well"]), (Some(3), &json!(false)), "a rejected wish is news: {all}");
+    let finding = json!({
+        "code": "text", "severity": "text", "count": "number", "since": "text", "subjects": ["text"], "text": "text",
+        "what_to_do": "text"
+    });
+    assert_eq!((shape(&all["findings"]), shape(&all["troubles"])), (json!([finding]), json!(["text"])));
+    assert_eq!(
+        (&all["findings"][0]["code"], &all["findings"][0]["severity"]),
+        (&json!("rejected"), &json!("person"))
+    );
+    assert_eq!(run(&world, "", &["outbox", "acknowledge", "mine"]).await.status.code(), Some(0));
+    let (code, status) = status(&world).await;
+    assert_eq!((code, &status["well"], &status["troubles"]), (Some(0), &json!(true), &json!([])), "{status}");
+    assert_eq!(status["findings"], json!([]));
+    let counts = ["cells", "exchanges", "missing_skus", "orders", "parked", "runs", "skus"];
+    let counts: Value = counts.iter().map(|name| ((*name).to_owned(), json!("number"))).collect();
+    assert_eq!(shape(&status["mirror"]), counts);
+    assert_eq!(status["outbox"], json!({"rejected": 1}));
+    assert!(status["budget"]["limit"].is_number() && status["budget"]["last_60_s"].is_array(), "{status}");
+    let good = json!({
+        "job": "text", "last_good_at": "text", "age_seconds": "number", "stale": "flag", "next_due_at": "text",
+        "last_outcome": "text"
+    });
+    let jobs = status["jobs"].as_array().unwrap();
+    let balances = jobs.iter().find(|row| row["job"] == "balances").unwrap();
+    assert_eq!(shape(balances), good);
+    let names: BTreeSet<&str> = good.as_object().unwrap().keys().map(String::as_str).collect();
+    for row in jobs {
+        assert_eq!(row.as_object().unwrap().keys().map(String::as_str).collect::<BTreeSet<_>>(), names);
+    }
+}
+
+/// Data older than twice its interval are the first line and exit code 3.
+///
+/// The age counts from the start of the last good run, and a job whose schedule is silent is stale all the
+/// same.
+#[tokio::test(flavor = "multi_thread")]
+async fn data_older_than_twice_its_interval_is_the_first_line_and_exit_code_3() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    // The interval of balances is five minutes, so ten are allowed.
+    for (age_s, code) in [(590, 0), (660, 3)] {
+        world
+            .sql(&format!(
+                "UPDATE job_state SET last_good_ms = (unixepoch() - {age_s}) * 1000 WHERE job = 'balances'"
+            ))
+            .await;
+        let stale = world.number("SELECT stale FROM job_health WHERE job = 'balances'").await;
+        assert_eq!(stale, i64::from(code == 3), "{age_s} s");
+        let output = run(&world, "", &["status"]).await;
+        assert_eq!(output.status.code(), Some(code), "{age_s} s");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let first = said.lines().next().unwrap();
+        match code {
+            0 => assert_eq!(first, "all is well"),
+            _ => {
+                assert!(first.starts_with("balances is stale (11 min old); see: tallyd job list"), "{first}")
+            }
+        }
+    }
+    let (code, status) = status(&world).await;
+    assert_eq!((code, &status["well"]), (Some(3), &json!(false)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_metrics_file_holds_what_its_page_promises() {
+    let world = World::new().await;
+    world.track_all().await;
+    let file = world.path.with_file_name("tallyd.prom");
+    let config = world.toml(&format!("[metrics]\ntextfile = {file:?}\n"));
+    let config = tallyd::config::Config::from_toml(&config).unwrap();
+    let clock = std::sync::Arc::new(tallyd::daemon::SystemClock);
+    let daemon = tallyd::daemon::Daemon::start(config, clock).await.unwrap();
+    let stop = tokio_util::sync::CancellationToken::new();
+    let (_reload, changed) = tokio::sync::mpsc::channel(1);
+    let ended = tokio::spawn(daemon.run(stop.clone(), changed));
+    world.until("the metrics are written", async |_| file.exists()).await;
+    stop.cancel();
+    ended.await.unwrap().unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    for sample in &samples {
+        let (name, value) = sample.rsplit_once(' ').unwrap();
+        assert!(name.starts_with("tallyd_") && value.parse::<i64>().is_ok(), "{sample}");
+    }
+    let names: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
+    let page = include_str!("../../docs/operations.md");
+    let (_, table) = page.split_once("\n## Metrics\n").unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let written: BTreeSet<&str> = table
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.split(['`', '{']).nth(1).unwrap())
+        .collect();
+    assert_eq!(names, written, "docs/operations.md, Metrics");
+    for there in [
+        "tallyd_job_stale{job=\"balances\"} 0",
+        "tallyd_outbox_wishes{state=\"held\"} 0",
+        "tallyd_outbox_oldest_pending_seconds 0",
+        "tallyd_findings{code=\"waiting\"} 0",
+    ] {
+        assert!(samples.contains(&there), "{there}: {text}");
+    }
+    let codes = samples.iter().filter(|sample| sample.starts_with("tallyd_findings{")).count();
+    assert_eq!(codes, tallyd::job::Code::ALL.len(), "what is not found is there with 0");
+}

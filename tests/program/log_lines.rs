@@ -1,0 +1,284 @@
+//! The log, as an operator's tools read it.
+//!
+//! Each line about a change names the change. A failure is one line with the time of the next attempt. The
+//! daemon logs a release when it notices it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
+
+use crate::support::{UPDATE, World};
+use serde_json::{Value, json};
+use std::process::{Child, Command, Stdio};
+
+/// The program against a world's account, with its log in a file.
+struct Desk<'a> {
+    world: &'a World,
+    more: &'static str,
+}
+
+impl Desk<'_> {
+    fn command(&self, args: &[&str]) -> Command {
+        let config = self.world.path.with_file_name("tallyd.toml");
+        std::fs::write(&config, self.world.toml(self.more)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+        command.arg("--config").arg(config).args(args).env("TALLYD_JOBS__SETTLE__ENABLED", "true");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    /// Runs a command and returns its log lines.
+    async fn lines(&self, args: &[&str]) -> Vec<Value> {
+        let mut command = self.command(args);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        parsed(&String::from_utf8(output.stderr).unwrap())
+    }
+
+    /// Runs a command and returns its output.
+    async fn said(&self, args: &[&str]) -> String {
+        let mut command = self.command(args);
+        command.stdout(Stdio::piped());
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Starts the daemon, which runs until it is dropped.
+    fn daemon(&self) -> Daemon {
+        let log = std::fs::File::create(self.log()).unwrap();
+        Daemon(self.command(&["run"]).stderr(log).spawn().unwrap())
+    }
+
+    fn log(&self) -> std::path::PathBuf {
+        self.world.path.with_file_name("log")
+    }
+
+    /// Waits for the daemon's first line with this event and returns it.
+    async fn line(&self, event: &str) -> Value {
+        let find = || {
+            let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+            let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            parsed(whole).into_iter().find(|line| line["event"] == event)
+        };
+        self.world.until(&format!("{event} is written"), async |_| find().is_some()).await;
+        find().unwrap()
+    }
+}
+
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn parsed(log: &str) -> Vec<Value> {
+    log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+async fn id(world: &World, key: &str) -> i64 {
+    world.number(&format!("SELECT id FROM outbox WHERE key = '{key}'")).await
+}
+
+/// Returns event, reason and outcome of the single line about this change.
+async fn own_line(world: &World, lines: &[Value], key: &str) -> (String, String, String) {
+    let own: Vec<&Value> = lines.iter().filter(|line| line["key"] == key).collect();
+    let [line] = own[..] else { panic!("{key} has {} lines: {lines:#?}", own.len()) };
+    assert_eq!(line["wish"], id(world, key).await, "{line}");
+    let field = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+    (field("event"), field("reason"), field("outcome"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_line_about_a_wish_names_its_id_and_its_key() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let mut stocked = world.shop().await;
+    stocked.retain(|(_, _, quantity)| *quantity > 2);
+    stocked.dedup_by(|a, b| a.0 == b.0);
+    let [(sku, warehouse, _), (other, its_warehouse, _), (third, third_warehouse, _), ..] = &stocked[..]
+    else {
+        panic!("too little stock: {stocked:?}")
+    };
+    let wishes = [
+        ("fine", "quantity.adjust", json!({"sku": sku, "warehouse_id": warehouse, "delta": -1})),
+        ("below", "quantity.adjust", json!({"sku": other, "warehouse_id": its_warehouse, "delta": -999_999})),
+        ("nobody", "quantity.set", json!({"sku": "NO-SUCH-SKU", "warehouse_id": 1, "quantity": 1})),
+        ("nonsense", "no.such.kind", json!({})),
+        ("attic", "warehouse.create", json!({"Name": "Attic", "Type": "Standard"})),
+        (
+            "moved",
+            "quantity.set",
+            json!({"sku": third, "warehouse_id": third_warehouse, "quantity": 1, "seen": 999}),
+        ),
+    ];
+    for (key, kind, body) in &wishes {
+        world.wish(key, kind, &body.to_string()).await;
+    }
+    let desk = Desk { world: &world, more: "[quantities]\npolicy = \"ask\"\n" };
+    let lines = desk.lines(&["run", "--once"]).await;
+    let told = |event: &str, reason: &str, outcome: &str| (event.into(), reason.into(), outcome.into());
+    for (key, expected) in [
+        ("below", told("outbox.held", "negative", "")),
+        ("nobody", told("outbox.settled", "unknown_sku", "rejected")),
+        ("nonsense", told("outbox.settled", "unknown_kind", "rejected")),
+        ("attic", told("outbox.settled", "", "applied")),
+        ("moved", told("conflict.opened", "", "")),
+    ] {
+        assert_eq!(own_line(&world, &lines, key).await, expected, "{key}");
+    }
+    let call = lines.iter().find(|line| line["entries"].is_number()).unwrap();
+    assert_eq!((&call["ids"], &call["keys"]), (&json!(id(&world, "fine").await.to_string()), &json!("fine")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wishes_in_doubt_are_named_and_so_is_what_a_look_decides() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    world.post("/_sandbox/faults", &json!([{"Operation": UPDATE, "Drop": "after", "Times": 1}])).await;
+    let (sku, warehouse, _) = world.shop().await.into_iter().find(|(.., quantity)| *quantity > 9).unwrap();
+    for key in ["one", "two"] {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "delta": -1}).to_string();
+        world.wish(key, "quantity.adjust", &body).await;
+    }
+    let desk = Desk { world: &world, more: "" };
+    let lines = desk.lines(&["run", "--once"]).await;
+    let doubt = lines.iter().find(|line| line["event"] == "outbox.in_doubt").unwrap();
+    let ids = format!("{}, {}", id(&world, "one").await, id(&world, "two").await);
+    assert_eq!((&doubt["ids"], &doubt["keys"]), (&json!(ids), &json!("one, two")));
+    let decided = lines.iter().find(|line| line["event"] == "outbox.settled").unwrap();
+    assert_eq!((&decided["keys"], &decided["exchange"]), (&doubt["keys"], &doubt["exchange"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_failed_is_one_line_that_says_when_it_is_tried_again() {
+    let world = World::new().await;
+    world.track_all().await;
+    let broken = json!([{"Operation": "GET /api/Warehouses", "Status": 400}]);
+    world.post("/_sandbox/faults", &broken).await;
+    let desk = Desk { world: &world, more: "[jobs.warehouses]\nschedule = \"* * * * * *\"\n" };
+    let _daemon = desk.daemon();
+    let failed = desk.line("job.failed").await;
+    let run = failed["run"].as_i64().unwrap();
+    assert_eq!((&failed["job"], &failed["level"]), (&json!("warehouses"), &json!("WARN")));
+    assert!(failed["retry_s"].as_i64().unwrap() >= 1 && failed["elapsed_ms"].is_number(), "{failed}");
+    assert!(failed["reason"].as_str().unwrap().contains("400"), "{failed}");
+    let log = std::fs::read_to_string(desk.log()).unwrap();
+    assert_eq!(log.matches(&format!("\"run\":{run},")).count(), 1, "said once: {log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_daemon_says_what_a_person_released() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let desk = Desk { world: &world, more: "" };
+    let _daemon = desk.daemon();
+    desk.line("daemon.ready").await;
+    for (n, (sku, warehouse, _)) in world.shop().await.iter().enumerate() {
+        let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 0}).to_string();
+        world.wish(&format!("z{n}"), "quantity.set", &body).await;
+    }
+    let tripped = desk.line("brake.tripped").await;
+    world.until("the wishes are held", async |world| world.fate("z0").await.0 != "pending").await;
+    desk.lines(&["outbox", "release", "--all"]).await;
+    let released = desk.line("brake.released").await;
+    assert_eq!(released["trip"], tripped["trip"], "{tripped} {released}");
+    assert!(released["wishes"].as_i64().unwrap() > 0, "{released}");
+}
+
+/// An operator can end a wait of a day; such a `Retry-After` is more likely a mistake of the platform.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_of_a_day_ends_by_a_persons_word() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let day = json!([{"Operation": UPDATE, "Status": 429, "RetryAfter": 86_400, "Times": 1}]);
+    world.post("/_sandbox/faults", &day).await;
+    let desk = Desk { world: &world, more: "" };
+    let _daemon = desk.daemon();
+    desk.line("daemon.ready").await;
+    let (sku, warehouse, quantity) = world.shop().await[0].clone();
+    let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
+    world.wish("waits", "quantity.set", &body).await;
+    assert_eq!(desk.line("quota.hold").await["hold_ms"], 86_400_000);
+    assert!(desk.said(&["status"]).await.contains("by mistake: tallyd quota lift"));
+    let said = desk.said(&["quota", "lift"]).await;
+    assert!(said.starts_with("ended: account waits (rate) until "), "{said}");
+    desk.line("quota.lifted").await;
+    world.until("it is applied", async |world| world.fate("waits").await.0 == "applied").await;
+    assert!(desk.said(&["quota", "lift"]).await.contains("orders no wait"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_a_person_corrected_is_pushed_at_once() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let (sku, warehouse, quantity) = world.shop().await[0].clone();
+    let now = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
+    world
+        .sql(&format!("INSERT INTO quarantine VALUES ('{UPDATE}', '{sku}', {now}, {now}, 9, 'locked')"))
+        .await;
+    let desk = Desk { world: &world, more: "" };
+    let _daemon = desk.daemon();
+    desk.line("daemon.ready").await;
+    let body = json!({"sku": sku, "warehouse_id": warehouse, "quantity": quantity + 1}).to_string();
+    world.wish("aside", "quantity.set", &body).await;
+    let waits = "SELECT count(*) FROM outbox WHERE state = 'pending' AND detail LIKE '%locked%'";
+    world.until("it waits", async |world| world.number(waits).await == 1).await;
+    let listed: Value = serde_json::from_str(&desk.said(&["quarantine", "list", "--json"]).await).unwrap();
+    assert_eq!((&listed[0]["entry"], &listed[0]["why"]), (&json!(sku), &json!("locked")), "{listed}");
+    assert_eq!(desk.said(&["quarantine", "retry", "no-such"]).await, "no-such: not set aside\n");
+    let said = desk.said(&["quarantine", "retry", &sku]).await;
+    assert_eq!(said, format!("{sku}: tried with the next run that needs it\n"));
+    world.until("it is applied", async |world| world.fate("aside").await.0 == "applied").await;
+    assert_eq!(desk.said(&["quarantine", "list"]).await, "nothing is set aside\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rejection_is_a_warning_and_one_that_a_person_decided_is_none() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let (sku, warehouse, _) = world.shop().await.into_iter().find(|(.., quantity)| *quantity > 9).unwrap();
+    let moved = json!({"sku": sku, "warehouse_id": warehouse, "quantity": 1, "seen": 999});
+    world.wish("policy", "quantity.set", &moved.to_string()).await;
+    world.wish("nonsense", "no.such.kind", "{}").await;
+    let desk = Desk { world: &world, more: "[quantities]\npolicy = \"remote\"\n" };
+    let lines = desk.lines(&["run", "--once"]).await;
+    let level = |key: &str| {
+        let line = lines.iter().find(|line| line["key"] == key && line["outcome"] == "rejected");
+        line.unwrap_or_else(|| panic!("{key}: {lines:#?}"))["level"].clone()
+    };
+    assert_eq!((level("nonsense"), level("policy")), (json!("WARN"), json!("INFO")));
+}
+
+/// A change that stays in doubt is logged as in doubt, not as held, because operators look for it there.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_else_may_have_made_is_said_as_in_doubt() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let ship = "POST /api/Shipments/Create";
+    world.post("/_sandbox/faults", &json!([{"Operation": ship, "Drop": "after", "Times": 1}])).await;
+    let (sku, ..) = world.shop().await.into_iter().find(|(.., quantity)| *quantity > 9).unwrap();
+    let order = world.sandbox.place_order(&[(sku.as_str(), 5)]).await.unwrap();
+    world.wish("s", "shipment.create", &json!({"order_id": order}).to_string()).await;
+    let desk = Desk { world: &world, more: "" };
+    let mut lines = desk.lines(&["run", "--once"]).await;
+    // The quiet time of a create passes.
+    world.sql("UPDATE exchange SET sent_ms = sent_ms - 700000, answered_ms = answered_ms - 700000").await;
+    world.sql("UPDATE exchange SET sent_moment = sent_moment - 700000, answered_moment = answered_moment - 700000").await;
+    lines.extend(desk.lines(&["run", "--once"]).await);
+    assert_eq!(world.fate("s").await.1, "landed_or_another", "{lines:#?}");
+    let said: Vec<&Value> = lines.iter().filter(|line| line["key"] == "s").collect();
+    let [line] = said[..] else { panic!("{said:#?}") };
+    assert_eq!(
+        (&line["event"], &line["reason"]),
+        (&json!("outbox.in_doubt"), &json!("landed_or_another")),
+        "{line}"
+    );
+    assert!(lines.iter().all(|line| line["event"] != "outbox.held"), "{lines:#?}");
+}

@@ -1,0 +1,333 @@
+//! The transport between the daemon and the sandbox, and a dock with it.
+
+use super::support::Dock;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+use tallyd::client::{HttpTransport, Request, Response, Sending, Transport};
+use tallyd::model::{JobKind, Operation};
+
+/// An odd answer to a read of balances.
+#[derive(Clone, Debug)]
+pub enum Odd {
+    /// The record of a SKU is missing.
+    Lacks(String),
+    /// The record of a SKU is unreadable.
+    Unreadable(String),
+    /// The quantity of one stock level is null.
+    Null(String, i64),
+    /// No records, if at most this many SKUs were asked for.
+    Silent(usize),
+    /// The record of a SKU stands twice; the second one has more units in each stock level.
+    Twice(String, i64),
+    /// A stock level stands twice in its record, the second time with more units.
+    CellTwice(String, i64, i64),
+}
+
+/// Rules for requests and answers on their way.
+#[derive(Default)]
+struct Rules {
+    /// Oddities, and the number of answers that each still applies to.
+    odd: Vec<(Odd, usize)>,
+    /// Stock levels that balances show with another quantity, or not at all.
+    shown: BTreeMap<(String, i64), Option<i64>>,
+    left_out: BTreeSet<String>,
+    /// SKUs whose entries never reach the platform.
+    lost: BTreeSet<String>,
+    /// Message that replaces the answers to updates.
+    words: Option<String>,
+    /// True if balances are refused after an update was answered.
+    is_blind: bool,
+    is_updated: bool,
+}
+
+pub struct Between {
+    http: HttpTransport,
+    rules: Mutex<Rules>,
+}
+
+impl Transport for Between {
+    fn send(&self, mut request: Request) -> Sending<'_> {
+        let operation = request.operation;
+        if operation == Operation::UpdateQuantityOnHand {
+            self.lose_entries(&mut request);
+        }
+        Box::pin(async move {
+            let asked = request.body.as_deref().and_then(|body| serde_json::from_slice::<Value>(body).ok());
+            let mut response = self.http.send(request).await?;
+            match operation {
+                Operation::GetProductBalances => {
+                    self.show(&mut response);
+                    let asked = asked.and_then(|asked| Some(asked["skus"].as_array()?.len()));
+                    self.make_odd(asked.unwrap_or(0), &mut response);
+                }
+                Operation::UpdateQuantityOnHand => self.say(&mut response),
+                _ => {}
+            }
+            Ok(response)
+        })
+    }
+}
+
+impl Between {
+    fn lose_entries(&self, request: &mut Request) {
+        let rules = self.rules.lock().unwrap();
+        let mut entries: Vec<Value> = serde_json::from_slice(request.body.as_deref().unwrap()).unwrap();
+        entries.retain(|entry| !rules.lost.contains(entry["Sku"].as_str().unwrap()));
+        request.body = Some(serde_json::to_vec(&entries).unwrap());
+    }
+
+    fn show(&self, response: &mut Response) {
+        let rules = self.rules.lock().unwrap();
+        if rules.is_blind && rules.is_updated {
+            *response = Response { status: 404, ..Response::default() };
+            return;
+        }
+        let mut products: Vec<Value> = serde_json::from_slice(&response.body).unwrap();
+        products.retain(|product| !rules.left_out.contains(product["Sku"].as_str().unwrap()));
+        for product in &mut products {
+            let sku = product["Sku"].as_str().unwrap().to_owned();
+            let cells = product["Warehouses"].as_array_mut().unwrap();
+            let rule = |cell: &Value| {
+                let warehouse = super::support::whole(&cell["WarehouseId"]);
+                rules.shown.get(&(sku.clone(), warehouse)).copied()
+            };
+            cells.retain(|cell| rule(cell) != Some(None));
+            for cell in cells {
+                if let Some(Some(quantity)) = rule(cell) {
+                    cell["QuantityOnHand"] = json!(quantity);
+                }
+            }
+        }
+        response.body = serde_json::to_vec(&products).unwrap();
+    }
+
+    fn make_odd(&self, asked: usize, response: &mut Response) {
+        let mut rules = self.rules.lock().unwrap();
+        rules.odd.retain(|(_, times)| *times > 0);
+        if response.status != 200 || rules.odd.is_empty() {
+            return;
+        }
+        let mut products: Vec<Value> = serde_json::from_slice(&response.body).unwrap();
+        for (odd, times) in &mut rules.odd {
+            if odd.befalls(asked, &mut products) {
+                *times -= 1;
+            }
+        }
+        response.body = serde_json::to_vec(&products).unwrap();
+    }
+
+    fn say(&self, response: &mut Response) {
+        let mut rules = self.rules.lock().unwrap();
+        rules.is_updated = true;
+        if let Some(words) = &rules.words {
+            let answer = json!({"status": "Partial Success", "messages": [words], "data": ""});
+            response.body = serde_json::to_vec(&answer).unwrap();
+        }
+    }
+}
+
+impl Odd {
+    /// Makes an answer odd; returns false if it does not hold the record.
+    fn befalls(&self, asked: usize, products: &mut Vec<Value>) -> bool {
+        let before = products.len();
+        match self {
+            Odd::Lacks(sku) => products.retain(|product| product["Sku"] != json!(sku)),
+            Odd::Silent(most) if asked <= *most => products.clear(),
+            Odd::Silent(_) => {}
+            Odd::Unreadable(sku) | Odd::Null(sku, _) | Odd::Twice(sku, _) | Odd::CellTwice(sku, ..) => {
+                let Some(at) = products.iter().position(|product| product["Sku"] == json!(sku)) else {
+                    return false;
+                };
+                return self.befalls_one(at, products);
+            }
+        }
+        products.len() < before
+    }
+
+    fn befalls_one(&self, at: usize, products: &mut Vec<Value>) -> bool {
+        let product = &mut products[at];
+        let place = |product: &Value, warehouse: i64| {
+            let cells = product["Warehouses"].as_array().unwrap();
+            cells.iter().position(|cell| super::support::whole(&cell["WarehouseId"]) == warehouse).unwrap()
+        };
+        let more = |cell: &mut Value, by: i64| {
+            cell["QuantityOnHand"] = json!(super::support::whole(&cell["QuantityOnHand"]) + by);
+        };
+        match self {
+            Odd::Unreadable(_) => product["QuantityOnHand"] = json!("many"),
+            Odd::Null(_, warehouse) => {
+                let cell = place(product, *warehouse);
+                product["Warehouses"][cell]["QuantityOnHand"] = Value::Null;
+            }
+            Odd::Twice(_, by) => {
+                let mut twin = product.clone();
+                twin["Warehouses"].as_array_mut().unwrap().iter_mut().for_each(|cell| more(cell, *by));
+                products.push(twin);
+            }
+            Odd::CellTwice(_, warehouse, by) => {
+                let mut twin = product["Warehouses"][place(product, *warehouse)].clone();
+                more(&mut twin, *by);
+                product["Warehouses"].as_array_mut().unwrap().push(twin);
+            }
+            Odd::Lacks(_) | Odd::Silent(_) => return false,
+        }
+        true
+    }
+}
+
+/// A stock level with enough stock to be sold from.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    pub sku: String,
+    pub warehouse: i64,
+    pub quantity: i64,
+}
+
+/// A dock with the transport in between.
+pub struct Scene {
+    dock: Dock,
+    between: Arc<Between>,
+}
+
+impl Deref for Scene {
+    type Target = Dock;
+    fn deref(&self) -> &Dock {
+        &self.dock
+    }
+}
+
+impl Scene {
+    pub async fn open() -> Self {
+        Self::open_with("").await
+    }
+
+    /// Opens a scene with more lines for the configuration.
+    pub async fn open_with(more: &str) -> Self {
+        let mut between = None;
+        let dock = Dock::open_with_over(more, |http| {
+            let made = Arc::new(Between { http, rules: Mutex::default() });
+            between = Some(Arc::clone(&made));
+            Some(made)
+        });
+        let dock = dock.await;
+        Self { dock, between: between.unwrap() }
+    }
+
+    /// Makes the next `times` answers with that record odd.
+    pub fn odd(&self, odd: Odd, times: usize) {
+        self.between.rules.lock().unwrap().odd.push((odd, times));
+    }
+
+    /// Ends the oddities.
+    pub fn even(&self) {
+        self.between.rules.lock().unwrap().odd.clear();
+    }
+
+    /// Returns the dock, to run its daemon by itself.
+    pub fn dock_mut(&mut self) -> &mut Dock {
+        &mut self.dock
+    }
+
+    /// Tracks and reads the first `most` stock levels; no other SKU is known.
+    pub async fn some_cells(&self, most: usize) -> Vec<Cell> {
+        let mut cells = self.stocked().await;
+        cells.truncate(most);
+        self.track(&cells).await;
+        self.run(JobKind::Balances).await;
+        cells
+    }
+
+    /// Tracks and reads stock levels of different products that have at least 20 units.
+    pub async fn cells(&self) -> Vec<Cell> {
+        self.some_cells(usize::MAX).await
+    }
+
+    async fn stocked(&self) -> Vec<Cell> {
+        let stock = self.sandbox.stock().await.unwrap();
+        let mut cells: Vec<Cell> = stock
+            .into_iter()
+            .filter(|row| row.quantity >= 20)
+            .map(|row| Cell { sku: row.sku, warehouse: row.warehouse_id, quantity: row.quantity })
+            .collect();
+        cells.dedup_by(|a, b| a.sku == b.sku);
+        cells
+    }
+
+    async fn track(&self, cells: &[Cell]) {
+        for cell in cells {
+            let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(&cell.sku);
+            insert.execute(&mut self.outsider().await).await.unwrap();
+        }
+    }
+
+    pub async fn set(&self, key: &str, cell: &Cell, quantity: i64) {
+        let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse, "quantity": quantity});
+        self.wish(key, "quantity.set", body).await;
+    }
+
+    pub async fn adjust(&self, key: &str, cell: &Cell, delta: i64) {
+        let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse, "delta": delta});
+        self.wish(key, "quantity.adjust", body).await;
+    }
+
+    /// Makes balances leave the product out.
+    pub fn leave_out(&self, cell: &Cell) {
+        self.between.rules.lock().unwrap().left_out.insert(cell.sku.clone());
+    }
+
+    /// Makes balances show the stock level with `quantity`, or not at all.
+    pub fn show(&self, cell: &Cell, quantity: Option<i64>) {
+        let name = (cell.sku.clone(), cell.warehouse);
+        self.between.rules.lock().unwrap().shown.insert(name, quantity);
+    }
+
+    /// Makes balances show the true quantities.
+    pub fn show_all(&self) {
+        self.between.rules.lock().unwrap().shown.clear();
+    }
+
+    /// Loses updates of these stock levels; the platform answers only this message.
+    pub fn lose(&self, lost: &[&Cell], words: &str) {
+        let mut rules = self.between.rules.lock().unwrap();
+        rules.lost = lost.iter().map(|cell| cell.sku.clone()).collect();
+        rules.words = Some(words.to_owned());
+    }
+
+    /// Makes balances unreadable after an update, or readable again.
+    pub fn blind(&self, is_blind: bool) {
+        let mut rules = self.between.rules.lock().unwrap();
+        (rules.is_blind, rules.is_updated) = (is_blind, false);
+    }
+
+    /// Delivers updates again, with the platform's own answers.
+    pub fn restore(&self) {
+        let mut rules = self.between.rules.lock().unwrap();
+        (rules.lost, rules.words) = (BTreeSet::new(), None);
+    }
+
+    /// Returns the quantity at the platform.
+    pub async fn holds(&self, cell: &Cell) -> i64 {
+        self.cell(&cell.sku, cell.warehouse).await
+    }
+
+    /// Returns the quantity in the view `stock`.
+    pub async fn fact(&self, cell: &Cell) -> i64 {
+        let sql = "SELECT quantity FROM stock WHERE sku = ?1 AND warehouse_id = ?2";
+        let query = sqlx::query_scalar(sql).bind(&cell.sku).bind(cell.warehouse);
+        query.fetch_one(&mut self.outsider().await).await.unwrap()
+    }
+
+    /// Returns (key, kind, mine, theirs, what to do) of every open conflict.
+    pub async fn conflicts(&self) -> Vec<(String, String, String, Option<String>, String)> {
+        let sql = "SELECT key, kind, mine, theirs, what_to_do FROM open_conflict ORDER BY key";
+        sqlx::query_as(sql).fetch_all(&mut self.outsider().await).await.unwrap()
+    }
+
+    /// Returns the time until the next check is due.
+    pub async fn look_due_in_ms(&self) -> Option<i64> {
+        let due = tallyd::job::settle_due(self.daemon().context()).await.unwrap();
+        due.map(|due| due.0 - self.daemon().context().now().0)
+    }
+}

@@ -1,0 +1,100 @@
+//! A late replica: a first read after a write that shows the quantity before the write decides nothing
+//! (docs/rules.md 6).
+
+use super::between::Scene;
+use super::support::{A_MOMENT, BALANCES, UPDATE};
+use tallyd::model::JobKind;
+
+#[tokio::test]
+async fn a_late_replica_does_not_undo_the_last_adjust() {
+    let scene = Scene::open().await;
+    let cell = scene.cells().await.remove(0);
+    scene.adjust("first", &cell, -3).await;
+    scene.push().await;
+    scene.show(&cell, Some(cell.quantity));
+    scene.adjust("next", &cell, -2).await;
+    scene.push().await;
+    assert_eq!(
+        (scene.state("next").await, scene.calls(UPDATE)),
+        ("pending".into(), 1),
+        "nothing is decided on it"
+    );
+    let due = scene.look_due_in_ms().await.unwrap();
+    assert!((1..=5_000).contains(&due), "{due}");
+    scene.show_all();
+    scene.later(A_MOMENT);
+    scene.settle().await;
+    scene.push().await;
+    assert_eq!((scene.state("next").await, scene.holds(&cell).await), ("applied".into(), cell.quantity - 5));
+    assert!(scene.conflicts().await.is_empty());
+}
+
+#[tokio::test]
+async fn what_a_second_look_confirms_is_the_fact() {
+    let scene = Scene::open().await;
+    let cell = scene.cells().await.remove(0);
+    scene.adjust("ours", &cell, -3).await;
+    scene.push().await;
+    // A person returns three units at the platform.
+    scene.show(&cell, Some(cell.quantity));
+    scene.run(JobKind::Balances).await;
+    assert_eq!(scene.fact(&cell).await, cell.quantity - 3, "a poll's first look is not taken either");
+    scene.run(JobKind::Balances).await;
+    assert_eq!(scene.fact(&cell).await, cell.quantity - 3, "nor a second one at once");
+    let reads = scene.calls(BALANCES);
+    scene.later(A_MOMENT);
+    scene.settle().await;
+    assert_eq!((scene.fact(&cell).await, scene.calls(BALANCES)), (cell.quantity, reads + 1));
+    assert_eq!(scene.look_due_in_ms().await, None);
+}
+
+#[tokio::test]
+async fn what_was_sold_after_a_write_is_a_fact_at_once_and_no_conflict() {
+    let scene = Scene::open().await;
+    let cell = scene.cells().await.remove(0);
+    scene.adjust("ours", &cell, -3).await;
+    scene.push().await;
+    scene.sandbox.sale(&cell.sku, cell.warehouse, 2).await.unwrap();
+    scene.adjust("next", &cell, -1).await;
+    scene.push().await;
+    assert_eq!((scene.state("next").await, scene.holds(&cell).await), ("applied".into(), cell.quantity - 6));
+    scene.later(A_MOMENT * 2);
+    scene.settle().await;
+    assert_eq!(scene.fact(&cell).await, cell.quantity - 6);
+    assert!(scene.conflicts().await.is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_that_lacks_the_product_does_not_keep_its_cell_waiting() {
+    let scene = Scene::open().await;
+    let cell = scene.cells().await.remove(0);
+    scene.adjust("first", &cell, -3).await;
+    scene.push().await;
+    scene.show(&cell, Some(cell.quantity));
+    scene.run(JobKind::Balances).await;
+    scene.leave_out(&cell);
+    scene.later(A_MOMENT);
+    scene.settle().await;
+    assert_eq!(scene.look_due_in_ms().await, None, "it is not asked for again and again");
+    assert_eq!(scene.number("SELECT count(*) FROM stock_level_write WHERE first_mismatch_ms IS NOT NULL").await, 0);
+}
+
+#[tokio::test]
+async fn a_poll_that_ends_a_doubt_wakes_the_push_whose_wishes_waited_for_it() {
+    let scene = Scene::open().await;
+    let cell = scene.cells().await.remove(0);
+    scene.adjust("first", &cell, -3).await;
+    scene.push().await;
+    scene.show(&cell, Some(cell.quantity));
+    scene.adjust("next", &cell, -2).await;
+    scene.push().await;
+    assert_eq!(scene.state("next").await, "pending", "nothing is decided on it");
+    scene.show_all();
+    scene.later(A_MOMENT);
+    let poll = tallyd::job::run(scene.daemon().context(), JobKind::Balances, tallyd::model::Trigger::Once);
+    assert_eq!(poll.await.unwrap().wakes, Some(JobKind::Push));
+    scene.push().await;
+    assert_eq!((scene.state("next").await, scene.holds(&cell).await), ("applied".into(), cell.quantity - 5));
+    let poll = tallyd::job::run(scene.daemon().context(), JobKind::Balances, tallyd::model::Trigger::Once);
+    assert_eq!(poll.await.unwrap().wakes, None, "nobody waits");
+}

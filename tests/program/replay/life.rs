@@ -1,0 +1,219 @@
+//! Random lives: sales, orders, counts, deliveries, lost answers, crashes, lists that shrink.
+//!
+//! After each, the projection of the journal equals the mirror, table by table; and one row changed by hand
+//! is found.
+
+use super::replayed::{assert_replayed, replayed};
+use super::shop::Shop;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tallyd::model::JobKind;
+
+const UPDATE: &str = "POST /api/inventory/updateQuantityOnHand";
+const SHIP: &str = "POST /api/Shipments/Create";
+const PRODUCT: &str = "POST /api/Inventory";
+const PRODUCT_PUT: &str = "PUT /api/Inventory";
+const BALANCES: &str = "POST /api/product/getProductBalances";
+
+/// An event; its numbers choose among the existing records.
+#[derive(Clone, Debug)]
+enum Act {
+    Sell(usize),
+    Order(usize),
+    Count(usize, i64),
+    Move(usize, i64),
+    Ship(usize),
+    Track(usize),
+    Make(usize),
+    Rename(usize),
+    Push,
+    Read(usize),
+    Settle,
+    Crash,
+    Cancel(usize),
+    Fault(usize, usize),
+    Shrink(usize),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let any = 0..64usize;
+    prop_oneof![
+        2 => any.clone().prop_map(Act::Sell),
+        1 => any.clone().prop_map(Act::Order),
+        3 => (any.clone(), 0..90i64).prop_map(|(cell, count)| Act::Count(cell, count)),
+        3 => (any.clone(), -9..9i64).prop_map(|(cell, delta)| Act::Move(cell, delta)),
+        2 => any.clone().prop_map(Act::Ship),
+        1 => any.clone().prop_map(Act::Track),
+        1 => any.clone().prop_map(Act::Make),
+        1 => any.clone().prop_map(Act::Rename),
+        5 => Just(Act::Push),
+        3 => any.clone().prop_map(Act::Read),
+        3 => Just(Act::Settle),
+        1 => Just(Act::Crash),
+        1 => any.clone().prop_map(Act::Cancel),
+        4 => (any.clone(), any.clone()).prop_map(|(operation, fault)| Act::Fault(operation, fault)),
+        1 => any.prop_map(Act::Shrink),
+    ]
+}
+
+fn pick<T: Clone>(of: &[T], number: usize) -> T {
+    of[number % of.len()].clone()
+}
+
+async fn live(acts: &[Act], seed: u64) -> Shop {
+    let mut shop = Shop::open(seed).await;
+    let stock = shop.sandbox.stock().await.unwrap();
+    let skus = shop.sandbox.skus().await.unwrap();
+    for sku in skus.iter().map(String::as_str).chain(["NEVER-MADE", " never-made"]) {
+        shop.track(sku).await;
+    }
+    let mut orders = shop.sandbox.orders().await.unwrap();
+    for order in &orders {
+        shop.sql(&format!("INSERT INTO tracked_order (order_id) VALUES ({order})")).await;
+    }
+    shop.read_all().await;
+    for (n, act) in acts.iter().enumerate() {
+        let key = format!("w{n}");
+        match act {
+            Act::Sell(cell) => {
+                let cell = pick(&stock, *cell);
+                drop(shop.sandbox.sale(&cell.sku, cell.warehouse_id, 1).await);
+            }
+            Act::Order(sku) => {
+                if let Ok(order) = shop.sandbox.place_order(&[(&pick(&skus, *sku), 2)]).await {
+                    orders.push(order);
+                    shop.sql(&format!("INSERT INTO tracked_order (order_id) VALUES ({order})")).await;
+                }
+            }
+            Act::Count(cell, count) => {
+                let cell = pick(&stock, *cell);
+                let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "quantity": count});
+                shop.wish(&key, "quantity.set", body).await;
+            }
+            Act::Move(cell, delta) => {
+                let cell = pick(&stock, *cell);
+                let body = json!({"sku": cell.sku, "warehouse_id": cell.warehouse_id, "delta": delta});
+                shop.wish(&key, "quantity.adjust", body).await;
+            }
+            Act::Ship(order) => {
+                shop.wish(&key, "shipment.create", json!({"order_id": pick(&orders, *order)})).await;
+                let track = json!({"shipment_key": key, "tracking_number": key});
+                shop.wish(&format!("{key}-t"), "tracking.submit", track).await;
+            }
+            Act::Track(shipment) => {
+                let body = json!({"shipment_id": shipment + 1, "tracking_number": "T"});
+                shop.wish(&key, "tracking.submit", body).await;
+            }
+            Act::Make(what) => make(&shop, &key, what % 3).await,
+            Act::Rename(product) => rename(&shop, &key, *product).await,
+            Act::Push => shop.run(JobKind::Push).await,
+            Act::Read(kind) => {
+                let kinds: Vec<JobKind> = JobKind::ALL.iter().copied().take(11).collect();
+                shop.run(pick(&kinds, *kind)).await;
+            }
+            Act::Settle => {
+                for _ in 0..2 {
+                    shop.later(Duration::from_secs(700));
+                    shop.run(JobKind::Settle).await;
+                }
+            }
+            Act::Crash => shop.restart().await,
+            Act::Cancel(wish) => {
+                drop(shop.cli(&["outbox", "cancel", &format!("w{}", wish % (n + 1))]).await);
+            }
+            Act::Fault(operation, fault) => {
+                let operations = [UPDATE, UPDATE, SHIP, PRODUCT, PRODUCT_PUT, BALANCES];
+                shop.fault(pick(&operations, *operation), &pick(&faults(), *fault)).await;
+            }
+            Act::Shrink(answers) => shop.shrink(*answers),
+        }
+    }
+    shop.later(Duration::from_secs(60));
+    shop.read_all().await;
+    shop
+}
+
+async fn make(shop: &Shop, key: &str, what: usize) {
+    let kinds = [
+        ("product.create", json!({"Sku": format!("NEW-{key}"), "Name": "New"})),
+        ("warehouse.create", json!({"Name": format!("House {key}")})),
+        ("product.create", json!({"Sku": "ALWAYS-THE-SAME", "Name": "New"})),
+    ];
+    let (kind, body) = kinds[what].clone();
+    shop.wish(key, kind, body).await;
+}
+
+/// Inserts a full update, built from the mirror's record of a product.
+async fn rename(shop: &Shop, key: &str, number: usize) {
+    let sql = format!(
+        "SELECT json_object('Id', product_id, 'CompanyId', 1, 'Sku', sku, 'Name', 'Renamed {key}', 'Warehouses', \
+         json((SELECT json_group_array(json_object('ProductId', p.product_id, 'WarehouseId', warehouse_id)) \
+               FROM balance WHERE product = p.id AND unlinked_ms IS NULL)), \
+         'Identifiers', json_object('ProductId', product_id, 'UPC', upc)) \
+         FROM product p WHERE product_id IS NOT NULL ORDER BY id LIMIT 1 OFFSET {}",
+        number % 8
+    );
+    let mut other = shop.connect("tallyd.db").await;
+    let body: Option<String> =
+        sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_optional(&mut other).await.unwrap();
+    if let Some(body) = body {
+        shop.wish(key, "product.update", serde_json::from_str(&body).unwrap()).await;
+    }
+}
+
+fn faults() -> [Value; 7] {
+    [
+        json!({"Drop": "after"}),
+        json!({"Drop": "before"}),
+        json!({"Status": 500, "Drop": "after"}),
+        json!({"Truncate": true}),
+        json!({"Status": 429}),
+        json!({"Status": 400}),
+        json!({"Status": 500}),
+    ]
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, max_shrink_iters: 0, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_mirror_is_the_fold_of_its_journal(acts in prop::collection::vec(act(), 25..45), seed in 1..9u64) {
+        block_on(async {
+            let shop = live(&acts, seed).await;
+            assert_replayed(&shop.database()).await;
+        });
+    }
+}
+
+#[tokio::test]
+async fn one_row_changed_by_hand_is_found_and_named() {
+    let mut shop = live(&[Act::Count(0, 7), Act::Push, Act::Ship(0), Act::Push], 3).await;
+    shop.end();
+    let changes = [
+        ("balance", "UPDATE balance SET quantity = quantity + 1 WHERE rowid_of = 0"),
+        ("supplier", "UPDATE supplier SET name = 'x' WHERE id = (SELECT min(id) FROM supplier)"),
+        ("sales_order", "DELETE FROM sales_order WHERE id = (SELECT min(id) FROM sales_order)"),
+        ("discovered_sku", "INSERT INTO discovered_sku VALUES ('planted', 1)"),
+    ];
+    for (table, change) in changes {
+        let change = change.replace(
+            "WHERE rowid_of = 0",
+            "WHERE (product, warehouse_id) = (SELECT product, warehouse_id FROM balance LIMIT 1)",
+        );
+        shop.sql(&change).await;
+        let replayed = replayed(&shop.database()).await;
+        let found = replayed.tables.iter().find(|compared| compared.table == table).unwrap();
+        assert_eq!(found.differences.len(), 1, "{table}: {found:?}");
+        assert!(found.hashes.0 != found.hashes.1, "{table}");
+    }
+}

@@ -1,0 +1,207 @@
+//! An account whose lists can lack a record, a daemon against it, and a clock advanced by hand.
+
+use serde_json::{Value, json};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Executor};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tallyd::client::{HttpSettings, HttpTransport, Keys, Request, Sending, Transport};
+use tallyd::config::Config;
+use tallyd::daemon::{Daemon, SystemClock};
+use tallyd::job;
+use tallyd::model::{Clock, Effect, JobKind, Moment, Timestamp, Trigger};
+use tallyd::sandbox::{self, Options, Sandbox};
+
+/// Elapsed time, and the offset by which the calendar alone was set forward.
+#[derive(Default)]
+struct Moved(AtomicI64, AtomicI64);
+
+impl Clock for Moved {
+    fn now(&self) -> Timestamp {
+        Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst) + self.1.load(Ordering::SeqCst))
+    }
+
+    fn moment(&self) -> Moment {
+        Moment(SystemClock.moment().0 + self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// A transport that removes the last record of some answers.
+struct Shrinking {
+    inner: HttpTransport,
+    answers: Arc<AtomicI64>,
+}
+
+impl Transport for Shrinking {
+    fn send(&self, request: Request) -> Sending<'_> {
+        Box::pin(async move {
+            let is_list = request.operation.effect() == Effect::Read;
+            let mut answer = self.inner.send(request).await?;
+            if is_list && self.answers.fetch_sub(1, Ordering::SeqCst) > 0 {
+                answer.body = shrunk(&answer.body).unwrap_or(answer.body);
+            }
+            Ok(answer)
+        })
+    }
+}
+
+fn shrunk(body: &[u8]) -> Option<Vec<u8>> {
+    let mut value: Value = serde_json::from_slice(body).ok()?;
+    let records = if value.is_array() { &mut value } else { value.get_mut("data")? };
+    records.as_array_mut()?.pop()?;
+    if let Some(total) = value.pointer_mut("/pagination/TotalNumberOfEntries") {
+        *total = json!(total.as_i64()? - 1);
+    }
+    Some(value.to_string().into_bytes())
+}
+
+pub struct Shop {
+    pub sandbox: Sandbox,
+    clock: Arc<Moved>,
+    shrinking: Arc<AtomicI64>,
+    daemon: Option<Daemon>,
+    dir: tempfile::TempDir,
+}
+
+impl Shop {
+    pub async fn open(seed: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let listen = ([127, 0, 0, 1], 0).into();
+        let options =
+            Options { listen, seed, skus: 12, orders: 2, calls_per_minute: 0, ..Options::default() };
+        let sandbox = sandbox::start(options).await.unwrap();
+        std::fs::write(dir.path().join("i"), sandbox.integration_key()).unwrap();
+        std::fs::write(dir.path().join("g"), sandbox.gateway_key()).unwrap();
+        let mut shop = Self { sandbox, clock: Arc::default(), shrinking: Arc::default(), daemon: None, dir };
+        std::fs::write(shop.path("tallyd.toml"), shop.toml()).unwrap();
+        shop.restart().await;
+        shop
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.path("tallyd.db")
+    }
+
+    fn toml(&self) -> String {
+        format!(
+            "[service]\nbase_url = \"http://{}\"\nintegration_key_file = {:?}\ngateway_key_file = {:?}\n\
+             timeout = \"1s\"\n[database]\npath = {:?}\n[limits]\ncalls_per_minute = 6000\n\
+             bad_requests_per_day = 500\n[quantities]\nmax_fact_age = \"0s\"\n",
+            self.sandbox.addr(),
+            self.path("i"),
+            self.path("g"),
+            self.database()
+        )
+    }
+
+    /// Ends the daemon as a kill would, and starts the next.
+    pub async fn restart(&mut self) {
+        self.end();
+        let config = Config::from_toml(&self.toml()).unwrap();
+        let clock = Arc::<Moved>::clone(&self.clock);
+        let keys = config.service.keys.read().unwrap();
+        let keys = Keys { integration: keys.integration, gateway: keys.gateway };
+        let settings =
+            HttpSettings { timeout: Duration::from_secs(1), ..HttpSettings::new(&config.service.base_url) };
+        let inner = HttpTransport::new(&settings, &keys).unwrap();
+        let transport = Arc::new(Shrinking { inner, answers: Arc::clone(&self.shrinking) });
+        self.daemon = Some(Daemon::start_over(config, clock, transport, None).await.unwrap());
+    }
+
+    /// Ends the daemon, so that commands can take the lock.
+    pub fn end(&mut self) {
+        drop(self.daemon.take());
+    }
+
+    pub fn later(&self, by: Duration) {
+        self.clock.0.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// Sets the calendar forward without time passing.
+    pub fn jump(&self, by: Duration) {
+        self.clock.1.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    pub fn context(&self) -> &job::Context {
+        self.daemon.as_ref().unwrap().context()
+    }
+
+    pub async fn track_all(&self) {
+        for sku in self.sandbox.skus().await.unwrap() {
+            self.track(&sku).await;
+        }
+        for order in self.sandbox.orders().await.unwrap() {
+            self.sql(&format!("INSERT INTO tracked_order (order_id) VALUES ({order})")).await;
+        }
+    }
+
+    pub async fn run(&self, kind: JobKind) {
+        job::run(self.daemon.as_ref().unwrap().context(), kind, Trigger::Once).await.unwrap();
+    }
+
+    /// Runs every reading job once.
+    pub async fn read_all(&self) {
+        use JobKind::{Balances, BusinessHealth, KitComponents, ListingTemplates, OrderLines, Shipments};
+        use JobKind::{Storefronts, Suppliers, TopSelling, Warehouses, WorkQueue};
+        let first = [Warehouses, Suppliers, Storefronts, ListingTemplates, Shipments, OrderLines];
+        for kind in first.into_iter().chain([KitComponents, TopSelling, Balances, BusinessHealth, WorkQueue])
+        {
+            self.run(kind).await;
+        }
+    }
+
+    pub async fn connect(&self, file: &str) -> SqliteConnection {
+        let options =
+            SqliteConnectOptions::new().filename(self.path(file)).busy_timeout(Duration::from_secs(10));
+        options.connect().await.unwrap()
+    }
+
+    /// Executes statements as another program.
+    pub async fn sql(&self, sql: &str) {
+        self.connect("tallyd.db").await.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
+    }
+
+    /// Removes the last record of this many further list answers.
+    pub fn shrink(&self, answers: usize) {
+        self.shrinking.store(i64::try_from(answers % 8).unwrap(), Ordering::SeqCst);
+    }
+
+    pub async fn track(&self, sku: &str) {
+        let insert = sqlx::query("INSERT INTO tracked_sku (sku) VALUES (?1)").bind(sku.to_owned());
+        self.connect("tallyd.db").await.execute(insert).await.unwrap();
+    }
+
+    pub async fn number(&self, sql: &str) -> i64 {
+        let mut other = self.connect("tallyd.db").await;
+        sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut other).await.unwrap()
+    }
+
+    pub async fn wish(&self, key: &str, kind: &str, body: Value) {
+        let insert = sqlx::query("INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)");
+        let insert = insert.bind(key).bind(kind).bind(body.to_string());
+        self.connect("tallyd.db").await.execute(insert).await.unwrap();
+    }
+
+    /// Sets a fault for the next call of an operation.
+    pub async fn fault(&self, operation: &str, what: &Value) {
+        let mut fault = json!({"Operation": operation, "Times": 1});
+        fault.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
+        let request =
+            axum::http::Request::post("/_sandbox/faults").header("content-type", "application/json");
+        let request = request.body(json!([fault]).to_string().into()).unwrap();
+        drop(self.sandbox.core().handle(request).await);
+    }
+
+    pub async fn cli(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tallyd"));
+        command.arg("--config").arg(self.path("tallyd.toml")).args(arguments).env_clear();
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    }
+}

@@ -1,0 +1,88 @@
+//! A new projection version.
+//!
+//! The mirror goes on behind a snapshot, and records that the last version could not read are projected
+//! again. The last version is simulated: its session has another number, and a record that this version reads
+//! is parked.
+
+use super::replayed::assert_replayed;
+use super::shop::Shop;
+use std::time::Duration;
+use tallyd::job::{self, Meant, Retention};
+use tallyd::model::JobKind;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The state that a version leaves which cannot read the first warehouse of a list.
+const LAST_VERSION: &str = "
+    CREATE TEMP TABLE odd AS SELECT {which}(id) AS id FROM exchange
+        WHERE operation = 'GET /api/Warehouses' AND verdict = 'accepted' AND NOT is_ignored;
+    INSERT INTO parked SELECT id, 0, 'there are no such warehouses', '{}' FROM odd;
+    UPDATE exchange SET parked = 1 WHERE id = (SELECT id FROM odd);
+    DELETE FROM warehouse WHERE id = (SELECT min(id) FROM warehouse);
+    UPDATE session SET projection_version = 0";
+
+const CHANGED: &str = "SELECT count(*) FROM event WHERE kind = 'fold.changed'";
+
+async fn last_version(shop: &mut Shop, which: &str) -> i64 {
+    shop.end();
+    let all = shop.number("SELECT count(*) FROM warehouse").await;
+    shop.sql(&LAST_VERSION.replace("{which}", which)).await;
+    all
+}
+
+#[tokio::test]
+async fn a_new_version_goes_on_behind_a_snapshot_and_reads_parked_records_again() {
+    let mut shop = Shop::open(3).await;
+    shop.track_all().await;
+    shop.read_all().await;
+    let then = shop.context().now().rfc3339();
+    shop.later(15 * DAY);
+    let all = last_version(&mut shop, "max").await;
+    let refused = shop.cli(&["replay", "--into", shop.path("a.db").to_str().unwrap()]).await;
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("start the daemon once"), "{refused:?}");
+
+    shop.restart().await;
+    assert_eq!(shop.number("SELECT count(*) FROM warehouse").await, all, "the record is a fact by now");
+    assert_eq!(shop.number("SELECT count(*) + (SELECT sum(parked) FROM exchange) FROM parked").await, 0);
+    assert_eq!(shop.number(CHANGED).await, 1);
+    assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 1);
+    assert_replayed(&shop.database()).await;
+    let seam = shop.context().now().rfc3339();
+
+    shop.later(DAY);
+    shop.read_all().await;
+    let context = shop.context();
+    let kept = Retention { keep_bodies: 14 * DAY, max_size: 1 << 30 };
+    let pruned = job::prune(&context.store, kept, Meant::default(), context.now()).await.unwrap();
+    assert!(pruned.gone.bodies > 0, "{pruned:?}");
+    assert_replayed(&shop.database()).await;
+    let reached =
+        shop.cli(&["replay", "--into", shop.path("b.db").to_str().unwrap(), "--until", &seam]).await;
+    assert_eq!(reached.status.code(), Some(0), "{reached:?}");
+    let mut mirror = shop.connect("b.db").await;
+    let known = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM warehouse").fetch_one(&mut mirror).await;
+    assert_eq!(known.unwrap(), all, "what was read again is not pruned");
+    let refused =
+        shop.cli(&["replay", "--into", shop.path("c.db").to_str().unwrap(), "--until", &then]).await;
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(told.contains("another version of tallyd began to fold"), "{told}");
+
+    shop.restart().await;
+    assert_eq!(shop.number(CHANGED).await, 1, "the same version goes on as it was");
+}
+
+#[tokio::test]
+async fn what_was_asked_again_since_is_not_read_again() {
+    let mut shop = Shop::open(3).await;
+    for _ in 0..2 {
+        shop.run(JobKind::Warehouses).await;
+    }
+    let all = last_version(&mut shop, "min").await;
+    shop.restart().await;
+    assert_eq!(shop.number("SELECT count(*) FROM warehouse").await, all - 1, "the later answer had its say");
+    assert_eq!(shop.number("SELECT count(*) FROM parked").await, 1, "and the record stays parked");
+    assert_eq!(shop.number(CHANGED).await, 1);
+    assert_replayed(&shop.database()).await;
+}

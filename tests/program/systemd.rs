@@ -1,0 +1,339 @@
+//! The units as systemd reads them, and the daemon's messages to systemd.
+//!
+//! The test opens the notification socket itself, so no systemd has to run. A test that needs systemd's tools
+//! prints a note where they are missing.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as said")]
+
+use crate::support::{UPDATE, World};
+use serde_json::json;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Time limit for every message of the daemon.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Watchdog interval that a busy machine can meet.
+const WATCHDOG: Duration = Duration::from_secs(6);
+
+/// A change of every stock level, in one commit.
+const ONE_MORE_OF_ALL: &str = "INSERT INTO outbox (key, kind, body) SELECT sku || warehouse_id, 'quantity.adjust', \
+    json_object('sku', sku, 'warehouse_id', warehouse_id, 'delta', 1) FROM stock WHERE quantity IS NOT NULL";
+
+/// A daemon started as the unit starts it, and its messages to systemd.
+struct Unit {
+    child: std::process::Child,
+    socket: UnixDatagram,
+    config: PathBuf,
+    heard: Vec<String>,
+}
+
+impl Unit {
+    fn start(world: &World, more: &str, watchdog: Duration) -> Self {
+        let folder = world.path.parent().unwrap();
+        let config = folder.join("tallyd.toml");
+        std::fs::write(&config, world.toml(more)).unwrap();
+        let notify = folder.join("notify");
+        let socket = UnixDatagram::bind(&notify).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let log = std::fs::File::create(folder.join("log")).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_tallyd"))
+            .args(["run", "--config"])
+            .arg(&config)
+            .env("NOTIFY_SOCKET", &notify)
+            .env("WATCHDOG_USEC", watchdog.as_micros().to_string())
+            .stdin(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Self { child, socket, config, heard: Vec::new() }
+    }
+
+    /// Returns the next message, as its assignments.
+    fn hear(&mut self) -> Vec<String> {
+        let mut buffer = [0; 4096];
+        let length = self.socket.recv(&mut buffer).unwrap_or_else(|e| panic!("{e}; heard {:?}", self.heard));
+        let message = std::str::from_utf8(&buffer[..length]).unwrap().trim_end().to_owned();
+        self.heard.push(message.clone());
+        message.lines().map(str::to_owned).collect()
+    }
+
+    fn hear_until(&mut self, assignment: &str) -> Vec<String> {
+        let started = Instant::now();
+        loop {
+            let message = self.hear();
+            if message.iter().any(|line| line.starts_with(assignment)) {
+                return message;
+            }
+            assert!(started.elapsed() < PATIENCE, "no {assignment}; heard {:?}", self.heard);
+        }
+    }
+
+    /// Discards all further messages, so that a full socket does not block the daemon.
+    fn listen_no_more(&self) {
+        let socket = self.socket.try_clone().unwrap();
+        std::thread::spawn(move || while socket.recv(&mut [0; 4096]).is_ok() {});
+    }
+
+    fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap().success());
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn monotonic_us() -> u64 {
+    let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+    let seconds: f64 = uptime.split_whitespace().next().unwrap().parse().unwrap();
+    Duration::from_secs_f64(seconds).as_micros().try_into().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn systemd_hears_ready_reload_status_and_stop_in_order() {
+    let world = World::new().await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    let ready = unit.hear_until("READY=1");
+    assert!(ready.iter().any(|line| line.starts_with("STATUS=") && line.len() > 7), "{ready:?}");
+    assert_eq!(unit.heard.len(), 1, "nothing is said before the start is complete");
+    let store = tallyd::store::Store::open_beside(&world.path).await.unwrap();
+    let armed = store.job_health().await.unwrap();
+    assert!(
+        armed.iter().filter(|row| row.next_due_at.is_some()).count() >= 4,
+        "schedules are armed: {armed:?}"
+    );
+    let status = unit.hear_until("STATUS=");
+    assert!(status[0].contains(": "), "a job, and what it did: {status:?}");
+
+    let before = monotonic_us();
+    unit.signal("-HUP");
+    let reloading = unit.hear_until("RELOADING=1");
+    let at = reloading.iter().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).unwrap();
+    let at: u64 = at.parse().unwrap();
+    assert!(at + 1_000_000 > before && at < before + 60_000_000, "{at} is not about {before}");
+    let again = unit.hear_until("READY=1");
+    assert!(again.iter().any(|line| line.starts_with("STATUS=")), "{again:?}");
+
+    std::fs::write(&unit.config, "[service]\nbase_url = 7\n").unwrap();
+    unit.signal("-HUP");
+    unit.hear_until("RELOADING=1");
+    let refused = unit.hear_until("READY=1");
+    assert!(refused.iter().any(|line| line.contains("cannot be used")), "{refused:?}");
+
+    unit.signal("-TERM");
+    let stopping = unit.hear_until("STOPPING=1");
+    assert!(stopping.iter().any(|line| line.starts_with("STATUS=")), "{stopping:?}");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_watchdog_is_fed_in_time_while_the_loops_turn() {
+    let world = World::new().await;
+    let mut unit = Unit::start(&world, "", WATCHDOG);
+    unit.hear_until("READY=1");
+    for _ in 0..2 {
+        let asked = Instant::now();
+        unit.hear_until("WATCHDOG=1");
+        assert!(asked.elapsed() < WATCHDOG, "fed within its time");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_puts_limits_level_and_metrics_in_force_and_names_what_waits() {
+    let world = World::new().await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    let metrics = world.path.with_file_name("tallyd.prom");
+    let more = format!(
+        "[metrics]\ntextfile = {metrics:?}\n[log]\nlevel = \"debug\"\n[limits]\ncalls_per_minute = 77\n\
+         [journal]\nkeep_bodies = \"1d\"\n"
+    );
+    let changed = world.toml(&more).replacen("[service]\n", "[service]\ntimeout = \"9s\"\n", 1);
+    std::fs::write(&unit.config, changed).unwrap();
+    unit.signal("-HUP");
+    unit.hear_until("RELOADING=1");
+    unit.hear_until("READY=1");
+    world.until("the metrics are written", async |_| metrics.exists()).await;
+    let page = std::fs::read_to_string(&metrics).unwrap();
+    assert!(page.contains("\ntallyd_calls_limit 77\n"), "{page}");
+    let log = std::fs::read_to_string(world.path.with_file_name("log")).unwrap();
+    let waits = log.lines().find(|line| line.contains("\"keys\":\"service.timeout\""));
+    assert!(waits.is_some_and(|line| line.contains("restart")), "{log}");
+    unit.signal("-TERM");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+}
+
+/// A reload with another key file and another schedule completes the calls in flight; the platform is slow
+/// meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_of_key_files_and_schedules_drops_no_call() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let before = world.shop().await;
+    let slow = json!([{"Operation": UPDATE, "LatencyMs": 5000}]);
+    world.post("/_sandbox/faults", &slow).await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    world.sql(ONE_MORE_OF_ALL).await;
+    let sending = "SELECT count(*) FROM outbox WHERE state = 'sending'";
+    world.until("calls are in flight", async |world| world.number(sending).await > 0).await;
+    let (old, new) = (world.path.with_file_name("i"), world.path.with_file_name("elsewhere"));
+    std::fs::rename(&old, &new).unwrap();
+    let more = "[jobs.warehouses]\nschedule = \"* * * * * *\"\n";
+    std::fs::write(&unit.config, world.toml(more).replace("/i\"", "/elsewhere\"")).unwrap();
+    unit.signal("-HUP");
+    unit.hear_until("RELOADING=1");
+    unit.hear_until("READY=1");
+    assert!(world.number(sending).await > 0, "the calls are in flight still");
+    unit.listen_no_more();
+    let all = i64::try_from(before.len()).unwrap();
+    let applied = "SELECT count(*) FROM outbox WHERE state = 'applied'";
+    world.until("every wish is applied", async |world| world.number(applied).await == all).await;
+    let wanted: Vec<_> = before.into_iter().map(|(sku, warehouse, had)| (sku, warehouse, had + 1)).collect();
+    assert_eq!(world.shop().await, wanted, "once each");
+    let runs = "SELECT count(*) FROM run WHERE job = 'warehouses' AND trigger = 'schedule'";
+    world.until("the new schedule is in force", async |world| world.number(runs).await >= 2).await;
+    unit.signal("-TERM");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_that_names_the_right_key_file_heals_a_refused_key() {
+    let world = World::new().await;
+    world.track_all().await;
+    std::fs::write(world.path.with_file_name("elsewhere"), world.sandbox.integration_key()).unwrap();
+    world.write_key("nobody's");
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    unit.listen_no_more();
+    let said = |event: &str| {
+        let log = std::fs::read_to_string(world.path.with_file_name("log")).unwrap();
+        log.contains(&format!("\"event\":\"{event}\""))
+    };
+    world.until("the wrong key is refused", async |_| said("auth.refused")).await;
+    std::fs::write(&unit.config, world.toml("").replace("/i\"", "/elsewhere\"")).unwrap();
+    unit.signal("-HUP");
+    world.until("the right one works", async |_| said("auth.restored")).await;
+}
+
+/// A stop amid the calls of a push, on a slow platform, ends with 0 within 10 s.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_under_load_ends_with_0_within_10_s_and_knows_what_it_does_not_know() {
+    let world = World::new().await;
+    world.track_all().await;
+    world.once().await;
+    let slow = json!([{"Operation": UPDATE, "LatencyMs": 60_000}]);
+    world.post("/_sandbox/faults", &slow).await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    unit.listen_no_more();
+    world.sql(ONE_MORE_OF_ALL).await;
+    let sending = "SELECT count(*) FROM outbox WHERE state = 'sending'";
+    world.until("calls are in flight", async |world| world.number(sending).await >= 50).await;
+    let stopping = Instant::now();
+    unit.signal("-TERM");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+    assert!(stopping.elapsed() < Duration::from_secs(10), "{:?}", stopping.elapsed());
+    let log = std::fs::read_to_string(world.path.with_file_name("log")).unwrap();
+    assert!(log.contains("\"event\":\"daemon.stopping\""), "{log}");
+    let count = async |states: &str| {
+        world.number(&format!("SELECT count(*) FROM outbox WHERE state IN ({states})")).await
+    };
+    assert!(count("'in_doubt'").await >= 50, "what was in flight is in doubt");
+    assert_eq!(count("'sending', 'applied', 'rejected', 'held'").await, 0, "and nothing is called decided");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_daemon_refuses_in_one_line_and_the_first_works_on() {
+    let world = World::new().await;
+    let mut unit = Unit::start(&world, "", Duration::from_secs(600));
+    unit.hear_until("READY=1");
+    unit.listen_no_more();
+    let second = Command::new(env!("CARGO_BIN_EXE_tallyd"))
+        .args(["run", "--config"])
+        .arg(&unit.config)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(1), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(last.starts_with("tallyd: another tallyd already works on this database (lock "), "{said}");
+    world.wish("on", "no.such.kind", "{}").await;
+    world.until("the first works on", async |world| world.fate("on").await.0 == "rejected").await;
+    unit.signal("-TERM");
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+}
+
+fn units() -> [PathBuf; 2] {
+    ["tallyd.service", "tallyd@.service"]
+        .map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(name))
+}
+
+#[allow(clippy::print_stdout, reason = "a test that skips says so")]
+fn tool(name: &str) -> bool {
+    let found = Command::new(name).arg("--version").output().is_ok();
+    if !found {
+        println!("skipped: this host has no {name}");
+    }
+    found
+}
+
+#[test]
+fn the_units_say_what_the_design_promises() {
+    for unit in units() {
+        let text = std::fs::read_to_string(&unit).unwrap();
+        for line in [
+            "Type=notify",
+            "ExecReload=/bin/kill -HUP $MAINPID",
+            "User=tallyd",
+            "Group=tallyd",
+            "StateDirectoryMode=2770",
+            "UMask=0007",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{} lacks {line}", unit.display());
+        }
+        for start in [
+            "WatchdogSec=",
+            "LoadCredential=integration-key:",
+            "LoadCredential=gateway-key:",
+            "StateDirectory=tallyd",
+        ] {
+            assert!(text.lines().any(|own| own.starts_with(start)), "{} lacks {start}", unit.display());
+        }
+    }
+}
+
+#[test]
+fn systemd_finds_no_fault_with_the_units_and_rates_them_below_1_5() {
+    if !tool("systemd-analyze") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for unit in units() {
+        let security =
+            Command::new("systemd-analyze").args(["security", "--offline=true"]).arg(&unit).output().unwrap();
+        let said = String::from_utf8_lossy(&security.stdout).into_owned();
+        let level = said
+            .lines()
+            .find(|line| line.contains("Overall exposure level"))
+            .unwrap_or_else(|| panic!("{said}"));
+        let level: f64 = level.split(": ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!(level < 1.5, "{level}");
+        // The packaged binary is not installed here, and a template unit needs an instance name.
+        let text = std::fs::read_to_string(&unit).unwrap().replace("/usr/bin/tallyd", "/bin/true");
+        let copy = folder.path().join(unit.file_name().unwrap().to_str().unwrap().replace('@', "@north"));
+        std::fs::write(&copy, text).unwrap();
+        let verify = Command::new("systemd-analyze").arg("verify").arg(&copy).output().unwrap();
+        let said = String::from_utf8_lossy(&verify.stderr).into_owned();
+        let ours: Vec<_> = said.lines().filter(|line| line.contains("tallyd")).collect();
+        assert!(verify.status.success() && ours.is_empty(), "{said}");
+    }
+}
