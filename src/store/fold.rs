@@ -84,7 +84,9 @@ impl Journal {
 impl Write {
     /// Stores the projection version of a session.
     pub async fn session_fold(&mut self, session_id: i64, version: i64) -> Result<(), StoreError> {
-        let query = sqlx::query("UPDATE session SET projection_version = ?2 WHERE id = ?1").bind(session_id).bind(version);
+        let query = sqlx::query("UPDATE session SET projection_version = ?2 WHERE id = ?1")
+            .bind(session_id)
+            .bind(version);
         let done = query.execute(&mut *self.tx).await;
         done.map(drop).doing("note which version of the fold works")
     }

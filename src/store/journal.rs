@@ -118,7 +118,8 @@ impl Journal {
 
     /// Returns the journal's last position.
     pub async fn last(&mut self) -> Result<Position, StoreError> {
-        let last = sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut self.reader).await;
+        let last =
+            sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut self.reader).await;
         last.map(Position).doing("read the journal's position")
     }
 

@@ -370,7 +370,10 @@ async fn a_base_is_fixed_once_by_the_first_read_after_the_count() {
         .await
         .unwrap();
     other
-        .execute(sqlx::query("UPDATE outbox SET revision = revision + 1, base_ms = ?1").bind(created - 200_000_000))
+        .execute(
+            sqlx::query("UPDATE outbox SET revision = revision + 1, base_ms = ?1")
+                .bind(created - 200_000_000),
+        )
         .await
         .unwrap();
     for (quantity, expected) in [(50, 50), (48, 50)] {
@@ -428,7 +431,10 @@ async fn a_key_is_for_ever() {
     let mut write = shelf.store.begin(Durability::Full).await.unwrap();
     write.event_append(Timestamp(T0), "outbox.pruned", "outbox", None).await.unwrap();
     write.commit().await.unwrap();
-    other.execute("INSERT INTO prune_guard VALUES (1); DELETE FROM outbox; DELETE FROM prune_guard").await.unwrap();
+    other
+        .execute("INSERT INTO prune_guard VALUES (1); DELETE FROM outbox; DELETE FROM prune_guard")
+        .await
+        .unwrap();
     let again = format!("INSERT INTO outbox (key, kind, body) VALUES {wish}");
     other.execute(sqlx::AssertSqlSafe(again)).await.unwrap();
     let count: i64 = sqlx::query_scalar("SELECT count(*) FROM outbox").fetch_one(&mut other).await.unwrap();

@@ -116,7 +116,8 @@ async fn only_a_pruning_that_was_written_down_prunes() {
     let mut other = house.outsider().await;
     other.execute("PRAGMA foreign_keys = ON; INSERT INTO prune_guard VALUES (1)").await.unwrap();
     other.execute("DELETE FROM outbox WHERE key = 'old'; DELETE FROM prune_guard").await.unwrap();
-    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM change_transition").fetch_one(&mut other).await.unwrap();
+    let left: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM change_transition").fetch_one(&mut other).await.unwrap();
     assert_eq!(left, 0, "its story goes with it");
     let mut write = house.store.begin(Durability::Full).await.unwrap();
     write.event_append(Timestamp(3), "outbox.resolved", "k", None).await.unwrap();

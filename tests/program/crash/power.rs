@@ -98,7 +98,8 @@ pub async fn check(path: &Path, cut: usize, left: &[Left]) {
     assert_eq!(odd, 0, "cut at {cut}: a wish is under way in a call nobody knows");
     let pending = sqlx::query_scalar("SELECT key FROM outbox WHERE state = 'pending'").fetch_all(&mut db);
     let pending: Vec<String> = pending.await.unwrap();
-    let position: i64 = sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut db).await.unwrap();
+    let position: i64 =
+        sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut db).await.unwrap();
     for call in left.iter().filter(|call| call.wal_bytes <= cut) {
         for key in &call.carried {
             assert!(!pending.contains(key), "cut at {cut}: `{key}` had left and would be sent again");

@@ -184,8 +184,9 @@ async fn a_count_of_a_moment_that_the_calendar_came_to_twice_is_held() {
         let sql = "SELECT created_at FROM outbox WHERE key = 'count'";
         let created: String =
             sqlx::query_scalar(sql).fetch_one(&mut cell.dock.outsider().await).await.unwrap();
-        let told = sqlx::query("UPDATE outbox SET dated_at = ?1, revision = revision + 1 WHERE key = 'count'")
-            .bind(back(&created));
+        let told =
+            sqlx::query("UPDATE outbox SET dated_at = ?1, revision = revision + 1 WHERE key = 'count'")
+                .bind(back(&created));
         told.execute(&mut cell.dock.outsider().await).await.unwrap();
         cell.pushed().await;
         let (state, reason, detail) = cell.dock.fate("count").await;

@@ -76,7 +76,10 @@ async fn an_answer_that_lacks_the_product_does_not_keep_its_cell_waiting() {
     scene.later(A_MOMENT);
     scene.settle().await;
     assert_eq!(scene.look_due_in_ms().await, None, "it is not asked for again and again");
-    assert_eq!(scene.number("SELECT count(*) FROM stock_level_write WHERE first_mismatch_ms IS NOT NULL").await, 0);
+    assert_eq!(
+        scene.number("SELECT count(*) FROM stock_level_write WHERE first_mismatch_ms IS NOT NULL").await,
+        0
+    );
 }
 
 #[tokio::test]

@@ -116,7 +116,8 @@ async fn first_writes_share_a_read_and_few_of_the_later_ones_are_looked_for() {
         }
         scene.push().await;
         let reads = scene.calls(BALANCES);
-        let looked_for = scene.number("SELECT count(*) FROM stock_level_write WHERE check_due_ms IS NOT NULL").await;
+        let looked_for =
+            scene.number("SELECT count(*) FROM stock_level_write WHERE check_due_ms IS NOT NULL").await;
         assert!(looked_for == if round == 0 { 6 } else { looked_for.min(2) }, "{round}: {looked_for}");
         scene.settle().await;
         assert_eq!(scene.calls(BALANCES), reads, "not before five seconds have passed");
@@ -139,7 +140,11 @@ async fn a_look_outlives_a_crash_and_the_daemon_makes_it_by_itself() {
     let (stop, (_changed, reload)) = (CancellationToken::new(), mpsc::channel(1));
     let working = tokio::spawn(dock.take_daemon().run(stop.clone(), reload));
     let proven = async {
-        while dock.number("SELECT count(*) FROM stock_level_write WHERE is_proven AND check_due_ms IS NULL").await == 0 {
+        while dock
+            .number("SELECT count(*) FROM stock_level_write WHERE is_proven AND check_due_ms IS NULL")
+            .await
+            == 0
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
