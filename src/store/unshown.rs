@@ -220,6 +220,7 @@ impl Write {
         let mut unsure = Vec::new();
         let mut marked: Vec<Value> = Vec::new();
         for mut row in found {
+            row.absent += i64::from(lack == Lack::Absent);
             let rest_came = fresh == usize::from(row.was_shown);
             if let Some(look) = look.filter(|_| rest_came) {
                 row.look(look);
@@ -243,7 +244,6 @@ impl Absent {
     fn look(&mut self, look: Look) {
         let first = self.absent_ms.zip(self.absent_moment);
         let first = first.map(|(at, moment)| Look { at: Timestamp(at), moment: Moment(moment) });
-        self.absent += 1;
         let is_missing = if self.is_known { look.proves_absent(first, true) } else { self.absent > 1 };
         let first = look.first(first);
         (self.absent_ms, self.absent_moment) = (Some(first.at.0), Some(first.moment.0));
