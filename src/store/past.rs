@@ -1,4 +1,4 @@
-//! History of stock levels (`balance_past`), and its pruning with the journal.
+//! History of stock levels (`balance_history`), and its pruning with the journal.
 //!
 //! A count that names its base or its moment needs the history, and so does `explain`. Without a bound it
 //! would grow with every sale. Entries are deleted with the bodies of their exchanges. The newest of each

@@ -1,8 +1,8 @@
 //! Repeated answers: a page equal to the mirror's state is recognised before it is parsed.
 //!
-//! `told_by` marks a reading whose products all hold exactly the values of its exchange's answer. A trigger
-//! clears the mark when one of them changes (0018_told.sql). Each body is stored once, so equal requests and
-//! equal answers are two comparisons of ids. Then only the reading's exchange and time change, as they would
+//! `verified_by` marks a read batch whose products all hold exactly the values of its exchange's answer. A trigger
+//! clears the mark when one of them changes (trigger `product_after_update`). Each body is stored once, so equal requests and
+//! equal answers are two comparisons of ids. Then only the batch's exchange and time change, as they would
 //! after a full comparison.
 //!
 //! Every page is parsed while a conflict is open, or while a write is open, overlaps the read or is

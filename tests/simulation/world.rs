@@ -137,7 +137,7 @@ impl World {
     /// Tracks the SKUs, takes the stock as the ground truth and reads the account once.
     async fn begin(&mut self) {
         // The world sets the time of creation of each change; see the module.
-        sqlx::query("DROP TRIGGER outbox_unchanging").execute(&mut self.outsider).await.unwrap();
+        sqlx::query("DROP TRIGGER outbox_update_guard").execute(&mut self.outsider).await.unwrap();
         let stock = self.stock().await;
         self.audit().books = Books::new(stock.clone());
         // A kit has no stock of its own.

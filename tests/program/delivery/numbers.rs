@@ -82,7 +82,7 @@ async fn a_moment_is_one_moment_however_it_is_spelled() {
 /// Inserts a change as a program whose clock is ahead.
 async fn ahead(dock: &Dock, key: &str, kind: &str, body: Value, by: Duration) {
     let mut other = dock.outsider().await;
-    other.execute("BEGIN IMMEDIATE; DROP TRIGGER IF EXISTS outbox_unchanging").await.unwrap();
+    other.execute("BEGIN IMMEDIATE; DROP TRIGGER IF EXISTS outbox_update_guard").await.unwrap();
     let sql = "INSERT INTO outbox (key, kind, body) VALUES (?1, ?2, ?3)";
     let insert = sqlx::query(sql).bind(key).bind(kind).bind(body.to_string());
     insert.execute(&mut other).await.unwrap();
