@@ -6,7 +6,7 @@ use super::print::{Table, age};
 use super::{Answer, Failure};
 use crate::config::Config;
 use crate::daemon;
-use crate::job::{Probed, is_built};
+use crate::job::Probed;
 use crate::model::{Clock, JobKind};
 use crate::reconcile::proof::Key;
 use crate::schedule::feasible::{self, Demand};
@@ -100,9 +100,9 @@ async fn load(config: &Config, place: &Place) -> Result<String, Failure> {
 
 /// Returns the calls a minute of each schedule, their sum, and the maximum age of facts.
 fn feasibility(config: &Config, work: &Work) -> String {
-    let built: Vec<_> = config.jobs.enabled().into_iter().filter(|(kind, _)| is_built(*kind)).collect();
-    let counts_are_read = built.iter().any(|(kind, _)| *kind == JobKind::WorkQueue);
-    let demands = built.into_iter().map(|(kind, schedule)| Demand {
+    let enabled = config.jobs.enabled();
+    let counts_are_read = enabled.iter().any(|(kind, _)| *kind == JobKind::WorkQueue);
+    let demands = enabled.into_iter().map(|(kind, schedule)| Demand {
         kind,
         calls: calls_of_a_run(kind, work),
         interval: schedule.interval_hint(),

@@ -183,20 +183,13 @@ fn configure(folder: &Folder, sandbox: &Sandbox) -> Result<Config, Failure> {
          [jobs.order_lines]\nschedule = \"*/20 * * * * *\"\n\
          [jobs.work_queue]\nschedule = \"*/10 * * * * *\"\n\
          [jobs.warehouses]\nschedule = \"0 * * * * *\"\n\
-         # Its first run reads two years, a fifth of the minute's calls.\n[jobs.top_selling]\nenabled = false\n{}",
+         # Its first run reads two years, a fifth of the minute's calls.\n[jobs.top_selling]\nenabled = false\n",
         sandbox.addr(),
         folder.path.join("tallyd.db"),
         folder.path.join("backup"),
-        unbuilt_off(),
     );
     let file = folder.write("tallyd.toml", &text)?;
     Config::load(&file, []).map_err(|error| Failure::lines(error.to_string(), 1))
-}
-
-/// Disables the jobs that this version does not have, so that nothing warns of them.
-fn unbuilt_off() -> String {
-    let unbuilt = crate::model::JobKind::ALL.iter().filter(|kind| !crate::job::is_built(**kind));
-    unbuilt.map(|kind| format!("[jobs.{kind}]\nenabled = false\n")).collect()
 }
 
 /// The progress display: a bar on a terminal, plain lines elsewhere.

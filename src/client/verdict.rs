@@ -73,21 +73,6 @@ pub enum Throttle {
     },
 }
 
-impl Verdict {
-    /// Returns the code used in the journal and in logs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Verdict::Accepted => "accepted",
-            Verdict::Rejected { .. } => "rejected",
-            Verdict::Throttled(_) => "throttled",
-            Verdict::Refused { .. } => "refused",
-            Verdict::Transient => "transient",
-            Verdict::NotSent => "not_sent",
-            Verdict::InDoubt => "in_doubt",
-        }
-    }
-}
-
 /// Classifies the outcome of one call. `now` is the time of the answer, for a `Retry-After` that is a date.
 pub fn classify(operation: Operation, outcome: &Result<Response, TransportError>, now: Timestamp) -> Verdict {
     match outcome {

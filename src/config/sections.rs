@@ -217,11 +217,6 @@ impl Quantities {
             max_base_age: table.duration("max_base_age", "15m", SECOND..=DAY * 7),
         }
     }
-
-    /// Returns the policy for a warehouse.
-    pub fn policy_for(&self, warehouse: WarehouseId) -> Policy {
-        self.by_warehouse.get(&warehouse).copied().unwrap_or(self.policy)
-    }
 }
 
 fn policies(table: &mut Reader<'_>, default: Policy) -> BTreeMap<WarehouseId, Policy> {

@@ -51,7 +51,6 @@ const HOUSEKEEPING: [JobKind; 2] = [JobKind::Prune, JobKind::Backup];
 impl Daemon {
     /// Runs each enabled job once, then pushes until nothing is left to send, and closes.
     pub async fn once(self) -> Result<Once, StartError> {
-        self.warn_of_unbuilt();
         let enabled: Vec<JobKind> =
             settings::schedules(&self.config).into_iter().map(|(kind, _)| kind).collect();
         let first = ORDER.into_iter().filter(|kind| enabled.contains(kind));

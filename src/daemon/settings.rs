@@ -2,7 +2,7 @@
 
 use crate::client::{HeaderNames, HttpSettings};
 use crate::config::{self, Config};
-use crate::job::{BackupSettings, QuantitySettings, Retention, Settings, is_built};
+use crate::job::{BackupSettings, QuantitySettings, Retention, Settings};
 use crate::limiter;
 use crate::model::{JobKind, Timestamp};
 use crate::reconcile::{Policy, brake};
@@ -123,9 +123,9 @@ pub(super) fn policies(config: &Config) -> Vec<(i64, &'static str)> {
     std::iter::once((0, quantities.policy.as_str())).chain(single).collect()
 }
 
-/// Returns the enabled schedules of the jobs that this version has.
+/// Returns the enabled schedules.
 pub(super) fn schedules(config: &Config) -> Vec<(JobKind, Schedule)> {
-    config.jobs.enabled().into_iter().filter(|(kind, _)| is_built(*kind)).collect()
+    config.jobs.enabled()
 }
 
 /// Returns the schedule data of every job for `job_health`. Push has no schedule and is not included.

@@ -161,7 +161,6 @@ impl Daemon {
         mut reload: mpsc::Receiver<Config>,
     ) -> Result<(), StartError> {
         let begin = reload_of(&self.config);
-        self.warn_of_unbuilt();
         let (due, triggers) = mpsc::channel(TRIGGERS);
         let fire = move |kind: JobKind, at: Timestamp| {
             // A trigger is dropped if 64 others wait, which is more than four per kind of job.
@@ -261,18 +260,6 @@ impl Daemon {
                 "the keys are copies made at the start (systemd credentials, environment): if one of them changed, \
                  `systemctl restart` puts it in force"
             );
-        }
-    }
-
-    pub(super) fn warn_of_unbuilt(&self) {
-        for (kind, _) in self.config.jobs.enabled() {
-            if !crate::job::is_built(kind) {
-                tracing::warn!(
-                    event = event::DAEMON_WARNING,
-                    job = kind.as_str(),
-                    "the job {kind} is enabled, but this version does not do it yet"
-                );
-            }
         }
     }
 }

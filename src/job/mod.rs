@@ -71,7 +71,7 @@ pub use preview::{Planned, Preview};
 pub use probe::{Probed, probe_key};
 pub use prune::{Meant, Pruned, Retention, prune};
 pub use replay::{Facts, Replay, Replayed};
-pub use runner::{Finished, is_built, run, run_on};
+pub use runner::{Finished, run, run_on};
 pub use settle::{due as settle_due, wait as settle_wait};
 pub use tell::tell_released;
 pub use verify::{Drift, VERIFY_CALLS, Verified, verify};

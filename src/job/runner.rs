@@ -39,27 +39,6 @@ pub struct Finished {
     pub again_at: Option<Timestamp>,
 }
 
-/// Returns true if this version does the job.
-pub fn is_built(kind: JobKind) -> bool {
-    match kind {
-        JobKind::Balances
-        | JobKind::OrderLines
-        | JobKind::Shipments
-        | JobKind::Warehouses
-        | JobKind::Suppliers
-        | JobKind::Storefronts
-        | JobKind::ListingTemplates
-        | JobKind::KitComponents
-        | JobKind::TopSelling
-        | JobKind::BusinessHealth
-        | JobKind::WorkQueue
-        | JobKind::Push
-        | JobKind::Settle
-        | JobKind::Prune
-        | JobKind::Backup => true,
-    }
-}
-
 /// Runs a job once. A failure of the job is in the result; an error means that the run could not be recorded.
 pub async fn run(context: &Context, kind: JobKind, trigger: Trigger) -> Result<Finished, StoreError> {
     run_on(context, kind, trigger, &Input::default()).await

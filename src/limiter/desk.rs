@@ -124,22 +124,6 @@ impl Desk {
         self.serve(None, now);
     }
 
-    /// Uses the reservation of a granted call for another operation, if that operation may be sent.
-    ///
-    /// A fact may become too old while its write waits; the permit then goes to the read (docs/rules.md 4).
-    /// Returns false and leaves the grant as it was if the operation may not be sent.
-    pub(super) fn turn_to(&mut self, grant: &mut Grant, operation: Operation, now: Moment) -> bool {
-        self.sweep(now);
-        self.slots.release(grant.operation);
-        let may = self.operation_go(operation, grant.lane, now).is_ok();
-        if may {
-            grant.operation = operation;
-        }
-        self.slots.take(grant.operation);
-        self.serve(None, now);
-        may
-    }
-
     /// Returns true if no hold set since the grant stops the call.
     pub(super) fn may_send(&self, grant: Grant, now: Moment) -> bool {
         let others = self.slots.in_flight(grant.operation).saturating_sub(1);

@@ -3,7 +3,6 @@
 use super::Office;
 use super::desk::Grant;
 use super::outcome::{Notice, Outcome};
-use crate::model::{Lane, Operation};
 use std::sync::Arc;
 
 /// Right to send one call.
@@ -15,23 +14,11 @@ pub struct Permit {
     office: Arc<Office>,
     /// `None` once concluded.
     grant: Option<Grant>,
-    operation: Operation,
-    lane: Lane,
 }
 
 impl Permit {
     pub(super) fn new(office: Arc<Office>, grant: Grant) -> Self {
-        Self { office, grant: Some(grant), operation: grant.operation, lane: grant.lane }
-    }
-
-    /// Returns the operation that may be called.
-    pub fn operation(&self) -> Operation {
-        self.operation
-    }
-
-    /// Returns the lane of the call.
-    pub fn lane(&self) -> Lane {
-        self.lane
+        Self { office, grant: Some(grant) }
     }
 
     /// Records the outcome of the call. Returns the changes, which the caller logs and stores.
@@ -46,18 +33,6 @@ impl Permit {
             let now = self.office.moment();
             self.office.desk().give_back(grant, now);
         }
-    }
-
-    /// Uses the permit for another operation, if that has a slot and is not held.
-    ///
-    /// The case is docs/rules.md 4: the fact became too old while its write waited, and the permit goes to
-    /// the read. On false the permit is unchanged.
-    pub fn turn_to(&mut self, operation: Operation) -> bool {
-        let now = self.office.moment();
-        let Some(grant) = &mut self.grant else { return false };
-        let turned = self.office.desk().turn_to(grant, operation, now);
-        self.operation = grant.operation;
-        turned
     }
 
     /// Returns true if no hold set since the grant stops the call.

@@ -41,21 +41,6 @@ kinds! {
     ListingTemplateCreate = "listing_template.create",
 }
 
-impl Kind {
-    /// Returns true if a second send would create a second thing.
-    ///
-    /// Such a change is never sent again without a check (docs/rules.md 22).
-    pub fn creates(self) -> bool {
-        match self {
-            Kind::ShipmentCreate
-            | Kind::ProductCreate
-            | Kind::WarehouseCreate
-            | Kind::ListingTemplateCreate => true,
-            Kind::QuantitySet | Kind::QuantityAdjust | Kind::TrackingSubmit | Kind::ProductUpdate => false,
-        }
-    }
-}
-
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -104,13 +89,5 @@ mod tests {
         assert!(error.to_string().contains("listing_template.create"), "{error}");
         let error = "ü".repeat(100_000).parse::<Kind>().unwrap_err().to_string();
         assert!(error.len() < 500 && error.contains("ü…`"), "a kind of megabytes is not repeated: {error}");
-    }
-
-    #[test]
-    fn what_would_make_a_second_thing_is_known_as_a_create() {
-        let creates: Vec<&str> =
-            Kind::ALL.iter().filter(|kind| kind.creates()).map(|kind| kind.as_str()).collect();
-        let known = ["shipment.create", "product.create", "warehouse.create", "listing_template.create"];
-        assert_eq!(creates, known);
     }
 }

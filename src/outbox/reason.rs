@@ -40,8 +40,6 @@ reasons! {
     Brake = "brake", "look at the numbers; `tallyd outbox release KEY` (or `--all`) lets it go once, `tallyd outbox cancel KEY` drops it";
     /// Held: one write would change the stock level by more than `hold_jump_over`.
     Jump = "jump", "look at the numbers; `tallyd outbox release KEY` lets it go once, `tallyd outbox cancel KEY` drops it";
-    /// Held: a read returned nothing although much was known. Not produced at present.
-    LooksEmptied = "looks_emptied", "see whether the account is the right one (`tallyd check --online`), then `tallyd outbox release KEY`";
     /// Held: no answer shows the stock level, or a part of the order or shipment.
     NoFact = "no_fact", "see `tallyd status` for why the service cannot be read, then `tallyd outbox retry KEY`";
     /// Held: no fact near enough to the count can be its base.

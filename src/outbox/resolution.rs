@@ -69,7 +69,7 @@ enum Need {
 impl Reason {
     fn need(self) -> Need {
         match self {
-            Reason::Brake | Reason::Jump | Reason::LooksEmptied | Reason::Restored => Need::Release,
+            Reason::Brake | Reason::Jump | Reason::Restored => Need::Release,
             Reason::Undecided => Need::Outcome,
             Reason::Conflict | Reason::StaleBase | Reason::Mismatch => Need::Number,
             _ => Need::Mending,

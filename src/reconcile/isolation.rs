@@ -85,11 +85,6 @@ impl<T> Groups<T> {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    /// Returns the entries of all parts.
-    pub fn entries(&self) -> impl Iterator<Item = &T> {
-        self.0.iter().flatten()
-    }
 }
 
 /// Returns the size of a call that resends `entries` of unknown outcome.
@@ -245,7 +240,7 @@ mod tests {
         assert_eq!(groups.split(vec![2, 3, 4, 5, 6]), None);
         assert_eq!(groups.next_part(), Some(vec![4, 5, 6]));
         assert_eq!(groups.split(vec![7]), Some(7));
-        assert_eq!(groups.entries().copied().collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(groups.0.iter().flatten().copied().collect::<Vec<_>>(), [1, 2, 3]);
         groups.again(Vec::new());
         assert_eq!(
             [groups.next_part(), groups.next_part(), groups.next_part()],

@@ -24,19 +24,9 @@ pub struct Entry<'a> {
     pub urgent: bool,
 }
 
-/// Returns the next call as indexes into `entries`, with as many urgent entries as the bound allows.
-pub fn next_call(entries: &[Entry<'_>]) -> Vec<usize> {
-    Packer::new(entries).next().unwrap_or_default()
-}
-
 /// Returns all calls as indexes into `entries`, each entry once.
 pub fn pack(entries: &[Entry<'_>]) -> Vec<Vec<usize>> {
     Packer::new(entries).collect()
-}
-
-/// Returns the lower bound of calls for `entries`.
-pub fn fewest_calls(entries: &[Entry<'_>]) -> usize {
-    Packer::new(entries).calls_left()
 }
 
 /// The unpacked entries of a SKU, in their order.

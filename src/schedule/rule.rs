@@ -111,11 +111,6 @@ impl Schedule {
         self.timezone.name()
     }
 
-    /// Returns the maximum delay of a start after its due time.
-    pub fn jitter(&self) -> Duration {
-        self.jitter
-    }
-
     /// Returns the policy for missed occurrences.
     pub fn policy(&self) -> Missed {
         self.missed

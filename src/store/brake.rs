@@ -15,8 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct TripRow {
     /// Id.
     pub id: i64,
-    /// Time of the trip.
-    pub at_ms: i64,
     /// Numbers of the trip, as a sentence.
     pub what: String,
     /// Number of changes that it still holds.
@@ -64,7 +62,7 @@ impl Store {
 
     /// Returns the trips that still hold changes.
     pub async fn brake_trips(&self) -> Result<Vec<TripRow>, StoreError> {
-        let sql = "SELECT t.id, t.at_ms, t.what, count(o.id) AS held FROM brake_trip t \
+        let sql = "SELECT t.id, t.what, count(o.id) AS held FROM brake_trip t \
                    JOIN brake_trip_change w ON w.trip_id = t.id \
                    JOIN outbox o ON o.id = w.change_id AND o.state = 'held' \
                    WHERE t.released_ms IS NULL GROUP BY t.id ORDER BY t.id";
@@ -123,7 +121,7 @@ impl Write {
         let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = NULL, \
                    state_changed_ms = ?2, \
                        released_ms = ?2, detail = 'released by the operator' \
-                   WHERE state = 'held' AND reason IN ('brake', 'jump', 'restored', 'looks_emptied') \
+                   WHERE state = 'held' AND reason IN ('brake', 'jump', 'restored') \
                      AND iif(json_array_length(?1) = 0, \
                              id IN (SELECT w.change_id FROM brake_trip_change w \
                                  JOIN brake_trip t ON t.id = w.trip_id \

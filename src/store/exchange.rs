@@ -148,13 +148,6 @@ impl Store {
         Ok(rows.into_iter().filter_map(known).collect())
     }
 
-    /// Returns the number of exchanges in the journal.
-    pub async fn exchange_count(&self) -> Result<i64, StoreError> {
-        let count =
-            sqlx::query_scalar("SELECT count(*) FROM exchange").fetch_one(&mut *self.read().await?).await;
-        count.doing("count the exchanges")
-    }
-
     /// Returns the limiter's persisted state.
     pub async fn limiter_memory(&self) -> Result<Option<String>, StoreError> {
         let memory = sqlx::query_scalar("SELECT state FROM limiter_state")

@@ -99,8 +99,6 @@ pub struct StoryWish {
     pub written: Option<i64>,
     /// Time of the last state transition.
     pub moved_ms: Option<i64>,
-    /// Time at which a person released the change past a brake.
-    pub released_ms: Option<i64>,
     /// Exchange that carried the change, or that showed that no call was needed.
     pub exchange_id: Option<i64>,
     /// Operation of that exchange.
@@ -191,7 +189,7 @@ impl Store {
             body_column!(),
             ", o.state, o.reason, o.detail, o.created_at, o.position, o.base_quantity, \
              o.base_own_delta AS base_ours, o.written, \
-               o.state_changed_ms AS moved_ms, o.released_ms, o.exchange_id, e.operation, e.sent_ms, \
+               o.state_changed_ms AS moved_ms, o.exchange_id, e.operation, e.sent_ms, \
                    e.ended, e.verdict \
              FROM outbox o LEFT JOIN exchange e ON e.id = o.exchange_id \
              WHERE o.sku IN (SELECT value FROM json_each(?1)) AND o.warehouse_id = ?2 ORDER BY o.id"

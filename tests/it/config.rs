@@ -103,8 +103,8 @@ fn the_environment_wins_over_the_file_for_every_type() {
     assert_eq!(config.service.application_id.as_deref(), Some("0123456"));
     assert_eq!(config.service.headers.gateway_key, "x-gateway");
     assert_eq!(config.limits.ours_per_minute(), 30);
-    assert_eq!(config.quantities.policy_for(WarehouseId(7)), Policy::Ask);
-    assert_eq!(config.quantities.policy_for(WarehouseId(8)), Policy::Merge);
+    assert_eq!(config.quantities.by_warehouse[&WarehouseId(7)], Policy::Ask);
+    assert_eq!(config.quantities.by_warehouse.get(&WarehouseId(8)), None, "the general policy");
     assert!(!config.jobs.enabled().iter().any(|(kind, _)| *kind == JobKind::Backup));
     assert_eq!(config.jobs.by_kind[&JobKind::OrderLines].schedule.timezone(), "Europe/Berlin");
     assert_eq!(config.journal.max_size, 2 << 30);

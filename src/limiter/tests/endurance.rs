@@ -113,12 +113,11 @@ impl World {
                 continue;
             };
             let Ok(permit) = permit else { return };
-            self.call(permit).await;
+            self.call(operation, permit).await;
         }
     }
 
-    async fn call(self: &Arc<Self>, permit: Permit) {
-        let operation = permit.operation();
+    async fn call(self: &Arc<Self>, operation: Operation, permit: Permit) {
         if self.roll(|random| random.one_in(100)) {
             permit.give_back();
             return;

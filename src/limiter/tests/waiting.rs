@@ -269,21 +269,6 @@ async fn a_larger_limit_wakes_those_who_wait_for_a_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permit_can_go_to_another_operation_unless_that_is_blocked() {
-    let limiter = limiter(Settings { concurrent_calls_per_operation: 1, ..Settings::default() });
-    let mut permit = urgent(&limiter, PUSH).await;
-    assert!(permit.turn_to(READ));
-    assert_eq!(permit.operation(), READ);
-    assert!(waits(&limiter, READ, Lane::Operator).await);
-    let second = urgent(&limiter, PUSH).await;
-    assert!(!permit.turn_to(PUSH));
-    assert_eq!((permit.operation(), limiter.budget().held), (READ, 2));
-    permit.give_back();
-    assert!(!waits(&limiter, READ, Lane::Operator).await);
-    drop(second);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_long_wait_of_many_calls_costs_one_timer_a_minute() {
     let limiter = limiter(Settings::default());
     drop(urgent(&limiter, READ).await.conclude(Outcome::BadRequestThrottled(seconds(3600))));

@@ -59,7 +59,7 @@ impl Trial {
                 let landed = self.auditor(|auditor| auditor.cells.has_arrived(&cell, written));
                 Word::Resolve(if landed { Resolution::Landed } else { Resolution::NotLanded })
             }
-            (_, "brake" | "jump" | "looks_emptied", _) => Word::Release,
+            (_, "brake" | "jump", _) => Word::Release,
             (_, "conflict" | "stale_base", "quantity.set") => Word::Resolve(Resolution::Theirs),
             (_, "restored", _) => Word::Release,
             (_, reason, _) if reason != "undecided" && self.claims.is_new_to_a_person(&wish.key) => {
