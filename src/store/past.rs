@@ -5,10 +5,11 @@
 //! stock level stay, and so do those of stock levels with an open count. That is a decision about facts, so
 //! an event holds all that a replay needs to delete these entries.
 
+use super::cells::json;
 use super::error::Doing;
 use super::{StoreError, Write};
-use crate::model::{Position, Timestamp};
-use serde_json::{Value, json};
+use crate::model::{self, Position, Timestamp};
+use serde_json::{Value, json as value};
 
 /// Event of deleted history entries.
 pub const PAST_FORGOTTEN: &str = "past.forgotten";
@@ -30,13 +31,16 @@ const FORGOTTEN: &str = "FROM balance_history WHERE (product, warehouse_id, posi
 impl Write {
     /// Appends the event, deletes history entries up to a position, and returns their number.
     pub async fn past_forget(&mut self, to: Position, at: Timestamp) -> Result<u64, StoreError> {
-        let sql = "SELECT DISTINCT p.sku, o.warehouse_id FROM outbox o JOIN product p ON p.case_key IN ( \
-                       lower(trim(o.sku)), (SELECT q.case_key FROM product q WHERE q.sku = o.sku)) \
-                   WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.kind = 'quantity.set' \
-                   ORDER BY p.sku, o.warehouse_id";
-        let open = sqlx::query_as(sql).fetch_all(&mut *self.tx).await;
+        let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
+                   WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.kind = 'quantity.set'";
+        let named = sqlx::query_as(sql).fetch_all(&mut *self.tx).await;
+        let named: Vec<(String, i64)> = named.doing("read the unsettled counts")?;
+        let keys: Vec<(String, i64)> = named.iter().map(|(sku, id)| (model::fold(sku), *id)).collect();
+        let sql = "SELECT DISTINCT p.sku, k.value->>1 AS warehouse_id FROM json_each(?1) k \
+                   JOIN product p ON p.case_key = k.value->>0 ORDER BY p.sku, warehouse_id";
+        let open = sqlx::query_as(sql).bind(json(&keys)).fetch_all(&mut *self.tx).await;
         let spared: Vec<(String, i64)> = open.doing("find the cells with an unsettled count")?;
-        let detail: Value = json!({"to": to, "newest": NEWEST, "spared": spared});
+        let detail: Value = value!({"to": to, "newest": NEWEST, "spared": spared});
         let detail = detail.to_string();
         let sql = format!("SELECT count(*) {FORGOTTEN}");
         let query = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(&detail);

@@ -8,8 +8,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
 use sqlx::{ConnectOptions, Connection, Executor};
 use tallyd::journal::{Begun, Body, Ended, Outcome, RunOutcome};
 use tallyd::model::{
-    Cell, ExchangeId, JobKind, Lane, Moment, Operation, Quantity, REASON_MAX_CHARS, RunId, Sku, Timestamp,
-    Trigger, WarehouseId,
+    Cell, ExchangeId, JobKind, Lane, Moment, Operation, Position, Quantity, REASON_MAX_CHARS, RunId, Sku,
+    Timestamp, Trigger, WarehouseId,
 };
 use tallyd::outbox::{Reason, State};
 use tallyd::store::{
@@ -815,6 +815,21 @@ async fn cancelling_an_undecided_wish_frees_its_cell() {
 async fn held(shelf: &Shelf) -> (Option<String>, bool, i64, bool) {
     let sql = "SELECT upc, alias_of IS NOT NULL, absent, digest IS NOT NULL FROM product WHERE sku = 'a'";
     sqlx::query_as(sql).fetch_one(&mut shelf.outsider().await).await.unwrap()
+}
+
+/// SQLite's own lower() changes ASCII letters only.
+#[tokio::test]
+async fn the_history_of_a_count_in_another_spelling_stays() {
+    let mut shelf = Shelf::new().await;
+    for quantity in 1..=9 {
+        shelf.read(&["möbel-1"], &[("möbel-1", &[(1, quantity)])]).await;
+    }
+    let mut write = shelf.store.begin(Durability::Full).await.unwrap();
+    let count = r#"{"sku":"MÖBEL-1 ","warehouse_id":1,"quantity":5}"#;
+    write.outbox_insert("k", "quantity.set", count, 0).await.unwrap();
+    assert_eq!(write.past_forget(Position(i64::MAX), Timestamp(T0)).await.unwrap(), 0);
+    assert!(write.outbox_cancel("k", Timestamp(T0)).await.unwrap());
+    assert_eq!(write.past_forget(Position(i64::MAX), Timestamp(T0)).await.unwrap(), 3);
 }
 
 /// A platform that leaves out records at random shows few of them each time: one that comes again tells of it.
