@@ -124,7 +124,7 @@ pub(super) struct Surroundings {
 impl Surroundings {
     /// Splits the variables that concern the keys from the environment and returns the rest.
     ///
-    /// So the keys never enter the tree of values, parts of which are shown in errors.
+    /// The keys therefore never enter the tree of values, parts of which are shown in errors.
     pub(super) fn set_apart(environment: Variables, file: Option<&Path>) -> (Self, Variables) {
         let ours = [INTEGRATION.variable, GATEWAY.variable, CREDENTIALS];
         let (variables, rest) = environment.into_iter().partition(|(name, _)| ours.contains(&name.as_str()));

@@ -72,10 +72,10 @@ struct Page(String);
 impl Page {
     fn jobs(&mut self, health: &Health) {
         let jobs = &health.rows.jobs;
-        let ages = jobs.iter().filter_map(|row| Some(([("job", row.job.as_str())], row.age_seconds?)));
+        let ages = jobs.iter().filter_map(|row| Some(([("task", row.job.as_str())], row.age_seconds?)));
         let help = "The age of a job's data; absent while it was never read.";
         self.gauge("tallyd_job_age_seconds", help, &borrow(&ages.collect::<Vec<_>>()));
-        let stale = jobs.iter().map(|row| ([("job", row.job.as_str())], i64::from(row.stale)));
+        let stale = jobs.iter().map(|row| ([("task", row.job.as_str())], i64::from(row.stale)));
         let help = "1 while a job's data is older than twice its interval.";
         self.gauge("tallyd_job_stale", help, &borrow(&stale.collect::<Vec<_>>()));
     }
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_metric_has_help_type_and_its_samples() {
         let mut page = Page::default();
-        page.gauge("m", "What it is.", &[(&[("job", "push")], 3), (&[], 4)]);
-        assert_eq!(page.0, "# HELP m What it is.\n# TYPE m gauge\nm{job=\"push\"} 3\nm 4\n");
+        page.gauge("m", "What it is.", &[(&[("task", "push")], 3), (&[], 4)]);
+        assert_eq!(page.0, "# HELP m What it is.\n# TYPE m gauge\nm{task=\"push\"} 3\nm 4\n");
     }
 }

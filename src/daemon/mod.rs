@@ -4,7 +4,7 @@
 //! client → schedules → ready. Stop: nothing new starts → calls that wait for a reservation give up → calls
 //! in flight complete → session ends → WAL checkpoint → lock released.
 //!
-//! One loop ([`supervise`]) owns all runs. Each kind of job has one slot. Triggers that come while the job
+//! The loop of [`supervise`] owns all runs. Each kind of job has one slot. Triggers that come while the job
 //! runs make it run once more afterwards.
 
 mod answer;

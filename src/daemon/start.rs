@@ -292,7 +292,7 @@ async fn open(
 /// Recovers interrupted work, holds what a restore may have undone, and stores the settings of jobs and
 /// policies.
 ///
-/// One transaction with full durability.
+/// A single transaction with full durability.
 async fn begin_session(
     store: &Store,
     config: &Config,

@@ -1,6 +1,6 @@
 //! The journal for a replay: read-only, without the lock, and as of one moment.
 //!
-//! One read transaction spans all statements, so journal and mirror have the same position, also beside a
+//! A single read transaction spans all statements, so journal and mirror have the same position, also beside a
 //! working daemon. Meanwhile no checkpoint can empty the write-ahead log: it grows, and is cut afterwards.
 
 use super::StoreError;

@@ -141,8 +141,10 @@ async fn the_metrics_file_holds_what_its_page_promises() {
         .map(|line| line.split(['`', '{']).nth(1).unwrap())
         .collect();
     assert_eq!(names, written, "docs/operations.md, Metrics");
+    let reserved = ["{job=", ",job=", "{instance=", ",instance="];
+    assert!(!samples.iter().any(|sample| reserved.iter().any(|label| sample.contains(label))), "{text}");
     for there in [
-        "tallyd_job_stale{job=\"balances\"} 0",
+        "tallyd_job_stale{task=\"balances\"} 0",
         "tallyd_outbox_wishes{state=\"held\"} 0",
         "tallyd_outbox_oldest_pending_seconds 0",
         "tallyd_findings{code=\"waiting\"} 0",

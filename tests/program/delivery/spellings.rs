@@ -269,12 +269,25 @@ async fn a_cell_in_flight_by_one_spelling_waits_for_it_by_the_other() {
     }
 }
 
-#[tokio::test]
-async fn a_spelling_is_not_unknown_while_another_one_of_it_waits_for_an_answer() {
+/// A dock whose platform hides a SKU until it recovers, and a warehouse with other stock.
+async fn hiding(sku: &'static str) -> (Dock, Arc<AtomicBool>, i64) {
     let is_sick = Arc::new(AtomicBool::new(true));
     let hides = is_sick.clone();
-    let dock = Dock::open_over(|http| Some(Arc::new(Hides(http, "HID-1", hides)))).await;
+    let dock = Dock::open_over(|http| Some(Arc::new(Hides(http, sku, hides)))).await;
     let (_, warehouse, _) = cells(&dock).await.remove(0);
+    (dock, is_sick, warehouse)
+}
+
+async fn recovers(dock: &Dock, is_sick: &AtomicBool) {
+    is_sick.store(false, Ordering::SeqCst);
+    dock.later(Duration::from_secs(3600));
+    dock.settle().await;
+    dock.push().await;
+}
+
+#[tokio::test]
+async fn a_spelling_is_not_unknown_while_another_one_of_it_waits_for_an_answer() {
+    let (dock, is_sick, warehouse) = hiding("HID-1").await;
     product(&dock, "HID-1", warehouse).await;
     let both = [("right", "HID-1", 0, json!({"delta": -3})), ("other", "hid-1 ", 0, json!({"delta": 5}))];
     wishes(&dock, warehouse, &both).await;
@@ -286,20 +299,14 @@ async fn a_spelling_is_not_unknown_while_another_one_of_it_waits_for_an_answer()
         dock.later(Duration::from_secs(125));
         dock.settle().await;
     }
-    is_sick.store(false, Ordering::SeqCst);
-    dock.later(Duration::from_secs(3600));
-    dock.settle().await;
-    dock.push().await;
+    recovers(&dock, &is_sick).await;
     assert_eq!((dock.state("right").await, dock.state("other").await), ("applied".into(), "applied".into()));
     assert_eq!(dock.cell("HID-1", warehouse).await, 52);
 }
 
 #[tokio::test]
 async fn an_empty_answer_takes_no_spelling_for_another_product() {
-    let is_sick = Arc::new(AtomicBool::new(true));
-    let hides = is_sick.clone();
-    let dock = Dock::open_over(|http| Some(Arc::new(Hides(http, "TWIN-1", hides)))).await;
-    let (_, warehouse, _) = cells(&dock).await.remove(0);
+    let (dock, is_sick, warehouse) = hiding("TWIN-1").await;
     product(&dock, "Twin-1", warehouse).await;
     wishes(&dock, warehouse, &[("known", "Twin-1", 0, json!({"delta": -3}))]).await;
     dock.push().await;
@@ -311,9 +318,6 @@ async fn an_empty_answer_takes_no_spelling_for_another_product() {
         dock.later(Duration::from_secs(125));
         dock.settle().await;
     }
-    is_sick.store(false, Ordering::SeqCst);
-    dock.later(Duration::from_secs(3600));
-    dock.settle().await;
-    dock.push().await;
+    recovers(&dock, &is_sick).await;
     assert_eq!((dock.cell("Twin-1", warehouse).await, dock.cell("TWIN-1", warehouse).await), (47, 46));
 }
