@@ -10,6 +10,7 @@ use crate::telemetry::{plain_json, plain_lines};
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{self, Write};
+use unicode_width::UnicodeWidthStr;
 
 /// Writes lines to standard output.
 pub(super) fn out(text: &str) {
@@ -87,7 +88,7 @@ impl Table {
     }
 
     fn width(&self, column: usize) -> usize {
-        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width());
         cells.max().unwrap_or(0).max(self.head[column].len())
     }
 }
@@ -95,7 +96,7 @@ impl Table {
 fn columns(row: &[String], widths: &[usize]) -> String {
     let mut text = String::new();
     for (cell, width) in row.iter().zip(widths) {
-        let blanks = " ".repeat(width - cell.chars().count().min(*width));
+        let blanks = " ".repeat(width - cell.width().min(*width));
         let is_number =
             !cell.is_empty() && cell.trim_start_matches(['-', '+']).chars().all(|c| c.is_ascii_digit());
         let (before, after) = if is_number { (blanks.as_str(), "") } else { ("", blanks.as_str()) };
@@ -128,6 +129,14 @@ mod tests {
         table.row(["LONG-SKU", "-12"]);
         assert_eq!(table.render("none"), "sku       quantity\nÄ-1              5\nLONG-SKU       -12\n");
         assert_eq!(Table::new(&["sku"]).render("none"), "none\n");
+        let mut wide = Table::new(&["name", "id"]);
+        wide.row(["東京倉庫", "1"]);
+        wide.row(["Zürich", "2"]);
+        assert_eq!(
+            wide.render("none"),
+            "name      id\n東京倉庫   1\nZürich     2\n",
+            "as a terminal shows them"
+        );
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Limits {
     pub(super) fn read(table: &mut Reader<'_>) -> Self {
         let limits = Self {
             calls_per_minute: table.integer("calls_per_minute", 120, 1..=1_000_000),
-            share: table.fraction("share", 1.0, f64::MIN_POSITIVE..=1.0),
+            share: table.fraction("share", 1.0, 0.001..=1.0),
             concurrent_calls_per_operation: table.integer("concurrent_calls_per_operation", 3, 1..=100),
             bad_requests_per_day: table.integer("bad_requests_per_day", 500, 1..=1_000_000),
             reserved_calls: table.integer("reserved_calls", 2, 0..=1_000_000),

@@ -174,6 +174,7 @@ fn a_problem_reads_as_one_line_that_says_what_to_do() {
         ("[limits]\ncalls_per_minute = 2\nshare = 0.5", "limits.share = 0.5: leaves 1 call(s) a minute"),
         ("[limits]\nshare = 0.001", "limits.share = 0.001: leaves 0 call(s) a minute"),
         ("[limits]\nshare = 0", "limits.share = 0: must be"),
+        ("[limits]\nshare = 1.5", "limits.share = 1.5: must be 0.001 to 1"),
         ("[limts]\nshare = 1", "limts: there is no such table; did you mean `limits`?"),
         ("[jobs.push]\nenabled = true", "jobs.push: `push` has no schedule: wishes wake it"),
         ("[jobs.balance]\nenabled = true", "jobs.balance: there is no such table; did you mean `balances`?"),
