@@ -4,8 +4,8 @@
 //! (`classify`, the decoders), checks by its decisions (`plan`, `settle`), decisions of persons by `Stand`.
 //! The platform is simulated: a request takes effect at once, never, or late, up to just before the end of
 //! the quiet time; a colleague may do the same. The code between a verdict and a transition (`job/carry.rs`,
-//! `store/run.rs`) reads and writes the database, so it is implemented here a second time, in [`moved`] and
-//! [`Wish::crash`]; tests/program/crash and tests/program/delivery test the real one.
+//! `store/journal/run.rs`) reads and writes the database, so it is implemented here a second time, in
+//! [`moved`] and [`Wish::crash`]; tests/program/crash and tests/program/delivery test the real one.
 //!
 //! Time passes in steps of five minutes: two of them are the quiet time of creates. Persons are truthful, and
 //! may decide at any time.
@@ -462,7 +462,7 @@ impl Wishes {
         actions
     }
 
-    /// Applies a decision (`store/resolve.rs`).
+    /// Applies a decision (`store/outbox/resolve.rs`).
     fn said(&self, wish: &mut Wish, word: Resolution) -> Result<(), String> {
         let step = self.stand(wish).resolve(word)?;
         wish.is_unknown = false;

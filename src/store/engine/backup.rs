@@ -1,0 +1,247 @@
+//! Copies of the database: made during operation, verified and marked (docs/rules.md 20).
+//!
+//! `VACUUM INTO` reads one state of the database and writes it compactly. Writers wait only until the copying
+//! reader and the comparing reader see the same state. A copy is checked and compared with its original,
+//! table by table, before it gets its name. It is written under another name first, so a file with the final
+//! name is complete.
+//!
+//! `cp` is no substitute. It misses the write-ahead log, and without the marker a restored copy would repeat
+//! the writes made since.
+
+use super::error::Doing;
+use super::files::not_following;
+use super::table_hash;
+use crate::model::{Position, Timestamp};
+use crate::store::{Durability, Store, StoreError};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection};
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// File mode of a copy: its owner writes, its group reads.
+const MODE: u32 = 0o640;
+/// Interval at which the growing file is polled for the copy's start and progress.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Verified copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Number of compared tables.
+    pub tables: usize,
+    /// Number of compared rows.
+    pub rows: u64,
+    /// Position of the journal.
+    pub position: Position,
+}
+
+impl Store {
+    /// Copies the database to a new file.
+    ///
+    /// `progress` gets the bytes written and the approximate total.
+    pub async fn backup(
+        &self,
+        to: &Path,
+        at: Timestamp,
+        progress: impl Fn(u64, u64) + Send,
+    ) -> Result<Copied, StoreError> {
+        if to.exists() {
+            let why = "there is a file of this name already; choose another, nothing is overwritten".into();
+            return Err(StoreError::Copy { path: to.to_owned(), why });
+        }
+        let partial = Partial::create(to)?;
+        let mut original = self.copy_into(&partial.path, progress).await?;
+        let copied = prove(&mut original, &partial.path, to, at).await?;
+        original.close().await.doing("end the look at the original")?;
+        partial.name(to).await?;
+        Ok(copied)
+    }
+
+    /// Writes the copy and returns a connection that still sees the copied state.
+    async fn copy_into(
+        &self,
+        partial: &Path,
+        progress: impl Fn(u64, u64) + Send,
+    ) -> Result<SqliteConnection, StoreError> {
+        let gate = self.begin(Durability::Normal).await?;
+        let mut original = self.aside().await?;
+        let sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size, journal_sequence";
+        begin(&mut original).await?;
+        let total: i64 = sqlx::query_scalar(sql).fetch_one(&mut original).await.doing("begin a copy")?;
+        let mut copying = self.aside().await?;
+        let into = partial.display().to_string();
+        let mut copying = tokio::spawn(async move {
+            let done = sqlx::query("VACUUM INTO ?1").bind(into).execute(&mut copying).await;
+            done.map(drop).doing("write the copy")
+        });
+        let mut gate = Some(gate);
+        loop {
+            tokio::select! {
+                done = &mut copying => {
+                    done.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic()))?;
+                    return Ok(original);
+                }
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            let written = std::fs::metadata(partial).map_or(0, |file| file.len());
+            progress(written, total.unsigned_abs());
+            // SQLite writes the first byte after its read began: other writers may continue.
+            if written > 0 {
+                gate.take();
+            }
+        }
+    }
+
+    /// Opens a connection outside the store's own.
+    async fn aside(&self) -> Result<SqliteConnection, StoreError> {
+        connect(self.path(), false).await
+    }
+
+    /// Removes the oldest copies of this database in a folder beyond `keep` and returns their number.
+    ///
+    /// Only files with the name of a scheduled copy and this database's marker are removed.
+    pub async fn backup_rotate(&self, folder: &Path, keep: usize) -> Result<usize, StoreError> {
+        let failed = |source| StoreError::File { doing: "look through", path: folder.to_owned(), source };
+        let mut names: Vec<PathBuf> = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(failed)? {
+            names.push(entry.map_err(failed)?.path());
+        }
+        names.retain(|path| is_scheduled(path));
+        names.sort();
+        let mut ours = Vec::new();
+        for path in names {
+            if self.is_copy(&path).await {
+                ours.push(path);
+            }
+        }
+        let removed = ours.len().saturating_sub(keep);
+        for path in ours.iter().take(removed) {
+            let gone = std::fs::remove_file(path);
+            gone.map_err(|source| StoreError::File {
+                doing: "remove the old copy",
+                path: path.clone(),
+                source,
+            })?;
+        }
+        Ok(removed)
+    }
+
+    /// Returns true if a file is a marked copy of this database; false if it cannot be read.
+    async fn is_copy(&self, path: &Path) -> bool {
+        let sql = "SELECT salt FROM account_binding";
+        let Ok(mut read) = self.read().await else { return false };
+        let own: Result<Vec<u8>, _> = sqlx::query_scalar(sql).fetch_one(&mut *read).await;
+        let Ok(mut copy) = connect(path, true).await else { return false };
+        let sql = "SELECT b.salt FROM account_binding b JOIN backup_marker m ON m.id = b.id";
+        let its: Result<Option<Vec<u8>>, _> = sqlx::query_scalar(sql).fetch_optional(&mut copy).await;
+        matches!((own, its), (Ok(own), Ok(Some(its))) if own == its)
+    }
+}
+
+/// Returns the name of a scheduled copy; names sort by time.
+pub fn scheduled_name(at: Timestamp) -> String {
+    format!("tallyd-{}.db", at.rfc3339().replace(':', ""))
+}
+
+fn is_scheduled(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let shape: Option<String> = name.map(|name| name.replace(|c: char| c.is_ascii_digit(), "0"));
+    shape.as_deref() == Some(&scheduled_name(Timestamp(0)).replace(|c: char| c.is_ascii_digit(), "0"))
+}
+
+async fn connect(path: &Path, read_only: bool) -> Result<SqliteConnection, StoreError> {
+    let options = SqliteConnectOptions::new().filename(path).create_if_missing(false).read_only(read_only);
+    let opened = options.busy_timeout(Duration::from_secs(10)).connect().await;
+    opened.map_err(|source| StoreError::Open { path: path.to_owned(), source })
+}
+
+async fn begin(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    sqlx::query("BEGIN").execute(connection).await.map(drop).doing("look at one state of the database")
+}
+
+/// Checks the copy, compares it with the original, and marks it.
+async fn prove(
+    original: &mut SqliteConnection,
+    partial: &Path,
+    to: &Path,
+    at: Timestamp,
+) -> Result<Copied, StoreError> {
+    let mut copy = connect(partial, false).await?;
+    let wrong = |why: String| StoreError::Copy { path: to.to_owned(), why };
+    let sound: String =
+        sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut copy).await.doing("check the copy")?;
+    if sound != "ok" {
+        return Err(wrong(format!("what was written is damaged ({sound}); check the disk it is on")));
+    }
+    let (theirs, ours) = (table_hash::of(original).await?, table_hash::of(&mut copy).await?);
+    if let Some((table, _)) = theirs.iter().find(|(table, hash)| ours.get(*table) != Some(hash)) {
+        return Err(wrong(format!("its table {table} is not that of the original; check both disks")));
+    }
+    let position: i64 = sqlx::query_scalar("SELECT position FROM journal_sequence")
+        .fetch_one(&mut copy)
+        .await
+        .doing("read the copy's position")?;
+    let sql = "INSERT OR REPLACE INTO backup_marker (id, made_ms, position) VALUES (1, ?1, ?2)";
+    let marked = sqlx::query(sql).bind(at.0).bind(position).execute(&mut copy).await;
+    marked.doing("mark the copy")?;
+    copy.close().await.doing("close the copy")?;
+    let size_bytes = std::fs::metadata(partial).map_or(0, |file| file.len());
+    let rows = ours.values().map(|hash| hash.rows).sum();
+    Ok(Copied { size_bytes, tables: ours.len(), rows, position: Position(position) })
+}
+
+/// Copy without its final name, removed on drop.
+struct Partial {
+    path: PathBuf,
+    is_named: bool,
+}
+
+impl Partial {
+    fn create(to: &Path) -> Result<Self, StoreError> {
+        let mut name = to.as_os_str().to_owned();
+        name.push(".partial");
+        let path = PathBuf::from(name);
+        let made = not_following().write(true).create(true).truncate(true).mode(MODE).open(&path);
+        let made = made.and_then(|file| file.set_permissions(Permissions::from_mode(MODE)));
+        match made {
+            Ok(()) => Ok(Self { path, is_named: false }),
+            Err(source) => {
+                let why = format!("{source}; check that the folder exists and may be written");
+                Err(StoreError::Copy { path: to.to_owned(), why })
+            }
+        }
+    }
+
+    /// Gives the copy its name after syncing it to the disk.
+    async fn name(mut self, to: &Path) -> Result<(), StoreError> {
+        let (from, target) = (self.path.clone(), to.to_owned());
+        let named = tokio::task::spawn_blocking(move || settle(&from, &target)).await;
+        named.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic())).map_err(|source| {
+            StoreError::File { doing: "put the copy in its place at", path: to.to_owned(), source }
+        })?;
+        self.is_named = true;
+        Ok(())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.is_named {
+            // A file left behind is overwritten by the next copy of this name.
+            drop(std::fs::remove_file(&self.path));
+        }
+    }
+}
+
+fn settle(from: &Path, to: &Path) -> io::Result<()> {
+    File::open(from)?.sync_all()?;
+    // Unlike a rename, it fails if a file of this name appeared meanwhile.
+    std::fs::hard_link(from, to)?;
+    std::fs::remove_file(from)?;
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}

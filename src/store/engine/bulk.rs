@@ -1,0 +1,139 @@
+//! Bulk insertion: `INSERT … VALUES` with hundreds of rows bound at once.
+//!
+//! A statement crosses to the connection's thread and back, so one per row would be many times slower. One
+//! JSON text for all rows (`json_each`) is simpler and takes twice as long. The longer code pays only for
+//! thousands of rows at once, as in a page of balances.
+
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::{Arguments as _, AssertSqlSafe};
+use std::sync::{Arc, OnceLock};
+
+/// Numbers of rows per statement: the largest that fits, then smaller ones, then one filled up by repetition.
+/// Few sizes, so each statement is prepared once and kept.
+const SIZES: [usize; 4] = [1000, 250, 50, 10];
+
+/// Insertion of rows whose first column is equal in all of them and is bound once. The last statement repeats
+/// its last row until it is full, so `tail` must make a repeated row change nothing. The repeated rows cost
+/// less than another round trip to the connection's thread.
+pub(in crate::store) struct Values {
+    /// Table and columns.
+    pub(in crate::store) into: &'static str,
+    /// Number of columns besides the first.
+    pub(in crate::store) columns: usize,
+    /// Conflict clause for rows that exist.
+    pub(in crate::store) tail: &'static str,
+    /// Texts of the statements, built once because they are thousands of characters long.
+    pub(in crate::store) texts: OnceLock<Texts>,
+}
+
+pub(in crate::store) struct Texts {
+    any: [String; SIZES.len()],
+    new: [String; SIZES.len()],
+}
+
+/// Possible conflicts of the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Rows {
+    /// Rows may exist.
+    Any,
+    /// No row exists and none comes twice.
+    ///
+    /// SQLite then keeps no statement journal; if a statement fails, the transaction must be rolled back.
+    New,
+}
+
+/// Function that binds a row's columns in order, without the first.
+pub(super) type Bind<R> = fn(&R, &mut SqliteArguments) -> Result<(), BoxDynError>;
+
+/// Returns a text for binding with one copy; a `&str` would be copied and then boxed.
+pub(in crate::store) fn text(text: &str) -> Arc<str> {
+    Arc::from(text)
+}
+
+impl Values {
+    /// Writes the rows and returns the number that the database changed. While SQLite executes a statement on
+    /// its thread, the values of the next are bound on this one.
+    pub(in crate::store) async fn write<R>(
+        &'static self,
+        to: &mut SqliteConnection,
+        first: Option<i64>,
+        (mut rows, are): (&[R], Rows),
+        bind: Bind<R>,
+    ) -> Result<u64, sqlx::Error> {
+        let mut changed = 0;
+        let mut next = self.next(first, (&mut rows, are), bind)?;
+        while let Some((text, bound)) = next {
+            let statement = sqlx::query_with(AssertSqlSafe(text), bound).execute(&mut *to);
+            let (done, then) = tokio::join!(statement, async { self.next(first, (&mut rows, are), bind) });
+            changed += done?.rows_affected();
+            next = then?;
+        }
+        Ok(changed)
+    }
+
+    /// Takes the next rows off the list and returns their statement with its bound values.
+    fn next<R>(
+        &'static self,
+        first: Option<i64>,
+        (rows, are): (&mut &[R], Rows),
+        bind: Bind<R>,
+    ) -> Result<Option<(&'static str, SqliteArguments)>, sqlx::Error> {
+        let Some(last) = rows.len().checked_sub(1) else { return Ok(None) };
+        let whole = SIZES[..3].iter().position(|size| *size <= rows.len());
+        let which = whole.unwrap_or(if last < SIZES[3] { 3 } else { 2 });
+        let mut bound = SqliteArguments::default();
+        bound.reserve(1 + SIZES[which] * self.columns, 0);
+        for place in 0..SIZES[which] {
+            bind(&rows[place.min(last)], &mut bound).map_err(sqlx::Error::Encode)?;
+        }
+        bound.add(first).map_err(sqlx::Error::Encode)?;
+        let texts = self.texts.get_or_init(|| Texts {
+            any: SIZES.map(|size| self.text("INSERT", size, self.tail)),
+            new: SIZES.map(|size| self.text("INSERT OR FAIL", size, "")),
+        });
+        let texts = if are == Rows::New && whole.is_some() { &texts.new } else { &texts.any };
+        *rows = &rows[SIZES[which].min(rows.len())..];
+        Ok(Some((&texts[which], bound)))
+    }
+
+    fn text(&self, insert: &str, rows: usize, tail: &str) -> String {
+        // sqlx numbers anonymous parameters separately, so the named one stands after all of them.
+        let row = format!("(${}{})", 1 + rows * self.columns, ",?".repeat(self.columns));
+        let others = format!("{row},").repeat(rows - 1);
+        format!("{insert} INTO {} VALUES {others}{row} {tail}", self.into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlx::Connection as _;
+
+    #[tokio::test]
+    async fn every_row_is_written_once_whatever_their_number() {
+        let mut memory = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        sqlx::query("CREATE TABLE t (same, n INTEGER PRIMARY KEY, x)").execute(&mut memory).await.unwrap();
+        static T: Values = Values {
+            into: "t (same, n, x)",
+            columns: 2,
+            tail: "ON CONFLICT (n) DO NOTHING",
+            texts: OnceLock::new(),
+        };
+        let rows: Vec<i64> = (0..1366).collect();
+        let bind: Bind<i64> = |n, bound| {
+            bound.add(*n)?;
+            bound.add(text(&n.to_string()))
+        };
+        assert_eq!(T.write(&mut memory, Some(7), (&rows, Rows::New), bind).await.unwrap(), 1366);
+        let again = T.write(&mut memory, Some(8), (&rows, Rows::Any), bind).await.unwrap();
+        assert_eq!(again, 0, "they are there already");
+        assert!(T.write(&mut memory, Some(8), (&rows, Rows::New), bind).await.is_err(), "they are not new");
+        assert_eq!(T.write(&mut memory, None, (&[], Rows::New), bind).await.unwrap(), 0);
+        let sum: i64 = sqlx::query_scalar("SELECT sum(n) FROM t WHERE x = CAST(n AS TEXT) AND same = 7")
+            .fetch_one(&mut memory)
+            .await
+            .unwrap();
+        assert_eq!(sum, 1365 * 1366 / 2);
+    }
+}

@@ -1,0 +1,229 @@
+//! Errors of the database, with advice for the operator.
+
+use sqlx::migrate::MigrateError;
+use std::path::PathBuf;
+
+/// Error of the database.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A statement or a commit failed.
+    #[error("cannot {doing}: {}{}", told(source), advice(source))]
+    Sql {
+        /// Failed action, to follow "cannot".
+        doing: &'static str,
+        /// Cause.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The database file cannot be opened or prepared.
+    #[error("cannot open the database {path}: {source}{}", advice(source))]
+    Open {
+        /// Path of the file.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The schema cannot be migrated, or is newer than this program.
+    #[error(
+        "cannot bring the database {path} up to date: {source}; \
+         if it was written by a newer tallyd, install that version again"
+    )]
+    Migrate {
+        /// Path of the file.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: MigrateError,
+    },
+    /// The database was made by other migrations than those of this program.
+    #[error(
+        "cannot open the database {path}: another version of tallyd created it with another schema \
+         (migration {version} differs), and this version does not convert it; nothing was changed. Keep the \
+         file and set `database.path` to a new one, or run the version of tallyd that wrote it"
+    )]
+    OtherSchema {
+        /// Path of the database file.
+        path: PathBuf,
+        /// The first migration that differs.
+        version: i64,
+    },
+    /// The database does not exist.
+    #[error(
+        "there is no database at {path}: check `database.path`, or start `tallyd run` once, which creates it"
+    )]
+    Missing {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// The file at the path is no longer the open database.
+    #[error(
+        "the database {path} was {how} while tallyd worked on it: what it would write now is lost, so it ends; \
+         started again it works on what is at that path then"
+    )]
+    Elsewhere {
+        /// Path of the file.
+        path: PathBuf,
+        /// Change of the file, to follow "was".
+        how: &'static str,
+    },
+    /// The lock is held or cannot be taken.
+    #[error(transparent)]
+    Lock(#[from] super::lock::LockError),
+    /// A stored value is not one that this program writes.
+    #[error("the database holds {what} which this version does not know: {value}")]
+    Foreign {
+        /// Kind of value.
+        what: &'static str,
+        /// The value.
+        value: String,
+    },
+    /// The key of an inserted change belongs to another change.
+    #[error(
+        "the key `{key}` already names another wish, and a key is for ever: nothing was inserted. See \
+         `tallyd outbox show {key}`, and insert this wish with a key of its own"
+    )]
+    KeyTaken {
+        /// The key.
+        key: String,
+    },
+    /// The journal before a position was pruned.
+    #[error(
+        "the journal before position {first} was pruned, so there is nothing to fold up to position {asked}: \
+         name a later time, or restore a backup of that time"
+    )]
+    Pruned {
+        /// Requested last position.
+        asked: crate::model::Position,
+        /// First available position.
+        first: crate::model::Position,
+    },
+    /// The journal before a position was recorded with another projection version.
+    #[error(
+        "at position {first} another version of tallyd began to fold the journal, and this one reads what stands \
+         before it otherwise, so there is nothing to fold up to position {asked}: name a later time, or take the \
+         tallyd and a backup of that time"
+    )]
+    OtherFold {
+        /// Requested last position.
+        asked: crate::model::Position,
+        /// First available position.
+        first: crate::model::Position,
+    },
+    /// A stored body cannot be read.
+    #[error(transparent)]
+    Body(#[from] crate::journal::BodyError),
+    /// The disk has less free space than a claim requires (docs/rules.md 35).
+    #[error(
+        "only {free_mib} MiB are free on the disk of {path}, and no wish is sent below {floor_mib} MiB, so that its \
+         answer can be written down; free space, work goes on by itself"
+    )]
+    NoRoom {
+        /// Path of the database.
+        path: PathBuf,
+        /// Free space in MiB.
+        free_mib: u64,
+        /// Required space in MiB.
+        floor_mib: u64,
+    },
+    /// A copy of the database was not made.
+    #[error("cannot copy the database to {path}: {why}")]
+    Copy {
+        /// Path of the copy.
+        path: PathBuf,
+        /// Cause and advice.
+        why: String,
+    },
+    /// A file operation beside the database failed.
+    #[error("cannot {doing} {path}: {source}")]
+    File {
+        /// Failed action, to follow "cannot".
+        doing: &'static str,
+        /// Path of the file.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl StoreError {
+    /// Returns true if the operation may succeed later without a repair of the database.
+    ///
+    /// That holds for another program's lock, a full or read-only disk, an I/O error, missing memory and a
+    /// file that cannot be opened. It does not hold for damage and for constraint violations.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Sql { source, .. } => matches!(primary_code(source), Some(5..=8 | 10 | 13 | 14)),
+            Self::NoRoom { .. } => true,
+            Self::Open { .. }
+            | Self::Migrate { .. }
+            | Self::OtherSchema { .. }
+            | Self::Missing { .. }
+            | Self::Elsewhere { .. }
+            | Self::Lock(_)
+            | Self::Foreign { .. }
+            | Self::KeyTaken { .. }
+            | Self::Body(_)
+            | Self::Copy { .. }
+            | Self::Pruned { .. }
+            | Self::OtherFold { .. }
+            | Self::File { .. } => false,
+        }
+    }
+}
+
+impl StoreError {
+    /// Returns true if another program must finish or free space must be made first.
+    ///
+    /// That holds for a lock and a full disk, also while the database is opened or migrated.
+    pub fn waits_for_others(&self) -> bool {
+        let source = match self {
+            Self::Sql { source, .. } | Self::Open { source, .. } => source,
+            Self::Migrate { source: MigrateError::Execute(source), .. }
+            | Self::Migrate { source: MigrateError::ExecuteMigration(source, _), .. } => source,
+            _ => return false,
+        };
+        matches!(primary_code(source), Some(5 | 6 | 13))
+    }
+}
+
+fn primary_code(error: &sqlx::Error) -> Option<u32> {
+    let code = error.as_database_error().and_then(|e| e.code());
+    code.as_deref().and_then(|c| c.parse::<u32>().ok()).map(|c| c & 0xff)
+}
+
+/// Returns the message of an error; a trigger's message stands alone, without the library's prefix.
+fn told(error: &sqlx::Error) -> String {
+    const TRIGGER: &str = "1811";
+    match error.as_database_error() {
+        Some(refusal) if refusal.code().as_deref() == Some(TRIGGER) => refusal.message().to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Returns advice for the result codes that an operator can act on.
+fn advice(error: &sqlx::Error) -> &'static str {
+    const FOLDER: &str = "; check that the folder exists and that the user tallyd may write to it";
+    match primary_code(error) {
+        Some(5 | 6) => "; another program holds a write transaction open: end it, nothing is lost",
+        Some(8) => "; the file or its folder is read-only: give the user tallyd write permission",
+        Some(10) => "; the disk reports an error: check the host's disk before anything else",
+        Some(11 | 26) => "; the file is damaged or no database: stop tallyd and restore a backup",
+        Some(13) => "; the disk is full: free space, work goes on by itself",
+        Some(14) => FOLDER,
+        None if matches!(error, sqlx::Error::Io(_)) => FOLDER,
+        _ => "",
+    }
+}
+
+/// Adds the failed action to an error of a statement.
+pub(in crate::store) trait Doing<T> {
+    fn doing(self, doing: &'static str) -> Result<T, StoreError>;
+}
+
+impl<T> Doing<T> for Result<T, sqlx::Error> {
+    fn doing(self, doing: &'static str) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::Sql { doing, source })
+    }
+}

@@ -1,0 +1,75 @@
+//! The migrations of the mirror, and the refusal of a database that others made.
+
+use crate::store::StoreError;
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions as _, Connection as _};
+use std::path::Path;
+use std::time::Duration;
+
+/// The schema of the mirror, one file for each subject.
+pub(super) static MIGRATIONS: Migrator = sqlx::migrate!("migrations/mirror");
+
+/// Refuses a database of other migrations before a connection may write to it.
+///
+/// Without a log beside it, the file is read as immutable, because that creates no files and takes no locks.
+/// A file that cannot be read is left to the connection that opens it next; its error names the cause.
+///
+/// # Errors
+/// [`StoreError::OtherSchema`].
+pub(super) async fn check_before_opening(path: &Path, busy: Duration) -> Result<(), StoreError> {
+    let is_empty = |path: &Path| std::fs::metadata(path).map_or(true, |file| file.len() == 0);
+    if is_empty(path) {
+        return Ok(());
+    }
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .read_only(true)
+        .immutable(is_empty(Path::new(&log)))
+        .busy_timeout(busy)
+        .log_statements(tracing::log::LevelFilter::Trace);
+    let Ok(mut connection) = options.connect().await else { return Ok(()) };
+    let checked = check_applied(&mut connection, path).await;
+    // A failed close loses nothing, because nothing was written.
+    drop(connection.close().await);
+    match checked {
+        Err(error @ StoreError::OtherSchema { .. }) => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Refuses a database whose schema is not exactly that of this program.
+///
+/// # Errors
+/// [`StoreError::OtherSchema`], [`StoreError::Foreign`] for an older or newer schema of the same migrations, or
+/// the failure to read the database.
+pub(super) async fn check_schema(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+    check_applied(read, path).await?;
+    let newest = MIGRATIONS.iter().map(|m| m.version).max();
+    let applied: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations WHERE success")
+        .fetch_one(read)
+        .await
+        .map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+    if applied == newest {
+        return Ok(());
+    }
+    let value = format!("{applied:?}, this program works with {newest:?}; run the tallyd that matches it");
+    Err(StoreError::Foreign { what: "a schema version", value })
+}
+
+/// Fails if an applied migration has a version of ours and another content.
+async fn check_applied(read: &mut SqliteConnection, path: &Path) -> Result<(), StoreError> {
+    let sql = "SELECT version, checksum FROM _sqlx_migrations ORDER BY version";
+    let applied: Vec<(i64, Vec<u8>)> = sqlx::query_as(sql)
+        .fetch_all(read)
+        .await
+        .map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+    for (version, checksum) in applied {
+        if MIGRATIONS.iter().any(|m| m.version == version && *m.checksum != *checksum) {
+            return Err(StoreError::OtherSchema { path: path.to_owned(), version });
+        }
+    }
+    Ok(())
+}

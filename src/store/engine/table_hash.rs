@@ -1,0 +1,129 @@
+//! Hash of each table, for comparing a copy with its original.
+//!
+//! Rows are read in the order of their keys and in pages, because a table of bodies does not fit into memory.
+//! The hash covers SQLite's literal of each value, so 1, 1.0 and '1' differ.
+
+use super::error::Doing;
+use crate::store::StoreError;
+use sha2::{Digest, Sha256};
+use sqlx::AssertSqlSafe;
+use sqlx::sqlite::SqliteConnection;
+use std::collections::BTreeMap;
+
+/// Number of rows in a page; a body has a few kilobytes.
+const PAGE: usize = 500;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TableHash {
+    pub(super) rows: u64,
+    digest: [u8; 32],
+}
+
+/// Returns the hash of every table of a database by name. The caller holds a transaction or excludes writers,
+/// so all hashes are of one state.
+pub(super) async fn of(connection: &mut SqliteConnection) -> Result<BTreeMap<String, TableHash>, StoreError> {
+    let sql = "SELECT name, wr FROM pragma_table_list \
+               WHERE schema = 'main' AND type = 'table' AND name <> 'sqlite_schema' ORDER BY name";
+    let tables: Vec<(String, bool)> =
+        sqlx::query_as(sql).fetch_all(&mut *connection).await.doing("list the tables")?;
+    let mut hashes = BTreeMap::new();
+    for (table, has_no_rowid) in tables {
+        let sql = "SELECT name, pk FROM pragma_table_info(?1) ORDER BY cid";
+        let columns: Vec<(String, i64)> =
+            sqlx::query_as(sql).bind(&table).fetch_all(&mut *connection).await.doing("list the columns")?;
+        let mut key: Vec<&(String, i64)> = columns.iter().filter(|(_, place)| *place > 0).collect();
+        key.sort_by_key(|(_, place)| *place);
+        let key: Vec<String> = if has_no_rowid {
+            key.iter().map(|(name, _)| quoted(name)).collect()
+        } else {
+            vec!["rowid".into()]
+        };
+        let columns: Vec<String> = columns.iter().map(|(name, _)| quoted(name)).collect();
+        let hash = Table { name: quoted(&table), key, columns }.hash(connection).await?;
+        hashes.insert(table, hash);
+    }
+    Ok(hashes)
+}
+
+struct Table {
+    name: String,
+    key: Vec<String>,
+    columns: Vec<String>,
+}
+
+impl Table {
+    async fn hash(&self, connection: &mut SqliteConnection) -> Result<TableHash, StoreError> {
+        let (mut hasher, mut rows, mut after) = (Sha256::new(), 0, None::<String>);
+        loop {
+            let sql = AssertSqlSafe(self.page(after.as_deref()));
+            let page: Vec<(String, String)> =
+                sqlx::query_as(sql).fetch_all(&mut *connection).await.doing("compare a table")?;
+            for (_, row) in &page {
+                hasher.update(row.as_bytes());
+                hasher.update([0]);
+            }
+            rows += page.len() as u64;
+            match page.into_iter().nth(PAGE - 1) {
+                Some((key, _)) => after = Some(key),
+                None => return Ok(TableHash { rows, digest: hasher.finalize().into() }),
+            }
+        }
+    }
+
+    /// Returns the SQL for the rows after a key: the literal of each row's key and of all its values.
+    fn page(&self, after: Option<&str>) -> String {
+        let literals = |columns: &[String]| {
+            let each: Vec<String> = columns.iter().map(|column| format!("quote({column})")).collect();
+            each.join(" || ',' || ")
+        };
+        let key = self.key.join(", ");
+        let behind = after.map(|after| format!("WHERE ({key}) > ({after})")).unwrap_or_default();
+        let (keys, values) = (literals(&self.key), literals(&self.columns));
+        format!("SELECT {keys}, {values} FROM {} {behind} ORDER BY {key} LIMIT {PAGE}", self.name)
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlx::{Connection, Executor};
+
+    /// Returns the hashes of three tables of 1200 rows with every type, after the statement `change`.
+    async fn hashes(change: &'static str) -> BTreeMap<String, TableHash> {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let fill = "CREATE TABLE a (id INTEGER PRIMARY KEY, t TEXT, r REAL, b BLOB);
+                    CREATE TABLE k (x TEXT, y INTEGER, v, PRIMARY KEY (x, y)) WITHOUT ROWID;
+                    CREATE TABLE \"o\"\"dd\" (v);
+                    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+                    INSERT INTO a SELECT i, 't''' || i, i / 7.0, x'00ff' FROM n;
+                    INSERT INTO k SELECT t, id % 3, NULL FROM a;
+                    INSERT INTO \"o\"\"dd\" SELECT id FROM a;";
+        connection.execute(fill).await.unwrap();
+        connection.execute(change).await.unwrap();
+        of(&mut connection).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn any_change_of_any_value_changes_its_tables_hash_and_no_other() {
+        let before = hashes("SELECT 1").await;
+        assert_eq!(before.values().map(|hash| hash.rows).collect::<Vec<_>>(), [1200; 3]);
+        assert_eq!(hashes("SELECT 2").await, before);
+        let changes = [
+            ("a", "UPDATE a SET b = x'00fe' WHERE id = 1200"),
+            ("a", "UPDATE a SET t = NULL WHERE id = 501"),
+            ("a", "DELETE FROM a WHERE id = 500"),
+            ("k", "UPDATE k SET v = 1 WHERE x = 't''77'"),
+            ("k", "DELETE FROM k WHERE x = 't''1000'"),
+            ("o\"dd", "UPDATE \"o\"\"dd\" SET v = '7' WHERE v = 7"),
+        ];
+        for (table, change) in changes {
+            let after = hashes(change).await;
+            let changed: Vec<&String> = after.keys().filter(|name| after[*name] != before[*name]).collect();
+            assert_eq!(changed, [table], "{change}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Notification about writes of other programs, without polling.
+//!
+//! Every commit appends to the write-ahead log, and inotify reports that; only then is the database queried.
+//! Without inotify (a network file system, some containers) it is queried every 250 ms. A lost notification
+//! delays a reaction by at most a minute, because the daemon's loop queries each minute in any case.
+
+use super::error::Doing;
+use crate::model::Position;
+use crate::store::journal::event::{LIFTED, RELEASED, RESOLVED, RETRIED};
+use crate::store::{Store, StoreError};
+use rustix::fs::inotify;
+use sqlx::FromRow;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
+
+/// Interval of the queries without inotify, as promised to other programs.
+const LOOK_WITHOUT_WATCH: Duration = Duration::from_millis(250);
+
+/// Watch on the database's write-ahead log and on the directory entries of the database file.
+#[derive(Debug)]
+pub struct Watch {
+    descriptor: Option<AsyncFd<OwnedFd>>,
+}
+
+/// Newest entries that other programs left for the daemon.
+///
+/// Each number grows with new entries and is 0 where there are none.
+#[derive(Clone, Copy, Debug, FromRow)]
+pub struct News {
+    /// Id of the newest change.
+    pub wish: i64,
+    /// Position of the last decision of a person: on a change, a brake, a quarantined entry or an ordered
+    /// wait.
+    pub word: i64,
+    /// Id of the newest unanswered request.
+    pub request: i64,
+    /// Id of the newest request for an order.
+    pub order: i64,
+}
+
+impl Store {
+    /// Returns the newest entries; of decisions only one after the position `heard`.
+    ///
+    /// One statement reads all, because each statement crosses to the connection's thread and a query follows
+    /// every commit.
+    pub async fn news(&self, heard: Position) -> Result<News, StoreError> {
+        let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS wish,
+                          coalesce((SELECT max(position) FROM event WHERE position > ?1 AND kind IN (?2, ?3, ?4, ?5)), 0) AS word,
+                          coalesce((SELECT max(id) FROM request WHERE answered_at IS NULL), 0) AS request,
+                          coalesce((SELECT max(id) FROM order_read_request), 0) AS \"order\"";
+        let query =
+            sqlx::query_as(sql).bind(heard.0).bind(RESOLVED).bind(RELEASED).bind(RETRIED).bind(LIFTED);
+        query.fetch_one(&mut *self.read().await?).await.doing("look for wishes, words, requests and orders")
+    }
+
+    /// Begins to watch; a write after this call wakes the next [`Watch::changed`].
+    pub fn watch(&self) -> Watch {
+        let mut name = self.path().as_os_str().to_owned();
+        name.push("-wal");
+        Watch { descriptor: descriptor(&PathBuf::from(name), self.path()).ok() }
+    }
+}
+
+impl Watch {
+    /// Waits until a program, possibly this one, may have written.
+    pub async fn changed(&mut self) {
+        if let Some(descriptor) = &self.descriptor
+            && let Ok(mut ready) = descriptor.readable().await
+        {
+            drain(descriptor.get_ref());
+            ready.clear_ready();
+            return;
+        }
+        tokio::time::sleep(LOOK_WITHOUT_WATCH).await;
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "the replacement is an unsafe fn; an OwnedFd keeps what it asks for: one open descriptor"
+)]
+fn descriptor(wal: &Path, database: &Path) -> io::Result<AsyncFd<OwnedFd>> {
+    let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+    let descriptor = inotify::init(flags)?;
+    inotify::add_watch(&descriptor, wal, inotify::WatchFlags::MODIFY)?;
+    // ATTRIB reports a removed or replaced file, because its number of links changes.
+    let moved = inotify::WatchFlags::ATTRIB | inotify::WatchFlags::MOVE_SELF;
+    inotify::add_watch(&descriptor, database, moved)?;
+    AsyncFd::new(descriptor)
+}
+
+/// Discards all pending events; their content is not needed.
+fn drain(descriptor: &OwnedFd) {
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
+    let mut events = inotify::Reader::new(descriptor, &mut buffer);
+    while events.next().is_ok() {}
+}

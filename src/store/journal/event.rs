@@ -1,0 +1,47 @@
+//! Events of the journal: decisions, appended before their effects (docs/rules.md 37).
+//!
+//! All decisions are appended by one function: those of `settle`, of a person, of a brake's release and of a
+//! completely read list. The detail holds everything that a replay needs, because a replay reads neither
+//! changes nor the clock.
+
+use crate::model::{Position, Timestamp};
+use crate::store::engine::error::Doing;
+use crate::store::{Store, StoreError, Write};
+
+/// Event of a person's decision on a change; it notifies the daemon.
+pub const RESOLVED: &str = "outbox.resolved";
+/// Event of a brake's release; it notifies the daemon.
+pub(in crate::store) const RELEASED: &str = "brake.released";
+/// Event of a person's request to retry a quarantined entry.
+pub(in crate::store) const RETRIED: &str = "entry.retried";
+/// Event of a person's decision to end a wait that the platform ordered.
+pub const LIFTED: &str = "quota.lifted";
+
+impl Store {
+    /// Returns true if the journal has an event of this kind after a position.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn event_since(&self, kind: &str, after: Position) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM event WHERE position > ?1 AND kind = ?2)";
+        let found =
+            sqlx::query_scalar(sql).bind(after.0).bind(kind).fetch_one(&mut *self.read().await?).await;
+        found.doing("look for a person's word")
+    }
+}
+
+impl Write {
+    /// Appends an event and returns its position; `detail` is JSON.
+    pub async fn event_append(
+        &mut self,
+        at: Timestamp,
+        kind: &str,
+        subject: &str,
+        detail: Option<&str>,
+    ) -> Result<Position, StoreError> {
+        let position = self.position_next().await?;
+        let sql = "INSERT INTO event (position, at_ms, kind, subject, detail) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let query = sqlx::query(sql).bind(position.0).bind(at.0).bind(kind).bind(subject).bind(detail);
+        query.execute(&mut *self.tx).await.map(|_| position).doing("write a decision down")
+    }
+}

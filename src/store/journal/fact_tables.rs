@@ -1,0 +1,281 @@
+//! List of all tables and their role in replay, snapshots and the journal's diff.
+//!
+//! All columns of a fact table are compared, also those of later migrations, except those that
+//! docs/rules.md 39 leaves out. Row ids are replaced by the platform's names. Every other table stands in
+//! [`REST`] with its reason. The test `every_table_is_a_fact_or_has_a_reason_not_to_be` compares both lists
+//! with the schema.
+
+use crate::store::engine::error::Doing;
+use crate::store::{Journal, StoreError};
+use serde::Serialize;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use sqlx::AssertSqlSafe;
+use std::cmp::Ordering;
+
+/// Table of facts.
+#[derive(Clone, Copy, Debug)]
+pub struct FactTable {
+    /// Name.
+    pub name: &'static str,
+    /// Columns that identify a row.
+    key: &'static [&'static str],
+    /// Columns that are no facts, each with the SQL compared in its place; empty: the column is left out.
+    instead: &'static [(&'static str, &'static str)],
+}
+
+const fn table(name: &'static str, key: &'static [&'static str]) -> FactTable {
+    FactTable { name, key, instead: &[] }
+}
+
+const READ_BY: &str = "(SELECT r.exchange_id FROM read_batch r WHERE r.id = product.read_batch_id)";
+const CELL_EXCHANGE: &str = "coalesce(fact_exchange_id, (SELECT r.exchange_id FROM product p \
+    JOIN read_batch r ON r.id = p.read_batch_id WHERE p.id = balance.product))";
+const CELL_MS: &str = "coalesce(fact_ms, (SELECT r.observed_ms FROM product p \
+    JOIN read_batch r ON r.id = p.read_batch_id WHERE p.id = balance.product))";
+
+/// Tables of facts. A reading is compared with the products that point to it.
+pub const FACTS: &[FactTable] = &[
+    FactTable {
+        name: "product",
+        key: &["sku"],
+        instead: &[
+            ("id", ""),
+            ("alias_of", "(SELECT p.sku FROM product p WHERE p.id = product.alias_of)"),
+            ("read_batch_id", READ_BY),
+            ("digest", ""),
+        ],
+    },
+    FactTable {
+        name: "balance",
+        key: &["product", "warehouse_id"],
+        instead: &[
+            ("product", "(SELECT p.sku FROM product p WHERE p.id = balance.product)"),
+            ("fact_exchange_id", CELL_EXCHANGE),
+            ("fact_ms", CELL_MS),
+        ],
+    },
+    FactTable {
+        name: "balance_history",
+        key: &["product", "warehouse_id", "position"],
+        instead: &[("product", "(SELECT p.sku FROM product p WHERE p.id = balance_history.product)")],
+    },
+    FactTable {
+        name: "stock_level_write",
+        key: &["product", "warehouse_id"],
+        instead: &[("product", "(SELECT p.sku FROM product p WHERE p.id = stock_level_write.product)")],
+    },
+    table("warehouse", &["id"]),
+    table("supplier", &["id"]),
+    table("storefront", &["id"]),
+    table("listing_template", &["id"]),
+    table("kit", &["product_id"]),
+    table("kit_component", &["kit_id", "component_id"]),
+    table("sales_order", &["id"]),
+    table("order_line_item", &["order_id", "line_item_id"]),
+    table("allocation_read", &["order_id", "line_item_id"]),
+    table("order_line_allocation", &["order_id", "line_item_id", "ordinal"]),
+    table("shipment", &["id"]),
+    table("shipment_line", &["shipment_id", "item_id"]),
+    table("report_month", &["report", "year", "month"]),
+    table("work_queue", &["exchange_id"]),
+    table("discovered_sku", &["sku"]),
+    table("parked", &["exchange_id", "record", "why"]),
+];
+
+/// Tables without facts, each with its content.
+pub const REST: &[(&str, &str)] = &[
+    ("read_batch", "facts, compared with the products that point to it"),
+    ("journal_sequence", "the journal"),
+    ("session", "the journal"),
+    ("run", "the journal"),
+    ("body", "the journal"),
+    ("exchange", "the journal"),
+    ("event", "the journal"),
+    ("snapshot", "the journal"),
+    ("snapshot_table", "the journal"),
+    ("account_binding", "whose database it is"),
+    ("backup_marker", "whether it is a copy"),
+    ("request", "what people asked beside the daemon"),
+    ("page_size", "what the service takes at a time"),
+    ("limiter_state", "the account's budget"),
+    ("job_state", "due times"),
+    ("tracked_sku", "what people want tracked, and what was learnt"),
+    ("untracked_sku", "what people want tracked"),
+    ("tracked_order", "what people want tracked"),
+    ("order_read_request", "what people want read"),
+    ("quantity_policy", "the configuration"),
+    ("outbox", "wishes"),
+    ("change_key", "wishes"),
+    ("prune_guard", "wishes"),
+    ("delivery", "wishes"),
+    ("in_doubt_check", "wishes"),
+    ("adoption", "wishes"),
+    ("count_resolution", "wishes"),
+    ("change_transition", "wishes"),
+    ("mismatch", "what waits for a person; a wish that agrees ends it"),
+    ("quarantine", "what fails alone"),
+    ("parked_subject", "the names of what was parked, for people"),
+    ("suspected_absence", "what answers lacked and is not proved absent"),
+    ("brake_trip", "wishes"),
+    ("brake_trip_change", "wishes"),
+];
+
+/// Row of facts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FactRow {
+    /// Key columns, as a JSON list.
+    pub key: String,
+    /// Compared columns, as a JSON object.
+    pub row: String,
+}
+
+/// Row that differs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Difference {
+    /// Key of the row.
+    pub key: Value,
+    /// Differing columns before; null where there was no such row.
+    pub before: Value,
+    /// Differing columns after; null where there is no such row.
+    pub after: Value,
+}
+
+/// Comparison of a table's two states.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// Table.
+    pub table: &'static str,
+    /// Number of rows, before and after.
+    pub rows: (usize, usize),
+    /// Hash of all rows, before and after.
+    pub hashes: (String, String),
+    /// Rows that differ.
+    pub differences: Vec<Difference>,
+}
+
+impl Compared {
+    /// Returns true if both states are equal.
+    pub fn is_equal(&self) -> bool {
+        self.differences.is_empty()
+    }
+
+    /// Compares two lists of rows, both in the order of their keys.
+    pub fn of(table: &'static str, before: &[FactRow], after: &[FactRow]) -> Self {
+        Self {
+            table,
+            rows: (before.len(), after.len()),
+            hashes: (hash(before), hash(after)),
+            differences: differences(before, after),
+        }
+    }
+}
+
+fn hash(rows: &[FactRow]) -> String {
+    let mut hash = Sha256::new();
+    for row in rows {
+        hash.update(row.row.as_bytes());
+        hash.update(b"\n");
+    }
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn differences(before: &[FactRow], after: &[FactRow]) -> Vec<Difference> {
+    let (mut left, mut right) = (before.iter().peekable(), after.iter().peekable());
+    let mut found = Vec::new();
+    loop {
+        let order = match (left.peek(), right.peek()) {
+            (None, None) => return found,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(left), Some(right)) => left.key.cmp(&right.key),
+        };
+        let old = if order == Ordering::Greater { None } else { left.next() };
+        let new = if order == Ordering::Less { None } else { right.next() };
+        if old.map(|old| &old.row) != new.map(|new| &new.row) {
+            found.extend(difference(old, new));
+        }
+    }
+}
+
+/// Returns the difference of two rows; of a row in both only the differing columns.
+fn difference(old: Option<&FactRow>, new: Option<&FactRow>) -> Option<Difference> {
+    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|_| json!(text));
+    let key = read(&old.or(new)?.key);
+    let (mut before, mut after) =
+        (old.map_or(Value::Null, |r| read(&r.row)), new.map_or(Value::Null, |r| read(&r.row)));
+    if let (Some(old), Some(new)) = (before.as_object_mut(), after.as_object_mut()) {
+        let same: Vec<String> = old.keys().filter(|name| old.get(*name) == new.get(*name)).cloned().collect();
+        for name in same {
+            old.remove(&name);
+            new.remove(&name);
+        }
+    }
+    Some(Difference { key, before, after })
+}
+
+impl Journal {
+    /// Returns the rows of a fact table in the order of their keys, without the columns in `without`.
+    pub async fn facts(&mut self, table: &FactTable, without: &[&str]) -> Result<Vec<FactRow>, StoreError> {
+        let columns = self.columns(table.name).await?;
+        let pairs = columns.iter().filter(|column| !without.contains(&column.as_str()));
+        let pairs = pairs.map(|column| (column, table.compared(column))).filter(|(_, what)| !what.is_empty());
+        let pairs: Vec<String> = pairs.map(|(column, what)| format!("'{column}', {what}")).collect();
+        let key: Vec<&str> = table.key.iter().map(|column| table.compared(column)).collect();
+        let sql = format!(
+            "SELECT json_array({}), json_object({}) FROM {} ORDER BY 1, 2",
+            key.join(", "),
+            pairs.join(", "),
+            table.name
+        );
+        let query = sqlx::query_as(AssertSqlSafe(sql));
+        let rows: Vec<(String, String)> =
+            query.fetch_all(&mut self.reader).await.doing("read the rows of a table")?;
+        Ok(rows.into_iter().map(|(key, row)| FactRow { key, row }).collect())
+    }
+}
+
+impl FactTable {
+    fn compared<'a>(&self, column: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        self.instead.iter().find(|(name, _)| *name == column).map_or(column, |(_, instead)| instead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+
+    #[tokio::test]
+    async fn every_table_is_a_fact_or_has_a_reason_not_to_be() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.db");
+        Store::create(&path).await.unwrap().close().await.unwrap();
+        let mut journal = Journal::open(&path).await.unwrap();
+        let sql = "SELECT name FROM sqlite_master WHERE type = 'table' \
+                   AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '_sqlx_%' ORDER BY name";
+        let tables: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut journal.reader).await.unwrap();
+        let mut known: Vec<&str> = FACTS.iter().map(|table| table.name).collect();
+        known.extend(REST.iter().map(|(name, _)| *name));
+        known.sort_unstable();
+        assert_eq!(tables, known, "a new table is facts or has its reason in REST");
+    }
+
+    #[test]
+    fn what_differs_is_named_by_row_and_column() {
+        let row = |key: &str, row: &str| FactRow { key: key.into(), row: row.into() };
+        let before = [row("[1]", r#"{"a":1,"b":2}"#), row("[2]", r#"{"a":1}"#)];
+        let after = [row("[1]", r#"{"a":1,"b":3}"#), row("[3]", r#"{"a":1}"#)];
+        let compared = Compared::of("t", &before, &after);
+        assert!(!compared.is_equal() && compared.hashes.0 != compared.hashes.1);
+        let told: Vec<Value> =
+            compared.differences.iter().map(|d| json!([d.key, d.before, d.after])).collect();
+        let expected =
+            [json!([[1], {"b": 2}, {"b": 3}]), json!([[2], {"a": 1}, null]), json!([[3], null, {"a": 1}])];
+        assert_eq!(told, expected);
+        assert!(Compared::of("t", &before, &before).is_equal());
+    }
+}

@@ -1,0 +1,123 @@
+//! Pruning of the journal: bodies are deleted by age and size, identities stay.
+//!
+//! Kept for ever: keys of changes, exchanges of writes, exchanges that changes or parked records name,
+//! events. Kept while needed: bodies of requests and checks of an open change, and bodies that another
+//! projection version applied again, until a snapshot after that. Exchanges of reads are deleted once they
+//! are before the last snapshot but one and older than 25 hours. The bad-request budget counts a day.
+
+use crate::model::{Effect, Operation, Position, Timestamp};
+use crate::store::engine::error::Doing;
+use crate::store::mirror::stock_levels;
+use crate::store::{FOLD_CHANGED, SnapshotRow, Store, StoreError, Write};
+use std::time::Duration;
+
+/// Age up to which exchanges are kept: the day of the bad-request budget (*Limits*) and one hour more.
+const LEDGER: Duration = Duration::from_secs(25 * 60 * 60);
+
+/// Number of deleted rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gone {
+    /// Distinct bodies.
+    pub bodies: u64,
+    /// Exchanges.
+    pub exchanges: u64,
+    /// Runs without exchanges.
+    pub runs: u64,
+    /// Rows of stock level history.
+    pub past: u64,
+}
+
+impl Gone {
+    /// Returns the sum of both.
+    pub fn and(self, more: Self) -> Self {
+        Self {
+            bodies: self.bodies + more.bodies,
+            exchanges: self.exchanges + more.exchanges,
+            runs: self.runs + more.runs,
+            past: self.past + more.past,
+        }
+    }
+}
+
+impl Store {
+    /// Returns the last snapshot's row.
+    pub async fn snapshot_last(&self) -> Result<Option<SnapshotRow>, StoreError> {
+        let sql =
+            "SELECT position, taken_ms, pruned_to, by_size FROM snapshot ORDER BY position DESC LIMIT 1";
+        sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await.doing("look for the last snapshot")
+    }
+
+    /// Returns true if exchanges that ended between two positions hold bodies.
+    pub async fn has_bodies(&self, after: Position, to: Position) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM exchange WHERE ended > ?1 AND ended <= ?2 \
+                       AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL))";
+        let found =
+            sqlx::query_scalar(sql).bind(after.0).bind(to.0).fetch_one(&mut *self.read().await?).await;
+        found.doing("look for bodies that may go")
+    }
+
+    /// Returns the largest jump of the calendar since the last snapshot, in milliseconds.
+    ///
+    /// Within a session, consecutive calls are compared with the time since boot. Between sessions, only
+    /// backward jumps count.
+    pub async fn clock_jump(&self) -> Result<i64, StoreError> {
+        let sql = "SELECT coalesce(max(abs(jump)), 0) FROM ( \
+                       SELECT CASE WHEN session_id = lag(session_id) OVER after_each \
+                                   THEN (sent_ms - lag(sent_ms) OVER after_each) \
+                                        - (sent_moment - lag(sent_moment) OVER after_each) \
+                                   ELSE min(sent_ms - lag(sent_ms) OVER after_each, 0) END AS jump \
+                       FROM exchange WHERE id > coalesce((SELECT max(position) FROM snapshot), 0) \
+                       WINDOW after_each AS (ORDER BY id))";
+        let jump = sqlx::query_scalar(sql).fetch_one(&mut *self.read().await?).await;
+        jump.doing("look for a jump of the clock")
+    }
+}
+
+impl Write {
+    /// Returns the number of bytes in use in the database file.
+    pub async fn used_bytes(&mut self) -> Result<u64, StoreError> {
+        let sql = "SELECT (p.page_count - f.freelist_count) * s.page_size \
+                   FROM pragma_page_count p, pragma_freelist_count f, pragma_page_size s";
+        let used: i64 =
+            sqlx::query_scalar(sql).fetch_one(&mut *self.tx).await.doing("measure the database")?;
+        Ok(used.unsigned_abs())
+    }
+
+    /// Deletes bodies of exchanges that ended up to `to`, and those exchanges of reads that may be deleted.
+    pub async fn prune(&mut self, to: Position, now: Timestamp) -> Result<Gone, StoreError> {
+        let sql = "UPDATE exchange SET request_body_id = NULL, response_body_id = NULL \
+                   WHERE ended <= ?1 AND (request_body_id IS NOT NULL OR response_body_id IS NOT NULL) \
+                     AND id NOT IN (SELECT o.exchange_id FROM outbox o \
+                                    WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.exchange_id IS NOT NULL \
+                                    UNION ALL SELECT l.exchange_id FROM in_doubt_check l \
+                                    JOIN outbox o ON o.id = l.change_id \
+                                    WHERE o.state IN ('sending', 'held', 'in_doubt') \
+                                    UNION ALL SELECT n.value FROM event f, json_each(f.detail, '$.exchanges') n \
+                                    WHERE f.position > ?1 AND f.kind = ?2)";
+        let done = sqlx::query(sql).bind(to.0).bind(FOLD_CHANGED).execute(&mut *self.tx).await;
+        done.doing("let bodies of the journal go")?;
+        let exchanges = self.prune_exchanges(to, now).await?;
+        let sql = "DELETE FROM body WHERE NOT EXISTS (SELECT 1 FROM exchange WHERE request_body_id = body.id) \
+                   AND NOT EXISTS (SELECT 1 FROM exchange WHERE response_body_id = body.id)";
+        let bodies = sqlx::query(sql).execute(&mut *self.tx).await.doing("delete bodies")?.rows_affected();
+        let sql = "DELETE FROM run WHERE outcome <> 'running' AND started_ms < ?1 \
+                   AND id < coalesce((SELECT min(run_id) FROM exchange WHERE ended > ?2), 0) \
+                   AND NOT EXISTS (SELECT 1 FROM exchange e WHERE e.run_id = run.id)";
+        let runs = sqlx::query(sql).bind(now.minus(LEDGER).0).bind(to.0).execute(&mut *self.tx).await;
+        let runs = runs.doing("delete runs without exchanges")?.rows_affected();
+        Ok(Gone { bodies, exchanges, runs, past: 0 })
+    }
+
+    async fn prune_exchanges(&mut self, to: Position, now: Timestamp) -> Result<u64, StoreError> {
+        let writes = Operation::ALL.iter().filter(|operation| operation.effect() == Effect::Write);
+        let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();
+        let sql = "DELETE FROM exchange WHERE ended <= ?1 AND answered_ms < ?2 \
+                     AND ended <= coalesce((SELECT position FROM snapshot ORDER BY position DESC LIMIT 1 OFFSET 1), 0) \
+                     AND request_body_id IS NULL AND response_body_id IS NULL \
+                     AND operation NOT IN (SELECT value FROM json_each(?3)) \
+                     AND NOT EXISTS (SELECT 1 FROM parked p WHERE p.exchange_id = exchange.id) \
+                     AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.exchange_id = exchange.id)";
+        let query = sqlx::query(sql).bind(to.0).bind(now.minus(LEDGER).0).bind(stock_levels::json(&writes));
+        Ok(query.execute(&mut *self.tx).await.doing("delete exchanges of reads")?.rows_affected())
+    }
+}

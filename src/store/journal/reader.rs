@@ -1,0 +1,231 @@
+//! The journal for a replay: read-only, without the lock, and as of one moment.
+//!
+//! A single read transaction spans all statements, so journal and mirror have the same position, also beside a
+//! working daemon. Meanwhile no checkpoint can empty the write-ahead log: it grows, and is cut afterwards.
+
+use crate::journal::Body;
+use crate::model::{ExchangeId, Moment, Operation, Position, Timestamp};
+use crate::store::engine::error::Doing;
+use crate::store::engine::open::reader;
+use crate::store::{FOLD_CHANGED, StoreError};
+use sqlx::FromRow;
+use sqlx::sqlite::SqliteConnection;
+use std::path::Path;
+
+/// Read-only database.
+#[derive(Debug)]
+pub struct Journal {
+    pub(super) reader: SqliteConnection,
+}
+
+/// Journal entry that may have changed facts.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// Claim of a call that writes stock levels.
+    Begun(Asking),
+    /// End of an exchange, with or without an answer.
+    Ended(Asking, Ending),
+    /// Decision.
+    Decided(Decided),
+    /// Exchange that another projection version applied again, at the position of that decision.
+    Again(Asking, Ending, Position),
+}
+
+/// Request of an exchange.
+#[derive(Clone, Debug)]
+pub struct Asking {
+    /// Exchange; its id is the position at which it began.
+    pub id: ExchangeId,
+    /// Operation.
+    pub operation: Operation,
+    /// Path and query.
+    pub target: String,
+    /// Body of the request; empty where it had none.
+    pub body: Vec<u8>,
+    /// Time of sending.
+    pub sent_at: Timestamp,
+    /// Time of sending since boot.
+    pub sent_moment: Moment,
+}
+
+/// End of an exchange.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    /// Position at which it ended.
+    pub position: Position,
+    /// Verdict, in the journal's spelling.
+    pub verdict: String,
+    /// HTTP status, if an answer came.
+    pub status: Option<i64>,
+    /// Body of the answer; empty where none came.
+    pub body: Vec<u8>,
+}
+
+/// Event in the journal, such as a decision.
+#[derive(Clone, Debug, FromRow)]
+pub struct Decided {
+    /// Position.
+    pub position: i64,
+    /// Time.
+    pub at_ms: i64,
+    /// Kind.
+    pub kind: String,
+    /// Subject.
+    pub subject: String,
+    /// Detail, as JSON.
+    pub detail: Option<String>,
+}
+
+#[derive(FromRow)]
+pub(super) struct ExchangeRow {
+    id: i64,
+    operation: String,
+    target: String,
+    sent_ms: i64,
+    sent_moment: i64,
+    request: Option<Vec<u8>>,
+    request_size: Option<i64>,
+    ended: Option<i64>,
+    verdict: Option<String>,
+    status: Option<i64>,
+    response: Option<Vec<u8>>,
+    response_size: Option<i64>,
+}
+
+pub(super) const EXCHANGES: &str = "SELECT e.id, e.operation, e.target, e.sent_ms, e.sent_moment, q.packed AS request, q.size AS request_size, \
+    e.ended, e.verdict, e.status, a.packed AS response, a.size AS response_size FROM exchange e \
+    LEFT JOIN body q ON q.id = e.request_body_id LEFT JOIN body a ON a.id = e.response_body_id";
+
+impl Entry {
+    /// Returns the position.
+    pub fn position(&self) -> Position {
+        match self {
+            Entry::Begun(asking) => Position(asking.id.0),
+            Entry::Ended(_, ending) => ending.position,
+            Entry::Decided(decided) => Position(decided.position),
+            Entry::Again(_, _, position) => *position,
+        }
+    }
+}
+
+impl Journal {
+    /// Opens a database for reading, as of now.
+    pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        let mut reader = reader(path).await?;
+        sqlx::query("BEGIN").execute(&mut reader).await.doing("begin to read the journal")?;
+        Ok(Self { reader })
+    }
+
+    /// Returns the journal's last position.
+    pub async fn last(&mut self) -> Result<Position, StoreError> {
+        let last =
+            sqlx::query_scalar("SELECT position FROM journal_sequence").fetch_one(&mut self.reader).await;
+        last.map(Position).doing("read the journal's position")
+    }
+
+    /// Returns the journal's position at `at`: the last one before any later entry.
+    ///
+    /// Positions define the order, so an entry that a clock set back dated earlier than its predecessors does
+    /// not count.
+    pub async fn position_at(&mut self, at: Timestamp) -> Result<Position, StoreError> {
+        let sql = "SELECT min(position) FROM ( \
+                       SELECT min(ended) AS position FROM exchange WHERE answered_ms > ?1 \
+                       UNION ALL SELECT min(position) FROM event WHERE at_ms > ?1)";
+        let later: Option<i64> =
+            sqlx::query_scalar(sql).bind(at.0).fetch_one(&mut self.reader).await.doing("find a position")?;
+        match later {
+            Some(later) => Ok(Position(later - 1)),
+            None => self.last().await,
+        }
+    }
+
+    /// Returns the entries between two positions in order, the first position excluded.
+    ///
+    /// Answers that were not applied (`set_aside`) are left out.
+    pub async fn entries(&mut self, after: Position, to: Position) -> Result<Vec<Entry>, StoreError> {
+        let mut entries = Vec::new();
+        let [stock, product] =
+            [Operation::UpdateQuantityOnHand, Operation::UpdateProduct].map(Operation::as_str);
+        let sql =
+            format!("{EXCHANGES} WHERE e.id > ?1 AND e.id <= ?2 AND e.operation IN ('{stock}', '{product}')");
+        for row in self.exchanges(sql, after, to).await? {
+            entries.push(Entry::Begun(row.asking()?));
+        }
+        let sql = format!("{EXCHANGES} WHERE e.ended > ?1 AND e.ended <= ?2 AND NOT e.is_ignored");
+        for row in self.exchanges(sql, after, to).await? {
+            entries.push(Entry::Ended(row.asking()?, row.ending()?));
+        }
+        let sql =
+            "SELECT position, at_ms, kind, subject, detail FROM event WHERE position > ?1 AND position <= ?2";
+        let decided: Vec<Decided> = sqlx::query_as(sql)
+            .bind(after.0)
+            .bind(to.0)
+            .fetch_all(&mut self.reader)
+            .await
+            .doing("read the journal's events")?;
+        for event in decided {
+            let (position, again) = (Position(event.position), event.folded_again()?);
+            entries.push(Entry::Decided(event));
+            if let Some(ids) = again {
+                let again = self.exchanges_named(&ids).await?;
+                entries
+                    .extend(again.into_iter().map(|(asking, ending)| Entry::Again(asking, ending, position)));
+            }
+        }
+        entries.sort_by_key(Entry::position);
+        Ok(entries)
+    }
+
+    async fn exchanges(
+        &mut self,
+        sql: String,
+        after: Position,
+        to: Position,
+    ) -> Result<Vec<ExchangeRow>, StoreError> {
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0).bind(to.0);
+        query.fetch_all(&mut self.reader).await.doing("read the journal's exchanges")
+    }
+}
+
+impl Decided {
+    /// Returns the exchanges that this decision applied again, as a JSON list of ids.
+    fn folded_again(&self) -> Result<Option<String>, StoreError> {
+        let detail = self.detail.as_deref().filter(|_| self.kind == FOLD_CHANGED);
+        let Some(detail) = detail else { return Ok(None) };
+        let read: serde_json::Value = serde_json::from_str(detail)
+            .map_err(|_| StoreError::Foreign { what: "a change of the fold", value: detail.to_owned() })?;
+        Ok(Some(read["exchanges"].to_string()))
+    }
+}
+
+impl ExchangeRow {
+    pub(super) fn asking(&self) -> Result<Asking, StoreError> {
+        let foreign = |_| StoreError::Foreign { what: "an operation", value: self.operation.clone() };
+        Ok(Asking {
+            id: ExchangeId(self.id),
+            operation: self.operation.parse().map_err(foreign)?,
+            target: self.target.clone(),
+            body: unpacked(self.request.as_deref(), self.request_size)?,
+            sent_at: Timestamp(self.sent_ms),
+            sent_moment: Moment(self.sent_moment),
+        })
+    }
+
+    pub(super) fn ending(&self) -> Result<Ending, StoreError> {
+        Ok(Ending {
+            position: Position(self.ended.unwrap_or(self.id)),
+            verdict: self.verdict.clone().unwrap_or_default(),
+            status: self.status,
+            body: unpacked(self.response.as_deref(), self.response_size)?,
+        })
+    }
+}
+
+pub(super) fn unpacked(packed: Option<&[u8]>, size: Option<i64>) -> Result<Vec<u8>, StoreError> {
+    match packed {
+        Some(packed) => {
+            Ok(Body::unpack(packed, size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))?)
+        }
+        None => Ok(Vec::new()),
+    }
+}

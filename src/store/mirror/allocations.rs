@@ -1,0 +1,150 @@
+//! Warehouse allocations of order lines, each read once.
+
+use super::stock_levels::json;
+use crate::model::{ExchangeId, LineItemId, OrderId, ProductId, Sku, Timestamp, WarehouseId, time};
+use crate::store::engine::error::Doing;
+use crate::store::{Store, StoreError, Write};
+use serde::Serialize;
+use sqlx::FromRow;
+
+/// Units that one warehouse gives for a line (*Order line item warehouse allocation*).
+#[derive(Clone, Debug, Serialize)]
+pub struct AllocationFact {
+    /// `WarehouseAllocationId`.
+    pub allocation_id: Option<i64>,
+    /// `ProductId`: for a kit's line a component.
+    pub product_id: Option<ProductId>,
+    /// `SkuNumber`.
+    pub sku: Option<Sku>,
+    /// `WarehouseId`.
+    pub warehouse_id: WarehouseId,
+    /// `QuantityAllocated`.
+    pub quantity: i64,
+}
+
+/// An answer to *Get warehouse allocation of an order line item*.
+#[derive(Clone, Copy, Debug)]
+pub struct AllocationPage<'a> {
+    /// Exchange that brought the answer.
+    pub exchange_id: ExchangeId,
+    /// Time at which its request was sent.
+    pub observed_at: Timestamp,
+    /// Requested order.
+    pub order_id: OrderId,
+    /// Requested line.
+    pub line_item_id: LineItemId,
+    /// Allocations; `None`: the platform has no such order (404).
+    pub allocations: Option<&'a [AllocationFact]>,
+    /// False where the answer has more pages than can be requested, or a record could not be read.
+    pub is_complete: bool,
+}
+
+/// Allocation, as `order show` prints it.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct AllocationRow {
+    /// Order line.
+    #[serde(skip)]
+    pub line_item_id: i64,
+    /// Allocated SKU: for a kit's line a component.
+    pub sku: Option<String>,
+    /// Product id at the platform.
+    pub product_id: Option<i64>,
+    /// Warehouse.
+    pub warehouse_id: i64,
+    /// Name of the warehouse, where it is known.
+    pub warehouse_name: Option<String>,
+    /// Allocated units.
+    pub quantity: i64,
+    /// Time of the answer, RFC 3339: an allocation is read once, and the line may have moved since.
+    pub observed_at: String,
+}
+
+impl Store {
+    /// Returns the lines of tracked orders whose allocation is to be requested.
+    ///
+    /// It was never requested, or was not found a day ago or more. `only` restricts the lines to one order.
+    pub async fn allocation_unread(
+        &self,
+        now: Timestamp,
+        only: Option<OrderId>,
+    ) -> Result<Vec<(OrderId, LineItemId)>, StoreError> {
+        let sql = "SELECT l.order_id, l.line_item_id FROM tracked_order t \
+                   JOIN order_line_item l ON l.order_id = t.order_id \
+                   LEFT JOIN allocation_read r ON r.order_id = l.order_id \
+                   AND r.line_item_id = l.line_item_id \
+                   WHERE l.missing_since_ms IS NULL AND (?3 IS NULL OR t.order_id = ?3) \
+                     AND (r.order_id IS NULL OR (NOT r.is_found AND ?1 - r.observed_ms >= ?2)) \
+                   ORDER BY l.order_id, l.line_item_id";
+        let rows: Vec<(i64, i64)> = sqlx::query_as(sql)
+            .bind(now.0)
+            .bind(time::millis(super::tracked_orders::QUIET_LOOK))
+            .bind(only.map(|order| order.0))
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("find the lines whose allocation is not known")?;
+        Ok(rows.into_iter().map(|(order, line)| (OrderId(order), LineItemId(line))).collect())
+    }
+
+    /// Returns the allocations of an order's lines.
+    pub async fn allocation_list(&self, order: OrderId) -> Result<Vec<AllocationRow>, StoreError> {
+        let sql = "SELECT a.line_item_id, a.sku, a.product_id, a.warehouse_id, w.name AS warehouse_name, a.quantity, \
+                       strftime('%Y-%m-%dT%H:%M:%fZ', r.observed_ms / 1000.0, 'unixepoch') AS observed_at \
+                   FROM order_line_allocation a \
+                   JOIN allocation_read r ON r.order_id = a.order_id AND r.line_item_id = a.line_item_id \
+                   LEFT JOIN warehouse w ON w.id = a.warehouse_id \
+                   WHERE a.order_id = ?1 ORDER BY a.line_item_id, a.ordinal";
+        sqlx::query_as(sql)
+            .bind(order.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the allocations of an order")
+    }
+}
+
+impl Write {
+    /// Records the allocation of a line.
+    pub async fn mirror_allocations(&mut self, page: &AllocationPage<'_>) -> Result<(), StoreError> {
+        let sql = "DELETE FROM order_line_allocation WHERE order_id = ?1 AND line_item_id = ?2";
+        let query = sqlx::query(sql).bind(page.order_id.0).bind(page.line_item_id.0);
+        query.execute(&mut *self.tx).await.doing("clear the allocation of a line")?;
+        let sql = "INSERT INTO order_line_allocation \
+                       (order_id, line_item_id, ordinal, allocation_id, product_id, sku, warehouse_id, \
+                           quantity) \
+                   SELECT ?2, ?3, key, value->>'allocation_id', value->>'product_id', value->>'sku', \
+                          value->>'warehouse_id', value->>'quantity' FROM json_each(?1)";
+        let rows = json(page.allocations.unwrap_or_default());
+        let query = sqlx::query(sql).bind(rows).bind(page.order_id.0).bind(page.line_item_id.0);
+        query.execute(&mut *self.tx).await.doing("record the allocation of a line")?;
+        let sql = "INSERT INTO allocation_read \
+                       (order_id, line_item_id, exchange_id, observed_ms, is_found, is_complete) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (order_id, line_item_id) DO UPDATE SET \
+                       exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
+                       is_found = excluded.is_found, is_complete = excluded.is_complete";
+        let done = sqlx::query(sql)
+            .bind(page.order_id.0)
+            .bind(page.line_item_id.0)
+            .bind(page.exchange_id.0)
+            .bind(page.observed_at.0)
+            .bind(page.allocations.is_some())
+            .bind(page.allocations.is_some() && page.is_complete)
+            .execute(&mut *self.tx)
+            .await;
+        done.map(drop).doing("note that the allocation of a line was asked for")
+    }
+
+    /// Returns the known SKU and product of a line.
+    pub async fn order_line_product(
+        &mut self,
+        order: OrderId,
+        line: LineItemId,
+    ) -> Result<(Option<String>, Option<ProductId>), StoreError> {
+        let sql = "SELECT sku, product_id FROM order_line_item WHERE order_id = ?1 AND line_item_id = ?2";
+        let row: Option<(Option<String>, Option<i64>)> = sqlx::query_as(sql)
+            .bind(order.0)
+            .bind(line.0)
+            .fetch_optional(&mut *self.tx)
+            .await
+            .doing("look what a line sold")?;
+        Ok(row.map_or((None, None), |(sku, product)| (sku, product.map(ProductId))))
+    }
+}

@@ -1,0 +1,254 @@
+//! Products that an answer lacks: the age of their stock levels, and the proof that a SKU is missing.
+//!
+//! A quantity is as old as the last answer that held it. The stock levels of an absent product keep their age
+//! while the reading moves on. So do those that an incompletely read record does not show. A reading holds
+//! only when a product was requested; `product.lack` holds the way in which the answer lacked it.
+//!
+//! A SKU becomes missing only on proof ([`crate::reconcile::proof`]). A check counts if the answer is small
+//! enough not to be cut and no record in it hides its SKU. A requested SKU must have come, and so must all
+//! other SKUs that the previous answer showed. A SKU that the platform never returned needs two answers, a
+//! known one needs two checks minutes apart. A record that is present but cannot be read is no absence.
+//!
+//! A record that comes after an answer lacked it proves that the platform leaves out existing records. All
+//! earlier checks of all SKUs are then discarded.
+
+use super::page::{BalancePage, Known, Members, Row};
+use crate::model::{Moment, Operation, Sku, Timestamp};
+use crate::reconcile::Lack;
+use crate::reconcile::proof::{Look, TRUSTED_PAGE};
+use crate::store::engine::error::Doing;
+use crate::store::mirror::stock_levels::json;
+use crate::store::{Store, StoreError, Write};
+use serde_json::{Value, json as value};
+use sqlx::FromRow;
+
+/// Number of SKUs known to exist that are requested beside SKUs that may be gone.
+///
+/// All of them must come; a platform that leaves out records at random seldom spares so many.
+pub const WITNESSES: usize = 8;
+
+/// Change held as `no_fact`, with the later state of its stock level.
+#[derive(Clone, Debug, FromRow)]
+pub struct UnshownRow {
+    /// The change.
+    pub id: i64,
+    /// SKU to request.
+    pub sku: String,
+    /// Time at which the change was held.
+    pub held_ms: i64,
+    /// Time at which the platform was last asked for the SKU; `None`: never.
+    pub asked_ms: Option<i64>,
+    /// True if the change can be decided.
+    ///
+    /// A later answer shows the stock level or proves the SKU missing.
+    pub is_told: bool,
+}
+
+/// Stored state of a SKU that an answer lacks.
+#[derive(FromRow)]
+struct Absent {
+    id: i64,
+    sku: String,
+    is_known: bool,
+    absent: i64,
+    absent_ms: Option<i64>,
+    absent_moment: Option<i64>,
+    missing_since_ms: Option<i64>,
+    /// True if the previous answer showed it.
+    was_shown: bool,
+}
+
+impl Store {
+    /// Returns the number of these SKUs that the platform has, and true if it has others.
+    pub async fn product_known(&self, skus: &[Sku]) -> Result<(u64, bool), StoreError> {
+        let sql = "SELECT count(*), EXISTS ( \
+                       SELECT 1 FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
+                         AND sku NOT IN (SELECT value FROM json_each(?1))) \
+                   FROM product WHERE product_id IS NOT NULL AND missing_since_ms IS NULL \
+                     AND sku IN (SELECT value FROM json_each(?1))";
+        let (count, others): (i64, bool) = sqlx::query_as(sql)
+            .bind(json(skus))
+            .fetch_one(&mut *self.read().await?)
+            .await
+            .doing("count the known SKUs of a page")?;
+        Ok((count.unsigned_abs(), others))
+    }
+
+    /// Returns a few SKUs outside `beside`: those that the last answers showed, then those that they lacked;
+    /// without any, tracked ones.
+    ///
+    /// Requested beside SKUs that may be gone, the former show that the answer is not empty in error. One of the
+    /// latter that comes again shows that the platform leaves out records.
+    pub async fn witnesses(&self, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
+        let sql = "SELECT p.sku FROM read_batch r JOIN product p ON p.read_batch_id = r.id \
+                   WHERE p.product_id IS NOT NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL \
+                     AND coalesce(p.lack, 'silent') IN ('absent', 'silent') \
+                     AND p.sku NOT IN (SELECT value FROM json_each(?1)) \
+                     AND p.sku NOT IN (SELECT subject FROM quarantine WHERE operation = ?2) \
+                   ORDER BY p.lack IS NOT NULL, r.exchange_id DESC, r.id DESC, p.sku LIMIT ?3";
+        let shown = self.some_skus(sql, beside).await?;
+        if !shown.is_empty() {
+            return Ok(shown);
+        }
+        let sql = "SELECT t.sku FROM tracked_sku t LEFT JOIN product p ON p.sku = t.sku \
+                   WHERE p.read_batch_id IS NULL AND t.sku NOT IN (SELECT value FROM json_each(?1)) \
+                     AND t.sku NOT IN (SELECT subject FROM quarantine WHERE operation = ?2) \
+                   ORDER BY t.sku LIMIT ?3";
+        self.some_skus(sql, beside).await
+    }
+
+    async fn some_skus(&self, sql: &'static str, beside: &[Sku]) -> Result<Vec<Sku>, StoreError> {
+        let query = sqlx::query_scalar(sql).bind(json(beside));
+        let query = query.bind(Operation::GetProductBalances.as_str());
+        let query = query.bind(i64::try_from(WITNESSES).unwrap_or(i64::MAX));
+        let skus: Vec<String> =
+            query.fetch_all(&mut *self.read().await?).await.doing("find SKUs that are there")?;
+        Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
+    }
+
+    /// Returns the changes held because no answer showed a fact that they depend on.
+    ///
+    /// Later answers are recognised by position, because the calendar may be set.
+    pub async fn unshown_list(&self) -> Result<Vec<UnshownRow>, StoreError> {
+        let sql = "SELECT h.id, coalesce(p.sku, h.asked) AS sku, h.held_ms, r.observed_ms AS asked_ms, \
+                          p.missing_since_ms IS NOT NULL OR (coalesce(r.exchange_id > h.held, 0) AND ( \
+                              p.lack IS NULL OR (p.lack = 'partial' AND EXISTS ( \
+                                  SELECT 1 FROM balance b WHERE b.product = p.id \
+                                    AND b.warehouse_id = h.warehouse_id AND b.fact_exchange_id IS NULL)))) AS is_told \
+                   FROM (SELECT o.id, o.warehouse_id, coalesce(o.sku, ( \
+                                    SELECT u.sku FROM product u WHERE u.product_id = o.body->>'Id' \
+                                      AND u.missing_since_ms IS NULL ORDER BY u.id LIMIT 1), o.body->>'Sku') AS asked, \
+                                coalesce(o.state_changed_ms, 0) AS held_ms, \
+                                coalesce((SELECT max(m.position) FROM change_transition m \
+                                    WHERE m.change_id = o.id), 0) AS held \
+                         FROM outbox o WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' \
+                           AND o.reason = 'no_fact') h \
+                   LEFT JOIN product p ON p.id = (SELECT m.product FROM sku_spelling m \
+                   WHERE m.spelling = h.asked) \
+                   LEFT JOIN read_batch r ON r.id = p.read_batch_id WHERE h.asked IS NOT NULL ORDER BY h.id";
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read which wishes lack a fact")
+    }
+}
+
+impl Write {
+    /// Fixes the age of stock levels that a page does not show, before its reading moves on.
+    pub(super) async fn unshown_keep(
+        &mut self,
+        members: &Members<'_>,
+        known: &Known,
+        rows: &[Row<'_>],
+    ) -> Result<(), StoreError> {
+        let partial: Vec<&Row<'_>> = rows.iter().filter(|row| !row.is_new && !row.fact.is_whole).collect();
+        if partial.is_empty()
+            && members.absent.is_empty()
+            && members.unreadable.is_empty()
+            && members.aliases.is_empty()
+        {
+            return Ok(());
+        }
+        let mut products = known.not_come(members);
+        products.extend(partial.iter().map(|row| row.id));
+        let shown = partial.iter().flat_map(|row| row.fact.cells.iter().map(|c| (row.id, c.warehouse_id.0)));
+        let shown: Vec<(i64, i64)> = shown.collect();
+        let sql = "UPDATE balance SET fact_exchange_id = read_batch.exchange_id, \
+                   fact_ms = read_batch.observed_ms \
+                   FROM product JOIN read_batch ON read_batch.id = product.read_batch_id \
+                   WHERE product.id = balance.product AND balance.fact_exchange_id IS NULL \
+                     AND balance.product IN (SELECT value FROM json_each(?1)) \
+                     AND (balance.product, balance.warehouse_id) NOT IN ( \
+                         SELECT value->>0, value->>1 FROM json_each(?2))";
+        let done = sqlx::query(sql).bind(json(&products)).bind(json(&shown)).execute(&mut *self.tx).await;
+        done.doing("keep the age of what an answer does not show")?;
+        self.digests_clear(&products).await
+    }
+
+    /// Records how a page lacks requested SKUs, and marks those it proves missing. Returns the SKUs for which
+    /// another, small request may prove more.
+    pub(super) async fn unshown_mark(
+        &mut self,
+        page: &BalancePage<'_>,
+        members: &Members<'_>,
+        rows: &[Row<'_>],
+    ) -> Result<Vec<Sku>, StoreError> {
+        let partial: Vec<&Sku> =
+            rows.iter().filter(|row| !row.fact.is_whole).map(|row| &row.fact.sku).collect();
+        if !partial.is_empty() {
+            self.lack_note(&partial, Lack::Partial).await?;
+        }
+        if !members.unreadable.is_empty() {
+            self.lack_note(&members.unreadable.iter().collect::<Vec<_>>(), Lack::Unreadable).await?;
+        }
+        if members.absent.is_empty() { Ok(Vec::new()) } else { self.absent_mark(page, members).await }
+    }
+
+    /// Discards all earlier checks, because the platform left out an existing record.
+    pub(super) async fn looks_forget(&mut self) -> Result<(), StoreError> {
+        let sql = "UPDATE product SET absent_ms = NULL, absent_moment = NULL WHERE absent_ms IS NOT NULL";
+        sqlx::query(sql).execute(&mut *self.tx).await.map(drop).doing("forget when SKUs were first lacked")
+    }
+
+    /// Records that a record came incomplete; it is then no absence.
+    async fn lack_note(&mut self, skus: &[&Sku], lack: Lack) -> Result<(), StoreError> {
+        let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = 0, absent_ms = NULL, absent_moment = NULL, \
+                       missing_since_ms = NULL WHERE sku IN (SELECT value FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(json(skus)).bind(lack.as_str()).execute(&mut *self.tx).await;
+        done.map(drop).doing("note what an answer does not show")
+    }
+
+    /// Counts the SKUs that an answer lacks, and marks those it proves missing. Returns the SKUs for which
+    /// another, small request may prove more.
+    async fn absent_mark(
+        &mut self,
+        page: &BalancePage<'_>,
+        members: &Members<'_>,
+    ) -> Result<Vec<Sku>, StoreError> {
+        let sql = "SELECT id, sku, absent, absent_ms, absent_moment, missing_since_ms, \
+                          product_id IS NOT NULL AS is_known, \
+                          product_id IS NOT NULL AND missing_since_ms IS NULL AND lack IS NOT 'absent' AS was_shown \
+                   FROM product WHERE sku IN (SELECT value FROM json_each(?1)) ORDER BY id";
+        let query = sqlx::query_as(sql).bind(json(&members.absent)).fetch_all(&mut *self.tx);
+        let found: Vec<Absent> = query.await.doing("read what is known of absent SKUs")?;
+        let lack = match (page.hides, members.any_came) {
+            (true, _) => Lack::Unreadable,
+            (false, true) => Lack::Absent,
+            (false, false) => Lack::Silent,
+        };
+        let is_small = page.asked.len() <= TRUSTED_PAGE;
+        let look = page.moment.filter(|_| is_small && lack == Lack::Absent);
+        let look = look.map(|moment| Look { at: page.observed_at, moment });
+        let fresh = found.iter().filter(|row| row.was_shown).count();
+        let mut unsure = Vec::new();
+        let mut marked: Vec<Value> = Vec::new();
+        for mut row in found {
+            row.absent += i64::from(lack == Lack::Absent);
+            let rest_came = fresh == usize::from(row.was_shown);
+            if let Some(look) = look.filter(|_| rest_came) {
+                row.look(look);
+            }
+            let first = (row.absent_ms, row.absent_moment);
+            marked.push(value!([row.id, row.absent, first.0, first.1, row.missing_since_ms]));
+            if row.missing_since_ms.is_none() && lack != Lack::Unreadable && (!is_small || !row.is_known) {
+                unsure.extend(Sku::new(row.sku).ok());
+            }
+        }
+        let sql = "UPDATE product SET lack = ?2, digest = NULL, absent = m.value->>1, absent_ms = m.value->>2, \
+                       absent_moment = m.value->>3, missing_since_ms = m.value->>4 \
+                   FROM json_each(?1) m WHERE product.id = m.value->>0";
+        let query = sqlx::query(sql).bind(json(&marked)).bind(lack.as_str());
+        query.execute(&mut *self.tx).await.doing("mark the SKUs the service did not return")?;
+        Ok(unsure)
+    }
+}
+
+impl Absent {
+    fn look(&mut self, look: Look) {
+        let first = self.absent_ms.zip(self.absent_moment);
+        let first = first.map(|(at, moment)| Look { at: Timestamp(at), moment: Moment(moment) });
+        let is_missing = if self.is_known { look.proves_absent(first, true) } else { self.absent > 1 };
+        let first = look.first(first);
+        (self.absent_ms, self.absent_moment) = (Some(first.at.0), Some(first.moment.0));
+        if is_missing {
+            self.missing_since_ms.get_or_insert(look.at.0);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Kits and their components, and products that other answers mention.
+//!
+//! Balances do not name a product's type. A kit is recognised by its components and by product answers;
+//! `product.type` holds the type with the exchange that named it. An allocation that takes other products for
+//! a product only suggests a kit (`product.kit_guess_id`). The platform may have sent a substitute, or a
+//! person may have changed the line. A type may change, so the platform is asked again before a change is
+//! refused because of it.
+
+use super::stock_levels::json;
+use crate::model::{ExchangeId, Operation, ProductId, RunId, Sku, Timestamp};
+use crate::reconcile::proof;
+use crate::store::engine::error::Doing;
+use crate::store::{Store, StoreError, Write};
+use serde::Serialize;
+use serde_json::{Value, json as value};
+use sqlx::FromRow;
+
+/// Type of a product that consists of other products.
+pub const KIT: &str = "Kit";
+/// Event of a product that is no kit, because the platform refused its components with a working key.
+pub const KIT_DENIED: &str = "kit.denied";
+
+/// Product of an answer other than balances (*Product*).
+#[derive(Clone, Debug)]
+pub struct ProductFact {
+    /// `Sku`.
+    pub sku: Sku,
+    /// `Id`.
+    pub product_id: Option<ProductId>,
+    /// `Name`.
+    pub name: Option<String>,
+    /// `Identifiers.UPC`.
+    pub upc: Option<String>,
+    /// `Type`, possibly one that this version does not know.
+    pub kind: Option<String>,
+}
+
+/// Component of an answer (*Get kit components*).
+#[derive(Clone, Debug, Serialize)]
+pub struct ComponentFact {
+    /// `Id`.
+    pub component_id: i64,
+    /// `Product.Id`.
+    pub product_id: Option<ProductId>,
+    /// `Product.Sku`.
+    pub sku: Option<Sku>,
+    /// `QuantityForKit`: units of the component in one kit.
+    pub quantity: f64,
+}
+
+/// An answer to *Get kit components*.
+#[derive(Clone, Copy, Debug)]
+pub struct KitPage<'a> {
+    /// Exchange that brought the answer.
+    pub exchange_id: ExchangeId,
+    /// Time at which its request was sent.
+    pub observed_at: Timestamp,
+    /// Requested kit.
+    pub kit: ProductId,
+    /// Components of the kit.
+    pub components: &'a [ComponentFact],
+    /// False where a component could not be read; no component then counts as missing.
+    pub is_complete: bool,
+}
+
+/// Component, as `product components` prints it.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct ComponentRow {
+    /// Component.
+    pub component_id: i64,
+    /// SKU of the component.
+    pub sku: Option<String>,
+    /// Name of the product, where it is known.
+    pub name: Option<String>,
+    /// Product id at the platform.
+    pub product_id: Option<i64>,
+    /// Units of the component in one kit.
+    pub quantity: f64,
+    /// Time at which the platform last described the kit, RFC 3339.
+    pub observed_at: String,
+}
+
+impl Store {
+    /// Returns the known and suggested kits, those whose components were read longest ago first.
+    pub async fn kit_ids(&self) -> Result<Vec<ProductId>, StoreError> {
+        let sql = "SELECT DISTINCT p.product_id FROM product p LEFT JOIN kit k ON k.product_id = p.product_id \
+                   WHERE (p.type = 'Kit' OR p.kit_guess_id IS NOT NULL) AND p.product_id IS NOT NULL \
+                     AND p.missing_since_ms IS NULL ORDER BY k.exchange_id, p.product_id";
+        let ids: Vec<i64> =
+            sqlx::query_scalar(sql).fetch_all(&mut *self.read().await?).await.doing("find the kits")?;
+        Ok(ids.into_iter().map(ProductId).collect())
+    }
+
+    /// Returns the platform's id of a product, by its SKU or by a spelling under which it was requested.
+    pub async fn product_id_of(&self, sku: &str) -> Result<Option<ProductId>, StoreError> {
+        let sql = "SELECT coalesce(p.product_id, a.product_id) FROM product p \
+                   LEFT JOIN product a ON a.id = p.alias_of WHERE p.sku = ?1";
+        let id: Option<Option<i64>> = sqlx::query_scalar(sql)
+            .bind(sku)
+            .fetch_optional(&mut *self.read().await?)
+            .await
+            .doing("look for a product")?;
+        Ok(id.flatten().map(ProductId))
+    }
+
+    /// Returns a run's last exchange about the components of a product.
+    pub async fn kit_refused_by(
+        &self,
+        run: RunId,
+        product: ProductId,
+    ) -> Result<Option<ExchangeId>, StoreError> {
+        let sql = "SELECT max(id) FROM exchange WHERE run_id = ?1 AND operation = ?2 AND target = ?3";
+        let id: Option<i64> = sqlx::query_scalar(sql)
+            .bind(run.0)
+            .bind(Operation::KitComponents.as_str())
+            .bind(Operation::KitComponents.path().replace("{productid}", &product.to_string()))
+            .fetch_one(&mut *self.read().await?)
+            .await
+            .doing("find the answer about a kit")?;
+        Ok(id.map(ExchangeId))
+    }
+
+    /// Returns the components of a kit; empty if they were never read.
+    pub async fn kit_components(&self, kit: ProductId) -> Result<Vec<ComponentRow>, StoreError> {
+        let sql = "SELECT c.component_id, c.sku, p.name, c.product_id, c.quantity, \
+                       strftime('%Y-%m-%dT%H:%M:%fZ', k.observed_ms / 1000.0, 'unixepoch') AS observed_at \
+                   FROM kit_component c JOIN kit k ON k.product_id = c.kit_id \
+                   LEFT JOIN product p ON p.sku = c.sku \
+                   WHERE c.kit_id = ?1 AND c.missing_since_ms IS NULL ORDER BY c.component_id";
+        sqlx::query_as(sql)
+            .bind(kit.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the components of a kit")
+    }
+}
+
+impl Write {
+    /// Records products that answers mention and returns the number of new or changed ones.
+    ///
+    /// Absent fields leave the stored values unchanged. A spelling that balances resolved to another product
+    /// is not changed.
+    pub async fn mirror_products(
+        &mut self,
+        exchange: ExchangeId,
+        products: &[ProductFact],
+    ) -> Result<u64, StoreError> {
+        let sql = "INSERT INTO product (sku, case_key, product_id, name, upc, type, type_exchange_id) \
+                   SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, \
+                          iif(value->>5 IS NULL, NULL, ?2) \
+                   FROM json_each(?1) WHERE true \
+                   ON CONFLICT (sku) DO UPDATE SET product_id = coalesce(excluded.product_id, product_id), \
+                       name = coalesce(excluded.name, name), upc = coalesce(excluded.upc, upc), \
+                       type = coalesce(excluded.type, type), digest = NULL, \
+                       type_exchange_id = coalesce(excluded.type_exchange_id, type_exchange_id), \
+                       kit_guess_id = iif(excluded.type IS NULL, kit_guess_id, NULL) \
+                   WHERE alias_of IS NULL AND (excluded.type IS NOT NULL OR (product_id, name, upc) IS NOT ( \
+                       coalesce(excluded.product_id, product_id), coalesce(excluded.name, name), \
+                       coalesce(excluded.upc, upc)))";
+        let row = |p: &ProductFact| value!([p.sku, p.sku.fold(), p.product_id, p.name, p.upc, p.kind]);
+        let rows: Vec<Value> = products.iter().map(row).collect();
+        let done = sqlx::query(sql).bind(json(&rows)).bind(exchange.0).execute(&mut *self.tx).await;
+        Ok(done.doing("record products met on the way")?.rows_affected())
+    }
+
+    /// Marks a product as a possible kit.
+    pub async fn kit_guess(&mut self, exchange: ExchangeId, sku: &Sku) -> Result<(), StoreError> {
+        let sql =
+            "UPDATE product SET kit_guess_id = ?2 WHERE sku = ?1 AND alias_of IS NULL AND type IS NOT 'Kit'";
+        let done = sqlx::query(sql).bind(sku.as_str()).bind(exchange.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("note that a product may be a kit")
+    }
+
+    /// Records that a product is no kit, because the platform refused its components with a working key.
+    ///
+    /// Returns true if the product was a kit or a possible one. That is a decision, so its event is appended
+    /// before the fact.
+    pub async fn kit_deny(
+        &mut self,
+        exchange: ExchangeId,
+        product: ProductId,
+        at: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM product WHERE product_id = ?1 \
+                   AND (type = 'Kit' OR kit_guess_id IS NOT NULL))";
+        let was_kit: bool = sqlx::query_scalar(sql)
+            .bind(product.0)
+            .fetch_one(&mut *self.tx)
+            .await
+            .doing("look whether a product passes for a kit")?;
+        if was_kit {
+            let detail = value!({"exchange_id": exchange.0}).to_string();
+            self.event_append(at, KIT_DENIED, &product.to_string(), Some(&detail)).await?;
+            self.kit_denied(exchange.0, product, at).await?;
+        }
+        Ok(was_kit)
+    }
+
+    /// Applies the event [`KIT_DENIED`] in a replay.
+    pub async fn kit_refold(&mut self, subject: &str, detail: &str, at: Timestamp) -> Result<(), StoreError> {
+        let foreign = || StoreError::Foreign { what: "an event of a kit", value: subject.to_owned() };
+        let product = subject.parse().map(ProductId).map_err(|_| foreign())?;
+        let detail: Value = serde_json::from_str(detail).map_err(|_| foreign())?;
+        let exchange = detail["exchange_id"].as_i64().ok_or_else(foreign)?;
+        self.kit_denied(exchange, product, at).await
+    }
+
+    async fn kit_denied(
+        &mut self,
+        exchange: i64,
+        product: ProductId,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE product SET type = iif(type = 'Kit', NULL, type), type_exchange_id = ?2, \
+                       kit_guess_id = NULL WHERE product_id = ?1";
+        let done = sqlx::query(sql).bind(product.0).bind(exchange).execute(&mut *self.tx).await;
+        done.doing("note that a product is no kit")?;
+        let sql =
+            "UPDATE kit_component SET missing_since_ms = ?2 WHERE kit_id = ?1 AND missing_since_ms IS NULL";
+        let done = sqlx::query(sql).bind(product.0).bind(at.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("mark the components of a product that is no kit")
+    }
+
+    /// Records a kit's components and returns the number of new, changed or removed ones.
+    pub async fn mirror_kit(&mut self, page: &KitPage<'_>) -> Result<u64, StoreError> {
+        let rows = json(page.components);
+        let written = self.components_write(page, &rows).await?;
+        let gone = self.components_missing(page, &rows).await?;
+        let is_empty = page.components.is_empty() && page.is_complete;
+        let sql = "INSERT INTO kit (product_id, exchange_id, observed_ms, is_complete, empty_ms) \
+                   VALUES (?1, ?2, ?3, ?4, iif(?5, ?3, NULL)) \
+                   ON CONFLICT (product_id) DO UPDATE SET exchange_id = excluded.exchange_id, \
+                       observed_ms = excluded.observed_ms, is_complete = excluded.is_complete, \
+                       empty_ms = iif(?5, coalesce(empty_ms, excluded.empty_ms), NULL) \
+                   RETURNING empty_ms";
+        let query =
+            sqlx::query_scalar(sql).bind(page.kit.0).bind(page.exchange_id.0).bind(page.observed_at.0);
+        let query = query.bind(page.is_complete).bind(is_empty);
+        let empty_ms: Option<i64> = query.fetch_one(&mut *self.tx).await.doing("record a kit")?;
+        if !page.components.is_empty() {
+            let sql = "UPDATE product SET type = 'Kit', type_exchange_id = ?2, kit_guess_id = NULL \
+                       WHERE product_id = ?1";
+            let query = sqlx::query(sql).bind(page.kit.0).bind(page.exchange_id.0);
+            query.execute(&mut *self.tx).await.doing("note that a product is a kit")?;
+        } else if proof::is_absent(empty_ms.map(Timestamp), page.observed_at, is_empty) {
+            // If this is wrong, it costs one write, which the readback then finds missing.
+            self.kit_denied(page.exchange_id.0, page.kit, page.observed_at).await?;
+        }
+        Ok(written + gone)
+    }
+
+    async fn components_write(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64, StoreError> {
+        let sql = "INSERT INTO kit_component (kit_id, component_id, product_id, sku, quantity, exchange_id) \
+                   SELECT ?2, value->>'component_id', value->>'product_id', value->>'sku', value->>'quantity', ?3 \
+                   FROM json_each(?1) WHERE true \
+                   ON CONFLICT (kit_id, component_id) DO UPDATE SET product_id = excluded.product_id, \
+                       sku = excluded.sku, quantity = excluded.quantity, exchange_id = excluded.exchange_id, \
+                       missing_since_ms = NULL \
+                   WHERE (product_id, sku, quantity) IS NOT (excluded.product_id, excluded.sku, excluded.quantity) \
+                       OR missing_since_ms IS NOT NULL";
+        let query = sqlx::query(sql).bind(rows).bind(page.kit.0).bind(page.exchange_id.0);
+        Ok(query.execute(&mut *self.tx).await.doing("record the components of a kit")?.rows_affected())
+    }
+
+    async fn components_missing(&mut self, page: &KitPage<'_>, rows: &str) -> Result<u64, StoreError> {
+        if !page.is_complete || page.components.is_empty() {
+            return Ok(0);
+        }
+        let sql = "UPDATE kit_component SET missing_since_ms = ?3 \
+                   WHERE kit_id = ?2 AND missing_since_ms IS NULL \
+                     AND component_id NOT IN (SELECT value->>'component_id' FROM json_each(?1))";
+        let query = sqlx::query(sql).bind(rows).bind(page.kit.0).bind(page.observed_at.0);
+        let done = query.execute(&mut *self.tx).await;
+        Ok(done.doing("mark the components a kit no longer has")?.rows_affected())
+    }
+}

@@ -1,0 +1,204 @@
+//! Lines of tracked orders.
+
+use crate::model::{ExchangeId, OrderId, OrderLine, Timestamp};
+use crate::reconcile::proof;
+use crate::store::engine::error::Doing;
+use crate::store::{Store, StoreError, Write};
+use serde_json::{Value, json};
+
+/// An answer to *Get line items of a sales order*.
+#[derive(Clone, Copy, Debug)]
+pub struct OrderPage<'a> {
+    /// Exchange that brought the answer.
+    pub exchange_id: ExchangeId,
+    /// Time at which its request was sent.
+    pub observed_at: Timestamp,
+    /// Requested order.
+    pub order_id: OrderId,
+    /// Lines of the order.
+    pub lines: &'a [OrderLine],
+    /// False where the answer has more pages than can be requested; no shipment is decided on it.
+    pub is_complete: bool,
+}
+
+impl Store {
+    /// Returns the lines of an order, as the view `order_line` shows them.
+    pub async fn order_lines(&self, order: OrderId) -> Result<Vec<Value>, StoreError> {
+        let sql = "SELECT json_object('order_id', order_id, 'line_item_id', line_item_id, 'sku', sku, \
+                       'product_id', product_id, 'quantity_sold', quantity_sold, 'quantity_left', quantity_left, \
+                       'unit_price', unit_price, 'warehouse_id', warehouse_id, 'observed_at', observed_at) \
+                   FROM order_line WHERE order_id = ?1 ORDER BY line_item_id";
+        let rows: Vec<String> = sqlx::query_scalar(sql)
+            .bind(order.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the lines of an order")?;
+        let line = |row: String| {
+            serde_json::from_str(&row)
+                .map_err(|_| StoreError::Foreign { what: "an order's line", value: row })
+        };
+        rows.into_iter().map(line).collect()
+    }
+}
+
+impl Write {
+    /// Records an order's lines and returns the number of new, changed or removed ones.
+    ///
+    /// A line that the answer lacks keeps its age and becomes missing on proof. The order closes when nothing
+    /// is left to ship and its known shipments are shipped or cancelled. It also closes when all its lines
+    /// are missing.
+    pub async fn mirror_order(&mut self, page: &OrderPage<'_>) -> Result<u64, StoreError> {
+        let rows: Vec<Value> = page.lines.iter().map(line_row).collect();
+        let rows = super::stock_levels::json(&rows);
+        let written = self.order_lines_write(page, &rows).await?;
+        self.order_lines_came(page, &rows).await?;
+        let changed = written + self.order_lines_absent(page, &rows).await?;
+        let is_over = page.is_complete
+            && self.order_has_nothing_left(page.order_id).await?
+            && !self.order_has_open_shipment(page.order_id).await?;
+        let closed = is_over.then_some(page.observed_at.0);
+        let sql = "INSERT INTO sales_order (id, exchange_id, observed_ms, changed_ms, is_complete, closed_ms) \
+                   VALUES (?1, ?2, ?3, ?3, ?4, ?5) \
+                   ON CONFLICT (id) DO UPDATE SET exchange_id = excluded.exchange_id, \
+                       observed_ms = excluded.observed_ms, is_complete = excluded.is_complete, \
+                       changed_ms = iif(?6, excluded.changed_ms, changed_ms), \
+                       closed_ms = iif(excluded.closed_ms IS NULL, NULL, coalesce(closed_ms, excluded.closed_ms))";
+        let done = sqlx::query(sql)
+            .bind(page.order_id.0)
+            .bind(page.exchange_id.0)
+            .bind(page.observed_at.0)
+            .bind(page.is_complete)
+            .bind(closed)
+            .bind(changed > 0)
+            .execute(&mut *self.tx)
+            .await;
+        done.doing("record an order")?;
+        Ok(changed)
+    }
+
+    async fn order_lines_write(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64, StoreError> {
+        let sql = "INSERT INTO order_line_item (order_id, line_item_id, sku, product_id, quantity_sold, \
+                       quantity_left, unit_price, warehouse_id, exchange_id) \
+                   SELECT ?2, value->>0, value->>1, value->>2, value->>3, value->>4, \
+                          CAST(value->>5 AS REAL), value->>6, ?3 FROM json_each(?1) WHERE true \
+                   ON CONFLICT (order_id, line_item_id) DO UPDATE SET sku = excluded.sku, \
+                       product_id = excluded.product_id, quantity_sold = excluded.quantity_sold, \
+                       quantity_left = excluded.quantity_left, unit_price = excluded.unit_price, \
+                       warehouse_id = excluded.warehouse_id, exchange_id = excluded.exchange_id, \
+                       missing_since_ms = NULL \
+                   WHERE sku IS NOT excluded.sku OR product_id IS NOT excluded.product_id \
+                       OR quantity_sold <> excluded.quantity_sold \
+                       OR quantity_left IS NOT excluded.quantity_left \
+                       OR unit_price IS NOT excluded.unit_price OR warehouse_id IS NOT excluded.warehouse_id \
+                       OR missing_since_ms IS NOT NULL";
+        let query = sqlx::query(sql).bind(rows).bind(page.order_id.0).bind(page.exchange_id.0);
+        Ok(query.execute(&mut *self.tx).await.doing("record the lines of an order")?.rows_affected())
+    }
+
+    /// Returns true if a known shipment of the order is neither shipped in full nor cancelled. A shipment
+    /// that was read before its order is assigned to the order here, by its items.
+    async fn order_has_open_shipment(&mut self, order: OrderId) -> Result<bool, StoreError> {
+        let sql = "UPDATE shipment SET order_id = ?1 WHERE order_id IS NULL AND EXISTS ( \
+                       SELECT 1 FROM shipment_line i JOIN order_line_item l ON l.line_item_id = i.line_item_id \
+                       WHERE i.shipment_id = shipment.id AND l.order_id = ?1)";
+        let done = sqlx::query(sql).bind(order.0).execute(&mut *self.tx).await;
+        done.doing("find the shipments of an order")?;
+        let sql = "SELECT EXISTS (SELECT 1 FROM shipment_progress \
+                   WHERE order_id = ?1 AND NOT (is_cancelled OR is_shipped))";
+        let open = sqlx::query_scalar(sql).bind(order.0).fetch_one(&mut *self.tx).await;
+        open.doing("look for open shipments of an order")
+    }
+
+    /// Gives the lines of this answer the age of the order's last answer again.
+    async fn order_lines_came(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<(), StoreError> {
+        let sql = "UPDATE order_line_item SET observed_ms = NULL, absent_ms = NULL, absent_exchange_id = NULL \
+                   WHERE order_id = ?2 AND (observed_ms IS NOT NULL OR absent_ms IS NOT NULL) \
+                     AND line_item_id IN (SELECT value->>0 FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(rows).bind(page.order_id.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("note that lines of an order came again")
+    }
+
+    /// Fixes the age of the lines that the answer lacks, and marks those proved absent as missing. Returns
+    /// the number of missing lines. An incomplete answer proves nothing, because an unreadable record may be
+    /// any of them.
+    async fn order_lines_absent(&mut self, page: &OrderPage<'_>, rows: &str) -> Result<u64, StoreError> {
+        let sql = "SELECT line_item_id, absent_ms, absent_exchange_id FROM order_line_item \
+                   WHERE order_id = ?2 AND missing_since_ms IS NULL \
+                     AND line_item_id NOT IN (SELECT value->>0 FROM json_each(?1))";
+        let query = sqlx::query_as(sql).bind(rows).bind(page.order_id.0);
+        let lacking: Vec<(i64, Option<i64>, Option<i64>)> =
+            query.fetch_all(&mut *self.tx).await.doing("find the lines that an answer lacks")?;
+        if lacking.is_empty() {
+            return Ok(0);
+        }
+        let lines: Vec<i64> = lacking.iter().map(|(line, ..)| *line).collect();
+        let sql = "UPDATE order_line_item \
+                   SET observed_ms = coalesce(observed_ms, (SELECT o.observed_ms FROM sales_order o WHERE o.id = ?2)), \
+                       absent_ms = iif(?5, coalesce(absent_ms, ?3), absent_ms), \
+                       absent_exchange_id = iif(?5, coalesce(absent_exchange_id, ?4), absent_exchange_id) \
+                   WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
+        let done = sqlx::query(sql)
+            .bind(super::stock_levels::json(&lines))
+            .bind(page.order_id.0)
+            .bind(page.observed_at.0)
+            .bind(page.exchange_id.0)
+            .bind(page.is_complete)
+            .execute(&mut *self.tx)
+            .await;
+        done.doing("keep the age of the lines that an answer lacks")?;
+        if page.is_complete { self.order_lines_missing(page, &lacking).await } else { Ok(0) }
+    }
+
+    /// Marks the lines proved absent: the rest of the order came, or another order's lines did since the
+    /// first absence.
+    async fn order_lines_missing(
+        &mut self,
+        page: &OrderPage<'_>,
+        lacking: &[(i64, Option<i64>, Option<i64>)],
+    ) -> Result<u64, StoreError> {
+        let first = lacking.iter().filter_map(|(_, _, exchange)| *exchange).min();
+        let others_came = match first {
+            Some(first) => !page.lines.is_empty() || self.orders_came_since(first, page.order_id).await?,
+            None => return Ok(0),
+        };
+        let absent = lacking
+            .iter()
+            .filter(|(_, first, _)| proof::is_absent(first.map(Timestamp), page.observed_at, others_came));
+        let absent: Vec<i64> = absent.map(|(line, ..)| *line).collect();
+        let sql = "UPDATE order_line_item SET missing_since_ms = ?3 \
+                   WHERE order_id = ?2 AND line_item_id IN (SELECT value FROM json_each(?1))";
+        let query = sqlx::query(sql).bind(super::stock_levels::json(&absent)).bind(page.order_id.0);
+        let done = query.bind(page.observed_at.0).execute(&mut *self.tx).await;
+        Ok(done.doing("mark the lines an order no longer has")?.rows_affected())
+    }
+
+    /// Returns true if another order's last answer, requested after `first`, held lines, so the platform
+    /// works.
+    async fn orders_came_since(&mut self, first: i64, order: OrderId) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM sales_order o WHERE o.exchange_id > ?1 AND o.id <> ?2 AND EXISTS ( \
+                       SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.observed_ms IS NULL \
+                         AND l.missing_since_ms IS NULL))";
+        let came = sqlx::query_scalar(sql).bind(first).bind(order.0).fetch_one(&mut *self.tx).await;
+        came.doing("look whether other orders were answered")
+    }
+
+    /// Returns true if the order has lines and none of those not missing has units left.
+    async fn order_has_nothing_left(&mut self, order: OrderId) -> Result<bool, StoreError> {
+        let sql = "SELECT count(*) > 0 AND total(missing_since_ms IS NULL AND quantity_left IS NOT 0) = 0 \
+                   FROM order_line_item WHERE order_id = ?1";
+        let nothing = sqlx::query_scalar(sql).bind(order.0).fetch_one(&mut *self.tx).await;
+        nothing.doing("look what is left of an order")
+    }
+}
+
+fn line_row(line: &OrderLine) -> Value {
+    json!([
+        line.line_item_id,
+        line.sku,
+        line.product_id,
+        line.quantity_sold,
+        line.quantity_left,
+        line.unit_price,
+        line.warehouse_id
+    ])
+}

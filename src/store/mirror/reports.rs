@@ -1,0 +1,190 @@
+//! Monthly reports: top sellers and business health.
+//!
+//! A month's report is stored as one JSON document, because reports are compared as a whole. Two equal reads
+//! after the month's end make the month agreed. Views provide the columns.
+
+use crate::model::{ExchangeId, Month, Timestamp};
+use crate::store::engine::error::Doing;
+use crate::store::{Store, StoreError, Write};
+use serde::Serialize;
+use serde_json::{Value, json};
+use sqlx::FromRow;
+
+/// Monthly report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// *Get top-selling products by month*, over all storefronts.
+    TopSelling,
+    /// *Business health*.
+    BusinessHealth,
+}
+
+impl Report {
+    fn as_str(self) -> &'static str {
+        match self {
+            Report::TopSelling => "top_selling",
+            Report::BusinessHealth => "business_health",
+        }
+    }
+}
+
+/// Product among the ten best sellers of a month (*TopSellingProduct*).
+#[derive(Clone, Debug, Serialize)]
+pub struct TopSellerFact {
+    /// `Rank`, from 1.
+    pub rank: i64,
+    /// `SalesChannelId`.
+    pub sales_channel_id: Option<i64>,
+    /// `ProductId`.
+    pub product_id: Option<i64>,
+    /// `SkuNumber`.
+    pub sku: Option<String>,
+    /// `Name`.
+    pub name: Option<String>,
+    /// `QuantitySold`.
+    pub quantity_sold: Option<i64>,
+    /// `AmountSold`, in the account's currency.
+    pub amount_sold: Option<f64>,
+}
+
+/// Figures of a month (*BusinessHealth month record*); amounts in the account's currency.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct HealthFigures {
+    /// `TotalRevenue`.
+    pub total_revenue: Option<f64>,
+    /// `TotalCostOfGoodsSold`.
+    pub total_cost_of_goods_sold: Option<f64>,
+    /// `TotalShippingCosts`.
+    pub total_shipping_costs: Option<f64>,
+    /// `TotalProfit`.
+    pub total_profit: Option<f64>,
+    /// `TotalAmountShippingCollected`.
+    pub total_amount_shipping_collected: Option<f64>,
+    /// `TotalCostofLabelsGenerated`.
+    pub total_cost_of_labels_generated: Option<f64>,
+    /// `TotalValueofInventoryMonthStart`.
+    pub total_value_of_inventory_month_start: Option<f64>,
+    /// `TotalValueofInventoryMonthEnd`.
+    pub total_value_of_inventory_month_end: Option<f64>,
+    /// `TotalNumberofNewListingsadded`.
+    pub total_number_of_new_listings_added: Option<f64>,
+}
+
+/// Row of the view `top_seller`.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct TopSellerRow {
+    /// Year.
+    pub year: i64,
+    /// Month, 1 to 12.
+    pub month: i64,
+    /// Rank, from 1.
+    pub rank: i64,
+    /// SKU.
+    pub sku: Option<String>,
+    /// Name of the product.
+    pub name: Option<String>,
+    /// Product id at the platform.
+    pub product_id: Option<i64>,
+    /// Sales channel.
+    pub sales_channel_id: Option<i64>,
+    /// Units sold.
+    pub quantity_sold: Option<i64>,
+    /// Amount sold, in the account's currency.
+    pub amount_sold: Option<f64>,
+    /// True if two reads after the month's end were equal.
+    pub is_agreed: bool,
+    /// Time of the last report, RFC 3339.
+    pub observed_at: String,
+}
+
+/// Row of the view `business_health`.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct HealthMonthRow {
+    /// Year.
+    pub year: i64,
+    /// Month, 1 to 12.
+    pub month: i64,
+    /// Figures.
+    #[sqlx(flatten)]
+    #[serde(flatten)]
+    pub figures: HealthFigures,
+    /// True if two reads after the month's end were equal.
+    pub is_agreed: bool,
+    /// Time of the last report, RFC 3339.
+    pub observed_at: String,
+}
+
+impl Store {
+    /// Returns those of `months` whose report is agreed.
+    pub async fn report_agreed(&self, report: Report, months: &[Month]) -> Result<Vec<Month>, StoreError> {
+        let sql = "SELECT year, month FROM report_month WHERE report = ?1 AND is_agreed";
+        let rows: Vec<(u16, u8)> = sqlx::query_as(sql)
+            .bind(report.as_str())
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("find the months that are agreed")?;
+        let known: Vec<Month> =
+            rows.into_iter().filter_map(|(year, month)| Month::new(year, month)).collect();
+        Ok(months.iter().copied().filter(|month| known.contains(month)).collect())
+    }
+
+    /// Returns the top sellers of the newest `months` months that have any, newest month first.
+    pub async fn top_sellers(&self, months: u32) -> Result<Vec<TopSellerRow>, StoreError> {
+        let sql = "SELECT * FROM top_seller WHERE (year, month) IN ( \
+                       SELECT DISTINCT year, month FROM top_seller ORDER BY year DESC, month DESC LIMIT ?1) \
+                   ORDER BY year DESC, month DESC, rank";
+        sqlx::query_as(sql)
+            .bind(months)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the top sellers")
+    }
+
+    /// Returns the business health of the newest `months` months, newest first.
+    pub async fn business_health(&self, months: u32) -> Result<Vec<HealthMonthRow>, StoreError> {
+        let sql = "SELECT * FROM business_health ORDER BY year DESC, month DESC LIMIT ?1";
+        sqlx::query_as(sql)
+            .bind(months)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the business health")
+    }
+}
+
+impl Write {
+    /// Records a report of some months and returns the number of new or changed ones.
+    ///
+    /// A month becomes agreed if its report repeats one that was read after the month's end.
+    pub async fn mirror_report(
+        &mut self,
+        report: Report,
+        exchange: ExchangeId,
+        observed_at: Timestamp,
+        months: &[(Month, Value)],
+    ) -> Result<u64, StoreError> {
+        let row = |(month, said): &(Month, Value)| {
+            json!([month.year(), month.number(), said.to_string(), month.end()])
+        };
+        let rows = super::stock_levels::json(&months.iter().map(row).collect::<Vec<_>>());
+        let sql = "SELECT count(*) FROM json_each(?1) LEFT JOIN report_month m \
+                       ON m.report = ?2 AND m.year = value->>0 AND m.month = value->>1 \
+                   WHERE m.payload IS NOT value->>2";
+        let changed: i64 = sqlx::query_scalar(sql)
+            .bind(&rows)
+            .bind(report.as_str())
+            .fetch_one(&mut *self.tx)
+            .await
+            .doing("compare a report with what it said before")?;
+        let sql = "INSERT INTO report_month (report, year, month, payload, is_agreed, exchange_id, \
+                   observed_ms) \
+                   SELECT ?2, value->>0, value->>1, value->>2, 0, ?3, ?4 FROM json_each(?1) WHERE true \
+                   ON CONFLICT (report, year, month) DO UPDATE SET \
+                       is_agreed = (payload = excluded.payload AND observed_ms >= \
+                           (SELECT value->>3 FROM json_each(?1) WHERE (value->>0, value->>1) = (year, month))), \
+                       payload = excluded.payload, exchange_id = excluded.exchange_id, \
+                       observed_ms = excluded.observed_ms";
+        let query = sqlx::query(sql).bind(&rows).bind(report.as_str()).bind(exchange.0).bind(observed_at.0);
+        query.execute(&mut *self.tx).await.doing("record a report")?;
+        Ok(changed.unsigned_abs())
+    }
+}

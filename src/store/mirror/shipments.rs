@@ -1,0 +1,232 @@
+//! Shipments and their items: their progress and the choice of those to read next.
+//!
+//! The platform lists no shipments; the known ones were created by tallyd or adopted by a person. A cancelled
+//! shipment, or one that is shipped and confirmed in full, is not read again. A shipment without news for
+//! [`QUIET_AFTER`] is read daily.
+
+use super::stock_levels::json;
+use super::tracked_orders::{QUIET_AFTER, QUIET_LOOK};
+use crate::model::{
+    ExchangeId, LineItemId, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId, time,
+};
+use crate::store::engine::error::Doing;
+use crate::store::{Store, StoreError, Write};
+use serde::Serialize;
+use sqlx::FromRow;
+
+/// Shipment item of an answer (*Shipment item*).
+#[derive(Clone, Debug, Serialize)]
+pub struct ShipmentItemFact {
+    /// `Id`: an id space of its own, not that of the order's lines.
+    pub item_id: ShipmentItemId,
+    /// `OrderLineItemId`.
+    pub line_item_id: LineItemId,
+    /// `ProductSku`.
+    pub sku: Option<String>,
+    /// `ProductId`.
+    pub product_id: Option<ProductId>,
+    /// `QuantityShipped`: units in the shipment, shipped or not.
+    pub quantity: i64,
+    /// `IsShipped`, or the equivalent of `ShippedInd`.
+    pub is_shipped: Option<bool>,
+    /// `IsConfirmed`.
+    pub is_confirmed: Option<bool>,
+    /// `CompanyCarrier.Id`.
+    pub carrier_id: Option<i64>,
+    /// `CompanyCarrier.Name`.
+    pub carrier_name: Option<String>,
+    /// `TrackingNumber`.
+    pub tracking_number: Option<String>,
+    /// `TrackingURL`.
+    pub tracking_url: Option<String>,
+    /// `EstimatedDeliveryDate`.
+    pub estimated_delivery_ms: Option<Timestamp>,
+}
+
+/// Shipment of an answer (*Shipment*). Absent fields leave the stored values unchanged.
+#[derive(Clone, Debug)]
+pub struct ShipmentFact {
+    /// `Id`.
+    pub id: ShipmentId,
+    /// Order of the shipment.
+    pub order_id: Option<OrderId>,
+    /// `ShipmentNumber`.
+    pub number: Option<String>,
+    /// `Status`, or the equivalent of `StatusInd`.
+    pub status: Option<String>,
+    /// `FulfillmentWarehouseId`.
+    pub warehouse_id: Option<WarehouseId>,
+    /// `Items[]`.
+    pub items: Vec<ShipmentItemFact>,
+    /// True if `items` holds all items of the shipment.
+    pub is_complete: bool,
+}
+
+/// A page of *Get shipment line items*.
+#[derive(Clone, Copy, Debug)]
+pub struct ShipmentPage<'a> {
+    /// Exchange that brought it.
+    pub exchange_id: ExchangeId,
+    /// Time at which its request was sent.
+    pub observed_at: Timestamp,
+    /// Requested shipment.
+    pub shipment_id: ShipmentId,
+    /// Items of the page.
+    pub items: &'a [ShipmentItemFact],
+}
+
+/// Shipment item, as `order show` prints it.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct ShipmentItemRow {
+    /// Order line.
+    #[serde(skip)]
+    pub line_item_id: Option<i64>,
+    /// Shipment.
+    pub shipment_id: i64,
+    /// Item.
+    pub item_id: i64,
+    /// Units in the shipment.
+    pub quantity: i64,
+    /// True if the item is shipped.
+    pub is_shipped: Option<bool>,
+    /// True if the storefront was informed.
+    pub is_confirmed: Option<bool>,
+    /// Carrier.
+    pub carrier_id: Option<i64>,
+    /// Tracking number of the carrier.
+    pub tracking_number: Option<String>,
+    /// Address of the carrier's tracking page.
+    pub tracking_url: Option<String>,
+    /// Time at which the platform last reported the item, RFC 3339.
+    pub observed_at: String,
+}
+
+impl Store {
+    /// Returns the shipments to be read at `now`, least recently read first.
+    pub async fn shipment_due(&self, now: Timestamp) -> Result<Vec<ShipmentId>, StoreError> {
+        let sql = "SELECT s.id FROM shipment s JOIN shipment_progress p ON p.shipment_id = s.id \
+                   WHERE NOT (p.is_cancelled OR (p.is_shipped AND p.is_confirmed)) \
+                     AND (?1 - coalesce(s.changed_ms, s.observed_ms) < ?2 OR ?1 - s.observed_ms >= ?3) \
+                   ORDER BY s.exchange_id, s.id";
+        let ids: Vec<i64> = sqlx::query_scalar(sql)
+            .bind(now.0)
+            .bind(time::millis(QUIET_AFTER))
+            .bind(time::millis(QUIET_LOOK))
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("find the open shipments")?;
+        Ok(ids.into_iter().map(ShipmentId).collect())
+    }
+
+    /// Returns the shipment items of an order.
+    pub async fn shipment_items(&self, order: OrderId) -> Result<Vec<ShipmentItemRow>, StoreError> {
+        let sql = "SELECT line_item_id, shipment_id, item_id, quantity, is_shipped, is_confirmed, carrier_id, \
+                          tracking_number, tracking_url, observed_at \
+                   FROM shipment_item WHERE order_id = ?1 ORDER BY shipment_id, item_id";
+        sqlx::query_as(sql)
+            .bind(order.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the shipments of an order")
+    }
+}
+
+impl Write {
+    /// Records a page of a shipment's items and returns the number of new or changed ones.
+    ///
+    /// A page without items creates no shipment, because the platform may answer so for an unknown id. The
+    /// shipment's order is taken from its lines where no other answer named it.
+    pub async fn mirror_shipment_items(&mut self, page: &ShipmentPage<'_>) -> Result<u64, StoreError> {
+        let rows = json(page.items);
+        self.shipment_items_age(page.shipment_id, &rows).await?;
+        let changed = self.shipment_items_write(page, &rows).await?;
+        let sql = "INSERT INTO shipment (id, order_id, exchange_id, observed_ms, changed_ms, is_complete) \
+                   SELECT ?2, (SELECT order_id FROM order_line_item \
+                               WHERE line_item_id IN (SELECT value->>'line_item_id' FROM json_each(?1)) LIMIT 1), \
+                          ?3, ?4, ?4, 0 \
+                   WHERE json_array_length(?1) > 0 OR EXISTS (SELECT 1 FROM shipment WHERE id = ?2) \
+                   ON CONFLICT (id) DO UPDATE SET order_id = coalesce(order_id, excluded.order_id), \
+                       exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
+                       changed_ms = iif(?5, excluded.changed_ms, coalesce(changed_ms, observed_ms))";
+        let done = sqlx::query(sql)
+            .bind(&rows)
+            .bind(page.shipment_id.0)
+            .bind(page.exchange_id.0)
+            .bind(page.observed_at.0)
+            .bind(changed > 0)
+            .execute(&mut *self.tx)
+            .await;
+        done.doing("record a shipment")?;
+        Ok(changed)
+    }
+
+    /// Records a shipment with its items.
+    pub async fn mirror_shipment(
+        &mut self,
+        exchange: ExchangeId,
+        observed_at: Timestamp,
+        fact: &ShipmentFact,
+    ) -> Result<(), StoreError> {
+        self.shipment_items_age(fact.id, &json(&fact.items)).await?;
+        let sql = "INSERT INTO shipment (id, order_id, number, status, warehouse_id, exchange_id, observed_ms, \
+                       is_complete) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
+                   ON CONFLICT (id) DO UPDATE SET order_id = coalesce(excluded.order_id, order_id), \
+                       number = coalesce(excluded.number, number), status = coalesce(excluded.status, status), \
+                       warehouse_id = coalesce(excluded.warehouse_id, warehouse_id), \
+                       exchange_id = excluded.exchange_id, observed_ms = excluded.observed_ms, \
+                       is_complete = excluded.is_complete";
+        let done = sqlx::query(sql)
+            .bind(fact.id.0)
+            .bind(fact.order_id.map(|id| id.0))
+            .bind(&fact.number)
+            .bind(&fact.status)
+            .bind(fact.warehouse_id.map(|id| id.0))
+            .bind(exchange.0)
+            .bind(observed_at.0)
+            .bind(fact.is_complete)
+            .execute(&mut *self.tx)
+            .await;
+        done.doing("record a shipment")?;
+        let page =
+            ShipmentPage { exchange_id: exchange, observed_at, shipment_id: fact.id, items: &fact.items };
+        self.shipment_items_write(&page, &json(&fact.items)).await.map(drop)
+    }
+
+    /// Fixes the age of a shipment's items, before the shipment's row is updated. Items of this answer take
+    /// the age of the shipment's answer; the others keep their age.
+    async fn shipment_items_age(&mut self, shipment: ShipmentId, rows: &str) -> Result<(), StoreError> {
+        let sql = "UPDATE shipment_line SET observed_ms = iif( \
+                       item_id IN (SELECT value->>'item_id' FROM json_each(?1)), NULL, \
+                       coalesce(observed_ms, (SELECT s.observed_ms FROM shipment s WHERE s.id = ?2))) \
+                   WHERE shipment_id = ?2 AND (observed_ms IS NOT NULL \
+                       OR item_id NOT IN (SELECT value->>'item_id' FROM json_each(?1)))";
+        let done = sqlx::query(sql).bind(rows).bind(shipment.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("keep the age of a shipment's items")
+    }
+
+    async fn shipment_items_write(&mut self, page: &ShipmentPage<'_>, rows: &str) -> Result<u64, StoreError> {
+        let sql = "INSERT INTO shipment_line (shipment_id, item_id, line_item_id, sku, product_id, quantity, \
+                       is_shipped, is_confirmed, carrier_id, carrier_name, tracking_number, tracking_url, \
+                       estimated_delivery_ms, exchange_id) \
+                   SELECT ?2, value->>'item_id', value->>'line_item_id', value->>'sku', value->>'product_id', \
+                          value->>'quantity', value->>'is_shipped', value->>'is_confirmed', value->>'carrier_id', \
+                          value->>'carrier_name', value->>'tracking_number', value->>'tracking_url', \
+                          value->>'estimated_delivery_ms', ?3 FROM json_each(?1) WHERE true \
+                   ON CONFLICT (shipment_id, item_id) DO UPDATE SET line_item_id = excluded.line_item_id, \
+                       sku = excluded.sku, product_id = excluded.product_id, quantity = excluded.quantity, \
+                       is_shipped = excluded.is_shipped, is_confirmed = excluded.is_confirmed, \
+                       carrier_id = excluded.carrier_id, carrier_name = excluded.carrier_name, \
+                       tracking_number = excluded.tracking_number, tracking_url = excluded.tracking_url, \
+                       estimated_delivery_ms = excluded.estimated_delivery_ms, \
+                       exchange_id = excluded.exchange_id, missing_since_ms = NULL \
+                   WHERE (line_item_id, sku, product_id, quantity, is_shipped, is_confirmed, carrier_id, \
+                          carrier_name, tracking_number, tracking_url, estimated_delivery_ms) \
+                       IS NOT (excluded.line_item_id, excluded.sku, excluded.product_id, excluded.quantity, \
+                               excluded.is_shipped, excluded.is_confirmed, excluded.carrier_id, \
+                               excluded.carrier_name, excluded.tracking_number, excluded.tracking_url, \
+                               excluded.estimated_delivery_ms) \
+                       OR missing_since_ms IS NOT NULL";
+        let query = sqlx::query(sql).bind(rows).bind(page.shipment_id.0).bind(page.exchange_id.0);
+        Ok(query.execute(&mut *self.tx).await.doing("record the items of a shipment")?.rows_affected())
+    }
+}

@@ -1,0 +1,360 @@
+//! Stock levels as decisions need them: the fact, the own delta, open writes.
+
+use crate::model::{Cell, ExchangeId, Position, Quantity, Sku, Timestamp};
+use crate::store::engine::error::Doing;
+use crate::store::{Store, StoreError, Write};
+use serde::Serialize;
+use serde_json::{Value, json};
+use sqlx::FromRow;
+use sqlx::sqlite::SqliteConnection;
+
+/// Known state of a stock level that changes name.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub struct CellRow {
+    /// SKU, as the caller names it.
+    pub asked: String,
+    /// Warehouse that the changes name.
+    pub warehouse_id: i64,
+    /// Row of the product; `None`: the mirror has none for this SKU.
+    ///
+    /// A SKU without a product of its own spelling gets the only product of its case key.
+    pub product: Option<i64>,
+    /// SKU in the platform's spelling.
+    pub sku: Option<String>,
+    /// Product id at the platform; `None`: the platform did not return the product.
+    pub product_id: Option<i64>,
+    /// True if the platform was asked for the SKU.
+    pub was_asked: bool,
+    /// Position of the exchange that last asked for it.
+    pub asked_position: Option<i64>,
+    /// Time at which it was last asked for, since boot; `None` if that was another boot.
+    pub asked_moment: Option<i64>,
+    /// Code of [`crate::reconcile::Lack`] for the last answer; `None`: the answer showed all of the product.
+    pub lack: Option<String>,
+    /// Number of other products with the same case key.
+    pub twins: i64,
+    /// Spellings of these products, as a JSON array.
+    pub twin_skus: String,
+    /// True if an open change names another spelling that no answer decided yet.
+    pub twin_is_awaited: bool,
+    /// True if the platform is proved not to return the product.
+    pub is_missing: bool,
+    /// Type of the product, where the platform named it.
+    pub kind: Option<String>,
+    /// Exchange that last named the type.
+    pub type_exchange_id: Option<i64>,
+    /// True if an allocation suggests a kit and no answer has confirmed or denied that since.
+    pub may_be_kit: bool,
+    /// R, the fact.
+    pub quantity: Option<i64>,
+    /// O, the own delta: the sum over finished writes of (written − fact used).
+    pub ours: Option<i64>,
+    /// Time at which the fact's request was sent, since boot; `None` if that was another boot.
+    pub fact_moment: Option<i64>,
+    /// Exchange of the fact.
+    pub fact_exchange_id: Option<i64>,
+    /// True if the platform no longer links the product to the warehouse.
+    pub vanished: bool,
+    /// False if the platform reported the warehouse as inactive for the product.
+    pub is_active: bool,
+    /// True if a write is in flight or in doubt.
+    ///
+    /// Also true if a stale replica may have answered the last read.
+    pub is_busy: bool,
+    /// True if the platform accepted the last write and does not show it.
+    pub is_disputed: bool,
+    /// Newest applied count.
+    pub last_set_id: Option<i64>,
+    /// Time of that count's insertion, RFC 3339.
+    pub last_set_at: Option<String>,
+    /// Moment that the count names, as its caller wrote it.
+    pub last_set_counted_at: Option<String>,
+    /// Applied adjusts that an open count may have to add, as JSON `[[change id, delta, inserted at], …]`.
+    pub applied_adjusts: String,
+    /// Current and earlier pairs as JSON `[[R, O, first seen, last seen], …]`, oldest first, in milliseconds
+    /// or null.
+    ///
+    /// Empty unless an open count names its moment.
+    pub pairs: String,
+}
+
+/// Stock level as a plan saw it.
+#[derive(Clone, Debug)]
+pub struct CellSeen {
+    /// The stock level.
+    pub cell: Cell,
+    /// Its known state.
+    pub row: CellRow,
+    /// Id and revision of each pending or held change.
+    pub open: Vec<(i64, i64)>,
+}
+
+/// Write of one stock level.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CellWrite {
+    /// Row of the product.
+    pub product: i64,
+    /// Warehouse.
+    pub warehouse_id: i64,
+    /// Fact on which the write was decided; `None`: there was none.
+    pub before: Option<Quantity>,
+    /// New quantity.
+    pub written: Quantity,
+}
+
+impl CellWrite {
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        (self.product, self.warehouse_id) == (other.product, other.warehouse_id)
+    }
+}
+
+/// Serialises rows for a bulk statement.
+pub(in crate::store) fn json<T: Serialize + ?Sized>(rows: &T) -> String {
+    serde_json::to_string(rows).expect("rows hold only texts, numbers and nulls, which JSON can write")
+}
+
+impl Store {
+    /// Returns these stock levels in their order, each under the platform's spelling where that is known.
+    ///
+    /// Several of them may be equal.
+    pub async fn cells_meant(&self, cells: &[Cell]) -> Result<Vec<Cell>, StoreError> {
+        let sql = "SELECT coalesce((SELECT m.sku FROM sku_spelling m \
+                                    WHERE m.spelling = value->>0), value->>0) \
+                   FROM json_each(?1) ORDER BY key";
+        let query = sqlx::query_scalar(sql).bind(named(cells));
+        let names: Vec<String> =
+            query.fetch_all(&mut *self.read().await?).await.doing("find the SKUs that wishes mean")?;
+        let meant = |(name, cell): (String, &Cell)| match Sku::new(name) {
+            Ok(sku) => Ok(Cell { sku, warehouse_id: cell.warehouse_id }),
+            Err(error) => Err(StoreError::Foreign { what: "a SKU", value: error.to_string() }),
+        };
+        names.into_iter().zip(cells).map(meant).collect()
+    }
+
+    /// Returns the known state of these stock levels, in their order.
+    ///
+    /// The stock levels are named as [`Self::cells_meant`] returns them.
+    pub async fn cell_rows(&self, cells: &[Cell]) -> Result<Vec<CellRow>, StoreError> {
+        cell_rows(&mut *self.read().await?, cells).await
+    }
+
+    /// Returns the journal's last position.
+    pub async fn position(&self) -> Result<Position, StoreError> {
+        let sql = "SELECT position FROM journal_sequence";
+        sqlx::query_scalar(sql)
+            .fetch_one(&mut *self.read().await?)
+            .await
+            .map(Position)
+            .doing("read the journal's position")
+    }
+}
+
+pub(super) async fn cell_rows(
+    from: &mut SqliteConnection,
+    cells: &[Cell],
+) -> Result<Vec<CellRow>, StoreError> {
+    sqlx::query_as(CELL_ROWS).bind(named(cells)).fetch_all(from).await.doing("read cells")
+}
+
+pub(in crate::store) fn named(cells: &[Cell]) -> String {
+    let rows: Vec<Value> = cells.iter().map(|c| json!([c.sku, c.warehouse_id, c.sku.fold()])).collect();
+    json(&rows)
+}
+
+/// SQL: the spellings of the stock level `k`; `asked` is the platform's spelling where it has one.
+macro_rules! spellings {
+    () => {
+        "(SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.case_key AND m.sku = k.asked \
+          UNION ALL SELECT k.asked)"
+    };
+}
+
+const CELL_ROWS: &str = concat!(
+    "
+WITH cell AS (SELECT key AS place, value->>0 AS asked, CAST(value->>1 AS INTEGER) AS warehouse_id,
+                     value->>2 AS case_key
+              FROM json_each(?1)),
+     -- A spelling the service was never asked for means nobody yet. What it will probably mean is foreseen for the brakes.
+     known AS (SELECT k.*, q.id AS own, coalesce(CASE WHEN q.product_id IS NULL THEN (
+                          SELECT iif(count(*) = 1, min(t.id), NULL) FROM product t
+                          WHERE t.case_key = k.case_key
+                            AND t.product_id IS NOT NULL AND t.alias_of IS NULL AND t.missing_since_ms IS NULL) END,
+                          q.id) AS product,
+                      (SELECT max(s.id) FROM outbox s WHERE s.sku IN ",
+    spellings!(),
+    " AND s.warehouse_id = k.warehouse_id
+                       AND (s.state = 'applied' OR s.reason = 'landed') AND s.sku IS NOT NULL AND s.kind = 'quantity.set') AS last_set_id
+               FROM cell k LEFT JOIN product q ON q.sku = k.asked),
+     -- Moments of another boot say nothing.
+     sent AS (SELECT e.id, e.sent_moment FROM exchange e JOIN session s ON s.id = e.session_id
+              WHERE s.boot_id = (SELECT boot_id FROM session ORDER BY id DESC LIMIT 1))
+SELECT k.asked, k.warehouse_id, k.product, p.sku, iif(o.alias_of IS NULL, o.product_id, NULL) AS product_id,
+       o.read_batch_id IS NOT NULL AS was_asked, asked.exchange_id AS asked_position,
+       (SELECT m.sent_moment FROM sent m WHERE m.id = asked.exchange_id) AS asked_moment, o.lack,
+       (SELECT count(DISTINCT t.product_id) FROM product t WHERE t.case_key = k.case_key
+           AND t.product_id IS NOT NULL
+        AND t.alias_of IS NULL AND t.sku <> k.asked) AS twins,
+       (SELECT json_group_array(t.sku) FROM product t WHERE t.case_key = k.case_key
+           AND t.product_id IS NOT NULL
+        AND t.alias_of IS NULL AND t.sku <> k.asked) AS twin_skus,
+       EXISTS (SELECT 1 FROM product t JOIN outbox w ON w.sku = t.sku AND w.sku IS NOT NULL
+                       AND w.state IN ('pending', 'sending', 'held', 'in_doubt')
+               WHERE t.case_key = k.case_key AND t.sku <> k.asked AND t.product_id IS NULL AND t.alias_of IS NULL
+                 AND t.missing_since_ms IS NULL) AS twin_is_awaited,
+       o.missing_since_ms IS NOT NULL AS is_missing,
+       p.type AS kind, p.type_exchange_id, p.kit_guess_id IS NOT NULL AS may_be_kit, b.quantity,
+       b.own_delta AS ours, coalesce(b.fact_exchange_id, r.exchange_id) AS fact_exchange_id,
+       (SELECT m.sent_moment FROM sent m WHERE m.id = coalesce(b.fact_exchange_id, r.exchange_id)) AS fact_moment,
+       b.unlinked_ms IS NOT NULL AS vanished, b.is_active IS NOT 0 AS is_active,
+       EXISTS (SELECT 1 FROM stock_level_write w WHERE w.product = k.own AND w.warehouse_id = k.warehouse_id
+               AND (w.ended IS NULL OR w.first_mismatch_ms IS NOT NULL)) AS is_busy,
+       EXISTS (SELECT 1 FROM mismatch m WHERE m.product = k.own AND m.warehouse_id = k.warehouse_id)
+           AS is_disputed,
+       k.last_set_id, (SELECT coalesce(s.dated_at, s.created_at) FROM outbox s WHERE s.id = k.last_set_id) AS last_set_at,
+       (SELECT json_extract(s.body, '$.counted_at') FROM outbox s WHERE s.id = k.last_set_id) AS last_set_counted_at,
+       (SELECT coalesce(json_group_array(json_array(a.id, CAST(json_extract(a.body, '$.delta') AS INTEGER),
+                                                    coalesce(a.dated_at, a.created_at))), '[]')
+        FROM outbox a
+        WHERE a.sku IN ",
+    spellings!(),
+    " AND a.warehouse_id = k.warehouse_id AND (a.state = 'applied' OR a.reason = 'landed') AND a.sku IS NOT NULL
+          AND a.kind = 'quantity.adjust'
+          AND (a.id > k.first_set_id OR coalesce(a.dated_at, a.created_at) > k.first_counted_at)) AS applied_adjusts,
+       iif(k.first_counted_at IS NULL, '[]', (
+           SELECT json_group_array(json_array(h.quantity, h.own_delta, h.since_ms, h.last_ms)) FROM (
+               SELECT * FROM (SELECT position, quantity, own_delta, since_ms, observed_ms AS last_ms
+               FROM balance_history
+                              WHERE product = k.product AND warehouse_id = k.warehouse_id
+                              ORDER BY position DESC LIMIT 500)
+               UNION ALL SELECT 9223372036854775807, b.quantity, b.own_delta, b.since_ms,
+                                coalesce(b.fact_ms, r.observed_ms)
+               WHERE b.quantity IS NOT NULL
+               ORDER BY position) h)) AS pairs
+FROM (SELECT k.*, (SELECT min(c.id) FROM outbox c WHERE c.sku IN ",
+    spellings!(),
+    " AND c.warehouse_id = k.warehouse_id
+                       AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
+                       AND c.kind = 'quantity.set') AS first_set_id,
+             -- A bound that is early enough: which adjusts came after a count is decided from its own moment. One that
+             -- SQLite cannot read is as early as can be.
+             (SELECT min(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', upper(trim(json_extract(c.body, '$.counted_at'))),
+                                           '-1 second'), ''))
+              FROM outbox c
+              WHERE json_extract(c.body, '$.counted_at') IS NOT NULL AND c.sku IN ",
+    spellings!(),
+    " AND c.warehouse_id = k.warehouse_id
+                AND c.state IN ('pending', 'sending', 'held', 'in_doubt') AND c.sku IS NOT NULL
+                AND c.kind = 'quantity.set' AND octet_length(c.body) <= 262144) AS first_counted_at
+      FROM known k) k
+LEFT JOIN product p ON p.id = k.product
+LEFT JOIN product o ON o.id = k.own
+LEFT JOIN read_batch asked ON asked.id = o.read_batch_id
+LEFT JOIN read_batch r ON r.id = p.read_batch_id
+LEFT JOIN balance b ON b.product = k.product AND b.warehouse_id = k.warehouse_id
+ORDER BY k.place"
+);
+
+impl Write {
+    /// Marks stock levels as being written by an exchange that is about to be sent.
+    ///
+    /// Returns false if an open write of another call has one of them. The caller must then roll the
+    /// transaction back.
+    pub async fn cell_claim(
+        &mut self,
+        exchange: ExchangeId,
+        writes: &[CellWrite],
+    ) -> Result<bool, StoreError> {
+        let sql = "INSERT INTO stock_level_write (product, warehouse_id, exchange_id, before, written) \
+                   SELECT value->>'product', value->>'warehouse_id', ?2, value->>'before', value->>'written' \
+                   FROM json_each(?1) WHERE true \
+                   ON CONFLICT (product, warehouse_id) DO UPDATE SET exchange_id = excluded.exchange_id, \
+                       before = excluded.before, written = excluded.written, ended = NULL, \
+                           is_unconfirmed = 0, \
+                       first_mismatch_ms = NULL, check_due_ms = NULL \
+                   WHERE stock_level_write.ended IS NOT NULL";
+        let done = sqlx::query(sql).bind(json(writes)).bind(exchange.0).execute(&mut *self.tx).await;
+        Ok(done.doing("claim cells")?.rows_affected() == writes.len() as u64)
+    }
+
+    /// Ends the open writes of a finished exchange; those in `applied` become facts.
+    ///
+    /// A write that ended before is skipped, because a second completion would add its own delta twice.
+    pub async fn cell_conclude(
+        &mut self,
+        exchange: ExchangeId,
+        ended: Position,
+        sent_at: Timestamp,
+        applied: &[CellWrite],
+    ) -> Result<(), StoreError> {
+        let open = self.cell_writes_open(exchange).await?;
+        let is_open = |write: &&CellWrite| open.iter().any(|open| open.is_of(write));
+        let applied: Vec<CellWrite> = applied.iter().filter(is_open).cloned().collect();
+        self.cells_written(exchange, sent_at, &applied).await?;
+        self.writes_accepted(exchange, sent_at, &applied).await?;
+        let sql = "UPDATE stock_level_write SET ended = ?2 WHERE exchange_id = ?1 AND ended IS NULL";
+        let done = sqlx::query(sql).bind(exchange.0).bind(ended.0).execute(&mut *self.tx).await;
+        done.map(drop).doing("end the writes of cells")
+    }
+
+    /// Sets the fact of the stock levels to the written quantity and adds the difference to the own delta.
+    /// The writes must be open writes of this exchange.
+    pub(super) async fn cells_written(
+        &mut self,
+        exchange: ExchangeId,
+        sent_at: Timestamp,
+        written: &[CellWrite],
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO balance (product, warehouse_id, quantity, fact_exchange_id, fact_ms, since_ms) \
+                   SELECT value->>'product', value->>'warehouse_id', value->>'written', ?2, ?3, ?3 \
+                   FROM json_each(?1) WHERE true \
+                   ON CONFLICT (product, warehouse_id) DO UPDATE SET \
+                       own_delta = own_delta + excluded.quantity - coalesce( \
+                           (SELECT w.before FROM stock_level_write w WHERE w.product = excluded.product \
+                            AND w.warehouse_id = excluded.warehouse_id), excluded.quantity), \
+                       since_ms = iif(quantity <> excluded.quantity, excluded.since_ms, since_ms), \
+                       quantity = excluded.quantity, fact_exchange_id = excluded.fact_exchange_id, \
+                       fact_ms = excluded.fact_ms, unlinked_ms = NULL";
+        let query = sqlx::query(sql).bind(json(written)).bind(exchange.0).bind(sent_at.0);
+        query.execute(&mut *self.tx).await.doing("record written quantities")?;
+        let products: Vec<i64> = written.iter().map(|write| write.product).collect();
+        self.digests_clear(&products).await?;
+        let changed = written.iter().filter(|write| write.before != Some(write.written));
+        let changed: Vec<(i64, i64)> = changed.map(|write| (write.product, write.warehouse_id)).collect();
+        let sql = "UPDATE stock_level_write \
+                   SET zeroed_ms = iif(written = 0, iif(before > 0, ?2, zeroed_ms), NULL) \
+                   WHERE (product, warehouse_id) IN (SELECT value->>0, value->>1 FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(json(&changed)).bind(sent_at.0).execute(&mut *self.tx).await;
+        done.doing("note which cells were emptied")?;
+        self.mismatch_end(&changed).await
+    }
+
+    /// Fixes the base of counts without a recent one, and commits the transaction that recorded the read.
+    ///
+    /// The base is the first read after the count's insertion, if it came within `max_base_age_ms`
+    /// (docs/rules.md 3).
+    pub async fn outbox_fix_bases(
+        self,
+        read: ExchangeId,
+        observed_at: Timestamp,
+        max_base_age_ms: i64,
+    ) -> Result<(), StoreError> {
+        // First the counts whose spelling is resolved only now: an earlier fact may still be their base.
+        let sql = "UPDATE outbox SET revision = revision + 1, (base_quantity, base_own_delta, base_ms) = \
+                       (SELECT quantity, own_delta, known_ms FROM count_base_at_insert c \
+                           WHERE c.id = outbox.id) \
+                   WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 AND base_ms IS NULL \
+                     AND EXISTS (SELECT 1 FROM count_base_at_insert c WHERE c.id = outbox.id \
+                         AND c.known_ms - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= ?3); \
+                   UPDATE outbox SET revision = revision + 1, (base_quantity, base_own_delta, base_ms) = \
+                       (SELECT quantity, own_delta, observed_ms FROM count_base c WHERE c.id = outbox.id) \
+                   WHERE state = 'pending' AND kind = 'quantity.set' AND position < ?1 \
+                     AND octet_length(body) <= 262144 \
+                     AND ?2 - (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 <= ?3 \
+                     AND (base_ms IS NULL OR base_ms = 0 OR (json_type(body, '$.seen') IS NULL \
+                          AND (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000 - base_ms > ?3)) \
+                     AND EXISTS (SELECT 1 FROM count_base c WHERE c.id = outbox.id AND c.observed_ms = ?2); \
+                   COMMIT";
+        let query = sqlx::query(sql).bind(read.0).bind(observed_at.0).bind(max_base_age_ms);
+        self.commit_by(query, "fix the base of counts and commit what was read").await.map(drop)
+    }
+}

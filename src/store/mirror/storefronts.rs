@@ -1,0 +1,135 @@
+//! Active storefronts and their listing templates.
+
+use crate::model::{ExchangeId, StorefrontId};
+use crate::store::engine::error::Doing;
+use crate::store::{Store, StoreError, Write};
+use serde::Serialize;
+use sqlx::FromRow;
+
+/// Storefront of an answer (*Storefront*).
+#[derive(Clone, Debug, Serialize)]
+pub struct StorefrontFact {
+    /// `Id`.
+    pub id: StorefrontId,
+    /// `Name`.
+    pub name: Option<String>,
+    /// `IsActive`.
+    pub is_active: Option<bool>,
+    /// `Type`, the kind of channel.
+    pub kind: Option<String>,
+    /// `StorefrontProperties` as JSON.
+    pub properties: Option<String>,
+}
+
+/// Listing template of an answer (*ListingTemplate*).
+#[derive(Clone, Debug, Serialize)]
+pub struct TemplateFact {
+    /// `Id`.
+    pub id: i64,
+    /// `Name`.
+    pub name: Option<String>,
+    /// `Body`, possibly with markup.
+    pub body: Option<String>,
+}
+
+/// Storefront, as `storefront list` prints it.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct StorefrontRow {
+    /// Storefront.
+    pub id: i64,
+    /// Name.
+    pub name: Option<String>,
+    /// Kind of channel.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// True if it is in use.
+    pub is_active: Option<bool>,
+    /// Free-form properties, as the JSON received.
+    pub properties: Option<String>,
+    /// Time since which the platform no longer lists it, RFC 3339.
+    pub missing_since: Option<String>,
+}
+
+/// Listing template, as `template list` prints it.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct TemplateRow {
+    /// Template.
+    pub id: i64,
+    /// Storefront.
+    pub storefront_id: i64,
+    /// Name.
+    pub name: Option<String>,
+    /// Text.
+    pub body: Option<String>,
+    /// Time since which the platform no longer lists it, RFC 3339.
+    pub missing_since: Option<String>,
+}
+
+impl Store {
+    /// Lists the storefronts, also those that the platform no longer lists.
+    pub async fn storefront_list(&self) -> Result<Vec<StorefrontRow>, StoreError> {
+        let sql = "SELECT id, name, type AS kind, is_active, properties, \
+                       strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
+                   FROM storefront ORDER BY id";
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("list the storefronts")
+    }
+
+    /// Returns the storefronts that the platform lists.
+    pub async fn storefront_ids(&self) -> Result<Vec<StorefrontId>, StoreError> {
+        let sql = "SELECT id FROM storefront WHERE missing_since_ms IS NULL ORDER BY id";
+        let ids: Vec<i64> = sqlx::query_scalar(sql)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the storefronts")?;
+        Ok(ids.into_iter().map(StorefrontId).collect())
+    }
+
+    /// Lists the listing templates of a storefront or of all, also those that the platform no longer lists.
+    pub async fn template_list(&self, of: Option<StorefrontId>) -> Result<Vec<TemplateRow>, StoreError> {
+        let sql = "SELECT id, storefront_id, name, body, \
+                       strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
+                   FROM listing_template WHERE ?1 IS NULL OR storefront_id = ?1 ORDER BY storefront_id, id";
+        let query = sqlx::query_as(sql).bind(of.map(|id| id.0));
+        query.fetch_all(&mut *self.read().await?).await.doing("list the listing templates")
+    }
+}
+
+impl Write {
+    /// Records a page of storefronts and returns the number of new or changed ones.
+    pub async fn mirror_storefronts(
+        &mut self,
+        exchange: ExchangeId,
+        storefronts: &[StorefrontFact],
+    ) -> Result<u64, StoreError> {
+        let sql = "INSERT INTO storefront (id, name, is_active, type, properties, exchange_id) \
+                   SELECT value->>'id', value->>'name', value->>'is_active', value->>'kind', \
+                          value->>'properties', ?2 FROM json_each(?1) WHERE true \
+                   ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_active = excluded.is_active, \
+                       type = excluded.type, properties = excluded.properties, \
+                       exchange_id = excluded.exchange_id, missing_since_ms = NULL \
+                   WHERE (name, is_active, type, properties) \
+                       IS NOT (excluded.name, excluded.is_active, excluded.type, excluded.properties) \
+                       OR missing_since_ms IS NOT NULL";
+        let query = sqlx::query(sql).bind(super::stock_levels::json(storefronts)).bind(exchange.0);
+        Ok(query.execute(&mut *self.tx).await.doing("record storefronts")?.rows_affected())
+    }
+
+    /// Records a page of a storefront's templates and returns the number of new or changed ones.
+    pub async fn mirror_templates(
+        &mut self,
+        exchange: ExchangeId,
+        storefront: StorefrontId,
+        templates: &[TemplateFact],
+    ) -> Result<u64, StoreError> {
+        let sql = "INSERT INTO listing_template (id, storefront_id, name, body, exchange_id) \
+                   SELECT value->>'id', ?3, value->>'name', value->>'body', ?2 FROM json_each(?1) WHERE true \
+                   ON CONFLICT (id) DO UPDATE SET storefront_id = excluded.storefront_id, name = excluded.name, \
+                       body = excluded.body, exchange_id = excluded.exchange_id, missing_since_ms = NULL \
+                   WHERE (storefront_id, name, body) \
+                       IS NOT (excluded.storefront_id, excluded.name, excluded.body) \
+                       OR missing_since_ms IS NOT NULL";
+        let query =
+            sqlx::query(sql).bind(super::stock_levels::json(templates)).bind(exchange.0).bind(storefront.0);
+        Ok(query.execute(&mut *self.tx).await.doing("record listing templates")?.rows_affected())
+    }
+}

@@ -1,0 +1,70 @@
+//! Suppliers.
+
+use crate::model::{ExchangeId, SupplierId};
+use crate::store::engine::error::Doing;
+use crate::store::{Store, StoreError, Write};
+use serde::Serialize;
+use sqlx::FromRow;
+
+/// Supplier of an answer (*Supplier*).
+#[derive(Clone, Debug, Serialize)]
+pub struct SupplierFact {
+    /// `Id`.
+    pub id: SupplierId,
+    /// `Name`.
+    pub name: Option<String>,
+    /// `AccountNumber`.
+    pub account_number: Option<String>,
+    /// `IsActive`.
+    pub is_active: Option<bool>,
+    /// `SupplierUrl`.
+    pub url: Option<String>,
+}
+
+/// Supplier, as `supplier list` prints it.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct SupplierRow {
+    /// Supplier.
+    pub id: i64,
+    /// Name.
+    pub name: Option<String>,
+    /// Account number.
+    pub account_number: Option<String>,
+    /// True if it is in use.
+    pub is_active: Option<bool>,
+    /// Web address.
+    pub supplier_url: Option<String>,
+    /// Time since which the platform no longer lists it, RFC 3339.
+    pub missing_since: Option<String>,
+}
+
+impl Store {
+    /// Lists the suppliers, also those that the platform no longer lists.
+    pub async fn supplier_list(&self) -> Result<Vec<SupplierRow>, StoreError> {
+        let sql = "SELECT id, name, account_number, is_active, url AS supplier_url, \
+                       strftime('%Y-%m-%dT%H:%M:%fZ', missing_since_ms / 1000.0, 'unixepoch') AS missing_since \
+                   FROM supplier ORDER BY id";
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("list the suppliers")
+    }
+}
+
+impl Write {
+    /// Records a page of suppliers and returns the number of new or changed ones.
+    pub async fn mirror_suppliers(
+        &mut self,
+        exchange: ExchangeId,
+        suppliers: &[SupplierFact],
+    ) -> Result<u64, StoreError> {
+        let sql = "INSERT INTO supplier (id, name, account_number, is_active, url, exchange_id) \
+                   SELECT value->>'id', value->>'name', value->>'account_number', value->>'is_active', \
+                          value->>'url', ?2 FROM json_each(?1) WHERE true \
+                   ON CONFLICT (id) DO UPDATE SET name = excluded.name, account_number = excluded.account_number, \
+                       is_active = excluded.is_active, url = excluded.url, exchange_id = excluded.exchange_id, \
+                       missing_since_ms = NULL \
+                   WHERE (name, account_number, is_active, url) \
+                       IS NOT (excluded.name, excluded.account_number, excluded.is_active, excluded.url) \
+                       OR missing_since_ms IS NOT NULL";
+        let query = sqlx::query(sql).bind(super::stock_levels::json(suppliers)).bind(exchange.0);
+        Ok(query.execute(&mut *self.tx).await.doing("record suppliers")?.rows_affected())
+    }
+}

@@ -1,0 +1,251 @@
+//! Tracked orders: their known state and the choice of those to read next.
+//!
+//! The platform lists no orders. Open orders are read at each run, quiet ones daily. An order whose last
+//! answer lacked one of its lines is read at the next run, because a second answer decides on the line. A
+//! closed order may reopen: if a person cancels its shipment at the platform, all of it is left to ship
+//! again. A closed order is therefore read again with growing delays, and once if the work queue's counts of
+//! unshipped orders rose since its last read. Orders that a person names come first.
+
+use crate::model::{OrderId, Timestamp, time};
+use crate::store::engine::error::Doing;
+use crate::store::{Store, StoreError, Write};
+use sqlx::FromRow;
+use std::time::Duration;
+
+/// Time without news after which an order or a shipment is read less often.
+///
+/// Three days cover a weekend, so Friday's orders are still read at each run on Monday.
+pub const QUIET_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+/// Interval at which quiet orders and shipments are read.
+pub const QUIET_LOOK: Duration = Duration::from_secs(24 * 60 * 60);
+/// First delay before a closed order is read again; each further delay doubles, up to daily. A shipment
+/// created by mistake is mostly cancelled soon.
+const CLOSED_LOOK: Duration = Duration::from_secs(5 * 60);
+/// Time since the closing for which an order is read again; later a person must name it
+/// (`tallyd order track`).
+const CLOSED_LOOKS: Duration = Duration::from_secs(28 * 24 * 60 * 60);
+/// Number of the work queue's newest rows that are searched for a rise.
+const CHANGES_MAX: u32 = 2000;
+
+/// Tracked order with its known state.
+#[derive(Clone, Debug, FromRow)]
+pub struct OrderRow {
+    /// Order.
+    pub order_id: i64,
+    /// Time at which its least recently described line was described, or the order where it has no line.
+    pub observed_ms: Option<i64>,
+    /// Time at which an answer last changed a line.
+    pub changed_ms: Option<i64>,
+    /// Time at which the order closed: nothing left to ship and all shipments shipped, or the last line gone.
+    pub closed_ms: Option<i64>,
+    /// Number of lines.
+    pub lines: i64,
+    /// Number of lines that the last whole answer lacked.
+    pub absent: i64,
+    /// Number of lines that are gone.
+    pub missing: i64,
+    /// Units sold.
+    pub sold: Option<i64>,
+    /// Units not in a shipment yet, where the platform reports them.
+    pub left: Option<i64>,
+}
+
+/// State of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrderState {
+    /// Never read.
+    Unread,
+    /// The platform shows no line and never did: the id may be that of no order.
+    NoLines,
+    /// The last answer held none of its lines; a second answer must confirm that.
+    Empty,
+    /// All its lines are gone: the order was cancelled or emptied.
+    Emptied,
+    /// Nothing is left to ship.
+    Closed,
+    /// Open without news for [`QUIET_AFTER`]: read daily.
+    Stale,
+    /// Neither closed nor stale.
+    Open,
+}
+
+impl OrderState {
+    /// Returns the name in lists and `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unread => "unread",
+            Self::NoLines => "no lines",
+            Self::Empty => "empty",
+            Self::Emptied => "emptied",
+            Self::Closed => "closed",
+            Self::Stale => "stale",
+            Self::Open => "open",
+        }
+    }
+}
+
+impl OrderRow {
+    /// Returns the state at `now`.
+    pub fn state(&self, now: Timestamp) -> OrderState {
+        let is_quiet = self.changed_ms.is_some_and(|at| now.since(Timestamp(at)) >= QUIET_AFTER);
+        match (self.observed_ms, self.closed_ms) {
+            (None, _) => OrderState::Unread,
+            _ if self.lines == 0 && self.missing > 0 => OrderState::Emptied,
+            (_, Some(_)) => OrderState::Closed,
+            _ if self.lines == 0 => OrderState::NoLines,
+            _ if self.absent == self.lines => OrderState::Empty,
+            _ if is_quiet => OrderState::Stale,
+            _ => OrderState::Open,
+        }
+    }
+}
+
+/// Tracked orders to be read, least recently read first.
+#[derive(Clone, Debug, Default)]
+pub struct OrdersDue {
+    /// Orders that a person named.
+    pub named: Vec<OrderId>,
+    /// Open orders.
+    pub open: Vec<OrderId>,
+    /// Closed orders that are read again.
+    pub closed: Vec<OrderId>,
+}
+
+/// Order that a person named.
+#[derive(Clone, Copy, Debug, FromRow)]
+pub struct AskedOrder {
+    /// Id of the request; later requests have larger ids.
+    pub id: i64,
+    /// Order.
+    pub order_id: i64,
+}
+
+impl Store {
+    /// Returns the tracked orders to be read at `now`, least recently read first.
+    pub async fn tracked_order_due(&self, now: Timestamp) -> Result<OrdersDue, StoreError> {
+        let sql = "WITH counts AS (SELECT exchange_id, paid_ready_to_ship_sales_orders AS ready, \
+                       unshipped_sales_orders AS unshipped, unshipped_drop_ship_orders AS dropship \
+                       FROM work_queue ORDER BY exchange_id DESC LIMIT ?6), \
+                   moves AS (SELECT exchange_id, ready > lag(ready) OVER w OR unshipped > lag(unshipped) OVER w \
+                                 OR dropship > lag(dropship) OVER w AS rose \
+                             FROM counts WINDOW w AS (ORDER BY exchange_id)), \
+                   rise AS (SELECT max(exchange_id) AS id FROM moves WHERE rose) \
+                   SELECT t.order_id, a.id IS NOT NULL, o.closed_ms IS NOT NULL FROM tracked_order t CROSS JOIN rise \
+                   LEFT JOIN sales_order o ON o.id = t.order_id \
+                   LEFT JOIN order_read_request a ON a.order_id = t.order_id \
+                   WHERE CASE \
+                       WHEN o.id IS NULL OR a.id IS NOT NULL OR EXISTS ( \
+                           SELECT 1 FROM order_line_item l WHERE l.order_id = o.id AND l.missing_since_ms IS NULL \
+                               AND ?1 - coalesce(l.absent_ms, l.observed_ms) < ?2) THEN 1 \
+                       WHEN o.closed_ms IS NULL THEN ?1 - o.changed_ms < ?2 OR ?1 - o.observed_ms >= ?3 \
+                       ELSE ?1 - o.closed_ms < ?5 AND (o.exchange_id < rise.id \
+                           OR ?1 - o.observed_ms >= min(?3, max(?4, o.observed_ms - o.closed_ms))) END \
+                   ORDER BY o.exchange_id, t.order_id";
+        let rows: Vec<(i64, bool, bool)> = sqlx::query_as(sql)
+            .bind(now.0)
+            .bind(time::millis(QUIET_AFTER))
+            .bind(time::millis(QUIET_LOOK))
+            .bind(time::millis(CLOSED_LOOK))
+            .bind(time::millis(CLOSED_LOOKS))
+            .bind(CHANGES_MAX)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("find the orders to be read")?;
+        let mut due = OrdersDue::default();
+        for (order, is_named, is_closed) in rows {
+            let queue = match (is_named, is_closed) {
+                (true, _) => &mut due.named,
+                (false, true) => &mut due.closed,
+                (false, false) => &mut due.open,
+            };
+            queue.push(OrderId(order));
+        }
+        Ok(due)
+    }
+
+    /// Returns a control order to read after an answer without lines, if no other order was read since.
+    ///
+    /// Its answer distinguishes a cancelled order from a failing platform. It is the most recently read
+    /// tracked order that shows a line and is not among `without`.
+    pub async fn order_to_vouch(&self, without: &[OrderId]) -> Result<Option<OrderId>, StoreError> {
+        let sql = "SELECT id FROM (SELECT o.id, o.exchange_id FROM sales_order o \
+                       JOIN tracked_order t ON t.order_id = o.id \
+                       WHERE o.id NOT IN (SELECT value FROM json_each(?1)) \
+                         AND EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.id \
+                                     AND l.missing_since_ms IS NULL AND l.observed_ms IS NULL) \
+                       ORDER BY o.exchange_id DESC LIMIT 1) \
+                   WHERE exchange_id < (SELECT max(l.absent_exchange_id) FROM order_line_item l \
+                       JOIN tracked_order e ON e.order_id = l.order_id \
+                       WHERE l.absent_ms IS NOT NULL AND l.missing_since_ms IS NULL)";
+        let id: Option<i64> = sqlx::query_scalar(sql)
+            .bind(super::stock_levels::json(without))
+            .fetch_optional(&mut *self.read().await?)
+            .await
+            .doing("find an order that vouches for the service")?;
+        Ok(id.map(OrderId))
+    }
+
+    /// Returns the order that was named last and is not among `without`.
+    pub async fn order_asked(&self, without: &[OrderId]) -> Result<Option<AskedOrder>, StoreError> {
+        let sql = "SELECT a.id, a.order_id FROM order_read_request a \
+                   WHERE a.order_id NOT IN (SELECT value FROM json_each(?1)) ORDER BY a.id DESC LIMIT 1";
+        let query = sqlx::query_as(sql).bind(super::stock_levels::json(without));
+        query.fetch_optional(&mut *self.read().await?).await.doing("find the order that was named last")
+    }
+
+    /// Lists the tracked orders with their known state.
+    pub async fn tracked_order_list(&self) -> Result<Vec<OrderRow>, StoreError> {
+        let rows = sqlx::query_as(ORDER_ROWS).bind(None::<i64>).fetch_all(&mut *self.read().await?).await;
+        rows.doing("list the tracked orders")
+    }
+
+    /// Returns the known state of an order, tracked or not; `None`: it was never read.
+    pub async fn order_row(&self, order: OrderId) -> Result<Option<OrderRow>, StoreError> {
+        let sql = ORDER_ROWS.replace("tracked_order t", "(SELECT id AS order_id FROM sales_order) t");
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(order.0);
+        query.fetch_optional(&mut *self.read().await?).await.doing("look how an order stands")
+    }
+}
+
+const ORDER_ROWS: &str = "SELECT t.order_id, min(coalesce(l.observed_ms, o.observed_ms)) AS observed_ms, o.changed_ms, o.closed_ms, \
+            count(l.line_item_id) AS lines, count(l.absent_ms) AS absent, \
+            (SELECT count(*) FROM order_line_item g \
+             WHERE g.order_id = t.order_id AND g.missing_since_ms IS NOT NULL) AS missing, \
+            sum(l.quantity_sold) AS sold, sum(l.quantity_left) AS left \
+     FROM tracked_order t LEFT JOIN sales_order o ON o.id = t.order_id \
+     LEFT JOIN order_line_item l ON l.order_id = t.order_id AND l.missing_since_ms IS NULL \
+     WHERE ?1 IS NULL OR t.order_id = ?1 GROUP BY t.order_id ORDER BY t.order_id";
+
+impl Write {
+    /// Tracks orders, which are read at the next free call, and returns the number of new ones.
+    pub async fn tracked_order_add(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
+        let json = super::stock_levels::json(orders);
+        let sql = "INSERT INTO tracked_order (order_id) SELECT value FROM json_each(?1)";
+        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("track orders")?;
+        Ok(done.rows_affected())
+    }
+
+    /// Requests that tracked orders, also closed ones, are read at the next free call.
+    pub async fn order_ask(&mut self, orders: &[OrderId]) -> Result<(), StoreError> {
+        let sql = "INSERT OR REPLACE INTO order_read_request (order_id) \
+                   SELECT t.order_id FROM tracked_order t \
+                   WHERE t.order_id IN (SELECT value FROM json_each(?1)) ORDER BY t.order_id";
+        let done = sqlx::query(sql).bind(super::stock_levels::json(orders)).execute(&mut *self.tx).await;
+        done.map(drop).doing("ask for orders")
+    }
+
+    /// Removes the request for an order that was read; a request that came later stays.
+    pub async fn order_asked_done(&mut self, asked: AskedOrder) -> Result<(), StoreError> {
+        let sql = "DELETE FROM order_read_request WHERE order_id = ?1 AND id <= ?2";
+        let done = sqlx::query(sql).bind(asked.order_id).bind(asked.id).execute(&mut *self.tx).await;
+        done.map(drop).doing("note that an order was read")
+    }
+
+    /// Stops tracking orders and returns their number.
+    pub async fn tracked_order_remove(&mut self, orders: &[OrderId]) -> Result<u64, StoreError> {
+        let json = super::stock_levels::json(orders);
+        let sql = "DELETE FROM tracked_order WHERE order_id IN (SELECT value FROM json_each(?1))";
+        let done = sqlx::query(sql).bind(json).execute(&mut *self.tx).await.doing("stop tracking orders")?;
+        Ok(done.rows_affected())
+    }
+}

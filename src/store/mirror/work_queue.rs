@@ -1,0 +1,125 @@
+//! Counts of the work queue, as a time series with a row for each difference.
+
+use crate::model::{ExchangeId, Timestamp};
+use crate::store::engine::error::Doing;
+use crate::store::{Store, StoreError, Write};
+use serde::Serialize;
+use sqlx::FromRow;
+
+/// The twelve counts of *WorkQueue* in the interface's order; `None`: the answer lacks the count.
+pub type WorkQueueCounts = [Option<i64>; 12];
+
+/// Difference between the counts and the newest row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkQueueMoved {
+    /// True if any count differs or there was no row.
+    pub any: bool,
+    /// True if there was a row and a count of sales orders differs.
+    pub orders: bool,
+}
+
+/// Indices of the counts of sales orders.
+const ORDERS: [usize; 6] = [4, 5, 6, 7, 9, 10];
+
+const COLUMNS: &str = "new_purchase_orders, submitted_purchase_orders, partially_received_purchase_orders, \
+    open_work_orders, awaiting_payment_sales_orders, paid_in_process_sales_orders, cancelled_sales_orders, \
+    paid_ready_to_ship_sales_orders, low_inventory_products, unshipped_sales_orders, unshipped_drop_ship_orders, \
+    queued_listings";
+
+/// Counts that stood from one exchange to the next row.
+#[derive(Debug, FromRow)]
+pub(super) struct CountsRow {
+    /// Exchange that first showed them.
+    pub(super) exchange_id: i64,
+    /// Counts in the interface's order, as a JSON list.
+    counts: String,
+}
+
+/// Returns the counts at a position and each later row, oldest first.
+pub(super) async fn counts_since(store: &Store, position: i64) -> Result<Vec<CountsRow>, StoreError> {
+    let sql = format!(
+        "SELECT exchange_id, json_array({COLUMNS}) AS counts FROM work_queue WHERE exchange_id >= coalesce( \
+             (SELECT max(exchange_id) FROM work_queue WHERE exchange_id < ?1), 0) ORDER BY exchange_id"
+    );
+    let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(position);
+    query.fetch_all(&mut *store.read().await?).await.doing("read the changes of the work queue")
+}
+
+pub(super) fn orders_differ(one: &CountsRow, other: &CountsRow) -> bool {
+    let counts = |row: &CountsRow| serde_json::from_str::<WorkQueueCounts>(&row.counts).ok();
+    let orders = |row: &CountsRow| counts(row).map(|counts| ORDERS.map(|place| counts[place]));
+    orders(one) != orders(other)
+}
+
+/// Counts at one time, as `report work-queue` prints them; `None`: the answer lacked the count.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct WorkQueueRow {
+    /// Time at which they were first seen, RFC 3339.
+    pub observed_at: String,
+    /// `NewPurchaseOrders`.
+    pub new_purchase_orders: Option<i64>,
+    /// `SubmittedPurchaseOrders`.
+    pub submitted_purchase_orders: Option<i64>,
+    /// `PartiallyReceivedPurchaseOrders`.
+    pub partially_received_purchase_orders: Option<i64>,
+    /// `OpenWorkOrders`.
+    pub open_work_orders: Option<i64>,
+    /// `AwaitingPaymentSalesOrders`.
+    pub awaiting_payment_sales_orders: Option<i64>,
+    /// `PaidInProcessSalesOrders`.
+    pub paid_in_process_sales_orders: Option<i64>,
+    /// `CancelledSalesOrders`.
+    pub cancelled_sales_orders: Option<i64>,
+    /// `PaidReadyToShipSalesOrders`.
+    pub paid_ready_to_ship_sales_orders: Option<i64>,
+    /// `LowInventoryProducts`.
+    pub low_inventory_products: Option<i64>,
+    /// `UnShippedSalesOrders`.
+    pub unshipped_sales_orders: Option<i64>,
+    /// `UnshippedDropShipOrders`.
+    pub unshipped_drop_ship_orders: Option<i64>,
+    /// `QueuedListings`.
+    pub queued_listings: Option<i64>,
+}
+
+impl Store {
+    /// Returns the newest counts, newest first; each row holds until the next.
+    pub async fn work_queue(&self, limit: u32) -> Result<Vec<WorkQueueRow>, StoreError> {
+        let sql = format!(
+            "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', observed_ms / 1000.0, 'unixepoch') AS observed_at, {COLUMNS} \
+             FROM work_queue ORDER BY exchange_id DESC LIMIT ?1"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(limit);
+        query.fetch_all(&mut *self.read().await?).await.doing("read the work queue")
+    }
+}
+
+impl Write {
+    /// Records the counts and returns the difference from the newest row.
+    pub async fn mirror_work_queue(
+        &mut self,
+        exchange: ExchangeId,
+        observed_at: Timestamp,
+        counts: &WorkQueueCounts,
+    ) -> Result<WorkQueueMoved, StoreError> {
+        let newest =
+            format!("SELECT json_array({COLUMNS}) FROM work_queue ORDER BY exchange_id DESC LIMIT 1");
+        let known: Option<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(newest))
+            .fetch_optional(&mut *self.tx)
+            .await
+            .doing("read the newest work queue")?;
+        let json = super::stock_levels::json(counts);
+        if known.as_deref() == Some(json.as_str()) {
+            return Ok(WorkQueueMoved::default());
+        }
+        let values: String = (0..counts.len()).map(|i| format!(", ?3->>{i}")).collect();
+        let insert =
+            format!("INSERT INTO work_queue (exchange_id, observed_ms, {COLUMNS}) VALUES (?1, ?2{values})");
+        let query = sqlx::query(sqlx::AssertSqlSafe(insert)).bind(exchange.0).bind(observed_at.0).bind(json);
+        query.execute(&mut *self.tx).await.doing("record the work queue")?;
+        let known: Option<Vec<Option<i64>>> = known.and_then(|known| serde_json::from_str(&known).ok());
+        let moved =
+            |known: &Vec<Option<i64>>| ORDERS.iter().any(|place| known.get(*place) != counts.get(*place));
+        Ok(WorkQueueMoved { any: true, orders: known.as_ref().is_some_and(moved) })
+    }
+}

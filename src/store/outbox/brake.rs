@@ -1,0 +1,140 @@
+//! Brakes: their input, their trips, and the release of held changes.
+
+use super::changes::Verdict;
+use crate::model::{Position, Timestamp, WarehouseId, WishId, cut_reason};
+use crate::outbox::{Reason, State};
+use crate::reconcile::brake::Hour;
+use crate::store::engine::error::Doing;
+use crate::store::journal::event::RELEASED;
+use crate::store::mirror::stock_levels;
+use crate::store::{Store, StoreError, Write};
+use sqlx::FromRow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Trip that is not released yet.
+#[derive(Clone, Debug, FromRow)]
+pub struct TripRow {
+    /// Id.
+    pub id: i64,
+    /// Numbers of the trip, as a sentence.
+    pub what: String,
+    /// Number of changes that it still holds.
+    pub held: i64,
+}
+
+impl Store {
+    /// Returns for each warehouse the stock levels above zero since `since`, and those of them that writes
+    /// emptied.
+    ///
+    /// A write in flight or in doubt counts, because it may take effect. Stock levels of `flush`, the
+    /// projected backlog, do not count as emptied, because the caller counts them. They are named in the
+    /// platform's spelling.
+    pub async fn brake_hours(
+        &self,
+        since: Timestamp,
+        flush: &[(&str, i64)],
+    ) -> Result<BTreeMap<WarehouseId, Hour>, StoreError> {
+        let sql = "WITH zeroed AS ( \
+                       SELECT w.product, w.warehouse_id FROM stock_level_write w \
+                       JOIN product p ON p.id = w.product \
+                       WHERE (w.zeroed_ms >= ?1 OR (w.ended IS NULL AND w.written = 0 AND w.before > 0)) \
+                         AND (p.sku, w.warehouse_id) NOT IN ( \
+                             SELECT value->>0, value->>1 FROM json_each(?2))) \
+                   SELECT b.warehouse_id, sum(z.product IS NOT NULL), count(*) FROM balance b \
+                   JOIN product p ON p.id = b.product \
+                   LEFT JOIN zeroed z ON z.product = b.product AND z.warehouse_id = b.warehouse_id \
+                   WHERE (b.quantity > 0 OR z.product IS NOT NULL) AND b.is_active IS NOT 0 \
+                     AND b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.type IS NOT 'Kit' \
+                   GROUP BY b.warehouse_id";
+        let rows: Vec<(i64, i64, i64)> = sqlx::query_as(sql)
+            .bind(since.0)
+            .bind(stock_levels::json(flush))
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("count the cells that were emptied within the hour")?;
+        let hour = |(warehouse, zeroed, non_zero): (i64, i64, i64)| {
+            (
+                WarehouseId(warehouse),
+                Hour { zeroed: zeroed.unsigned_abs(), non_zero: non_zero.unsigned_abs() },
+            )
+        };
+        Ok(rows.into_iter().map(hour).collect())
+    }
+
+    /// Returns the trips that still hold changes.
+    pub async fn brake_trips(&self) -> Result<Vec<TripRow>, StoreError> {
+        let sql = "SELECT t.id, t.what, count(o.id) AS held FROM brake_trip t \
+                   JOIN brake_trip_change w ON w.trip_id = t.id \
+                   JOIN outbox o ON o.id = w.change_id AND o.state = 'held' \
+                   WHERE t.released_ms IS NULL GROUP BY t.id ORDER BY t.id";
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the brakes' trips")
+    }
+
+    /// Returns the releases after this position: the trip, or `None` for changes held without one, and the
+    /// number of changes.
+    pub async fn brake_released(&self, after: Position) -> Result<Vec<(Option<i64>, i64)>, StoreError> {
+        let sql = "SELECT trip, count(*) FROM ( \
+                       SELECT o.released_ms, (SELECT max(w.trip_id) FROM brake_trip_change w \
+                       WHERE w.change_id = o.id) AS trip \
+                       FROM outbox o WHERE o.released_ms IN (SELECT at_ms FROM event WHERE position > ?1 AND kind = ?2)) \
+                   GROUP BY released_ms, trip ORDER BY released_ms, trip";
+        let query = sqlx::query_as(sql).bind(after.0).bind(RELEASED);
+        query.fetch_all(&mut *self.read().await?).await.doing("read what a person released")
+    }
+}
+
+impl Write {
+    /// Holds the changes of a trip; returns the trip's id and the number of held changes.
+    pub async fn brake_trip(
+        &mut self,
+        reason: Reason,
+        what: &str,
+        wishes: &BTreeSet<WishId>,
+        at: Timestamp,
+    ) -> Result<(i64, u64), StoreError> {
+        let sql = "INSERT INTO brake_trip (at_ms, what) VALUES (?1, ?2) RETURNING id";
+        let trip: i64 = sqlx::query_scalar(sql)
+            .bind(at.0)
+            .bind(cut_reason(what))
+            .fetch_one(&mut *self.tx)
+            .await
+            .doing("trip a brake")?;
+        let sql = "INSERT INTO brake_trip_change (trip_id, change_id) SELECT ?1, value FROM json_each(?2)";
+        let query = sqlx::query(sql).bind(trip).bind(stock_levels::json(wishes));
+        query.execute(&mut *self.tx).await.doing("freeze what a brake holds")?;
+        let held = |id: &WishId| {
+            let detail = format!(
+                "{what}; if that is meant: tallyd outbox release --all, or this wish alone by its key"
+            );
+            Verdict::new(*id, State::Held, Some(reason.as_str()), detail)
+        };
+        let moves: Vec<Verdict> = wishes.iter().map(held).collect();
+        Ok((trip, self.outbox_move(State::Pending, &moves, at).await?))
+    }
+
+    /// Releases held changes once: those with these keys, or with no keys those of all open trips.
+    ///
+    /// They are read and merged again before they are sent, and trip no brake again. An event records the
+    /// release.
+    pub async fn brake_release(&mut self, keys: &[String], at: Timestamp) -> Result<u64, StoreError> {
+        let json = stock_levels::json(keys);
+        self.event_append(at, RELEASED, "outbox", Some(&json)).await?;
+        let sql = "UPDATE outbox SET revision = revision + 1, state = 'pending', reason = NULL, \
+                   state_changed_ms = ?2, \
+                       released_ms = ?2, detail = 'released by the operator' \
+                   WHERE state = 'held' AND reason IN ('brake', 'jump', 'restored') \
+                     AND iif(json_array_length(?1) = 0, \
+                             id IN (SELECT w.change_id FROM brake_trip_change w \
+                                 JOIN brake_trip t ON t.id = w.trip_id \
+                                    WHERE t.released_ms IS NULL), \
+                             key IN (SELECT value FROM json_each(?1)))";
+        let query = sqlx::query(sql).bind(&json).bind(at.0);
+        let released = query.execute(&mut *self.tx).await.doing("release held wishes")?.rows_affected();
+        let sql = "UPDATE brake_trip SET released_ms = ?1 WHERE released_ms IS NULL AND NOT EXISTS ( \
+                       SELECT 1 FROM brake_trip_change w JOIN outbox o ON o.id = w.change_id \
+                       WHERE w.trip_id = brake_trip.id AND o.state = 'held')";
+        let closed = sqlx::query(sql).bind(at.0).execute(&mut *self.tx).await;
+        closed.doing("close released trips")?;
+        Ok(released)
+    }
+}

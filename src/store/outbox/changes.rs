@@ -1,0 +1,424 @@
+//! The outbox: changes and their state transitions.
+//!
+//! Every transition names the state it expects, so no change is moved twice.
+
+use crate::model::{Cell, ExchangeId, Sku, Timestamp, WarehouseId, WishId, cut_reason};
+use crate::outbox::{State, Stored};
+use crate::store::engine::error::Doing;
+use crate::store::engine::lossy_text::{BodyText, Text, body_column};
+use crate::store::mirror::stock_levels;
+use crate::store::{Store, StoreError, Write};
+use serde::Serialize;
+use sqlx::FromRow;
+use sqlx::sqlite::SqliteConnection;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Change, as stored.
+#[derive(Clone, Debug, FromRow)]
+pub struct WishRow {
+    /// Id; the order of ids is the order of commits.
+    pub id: i64,
+    /// Key, chosen by the caller.
+    #[sqlx(try_from = "Text")]
+    pub key: String,
+    /// Kind.
+    #[sqlx(try_from = "Text")]
+    pub kind: String,
+    /// Body, as inserted.
+    #[sqlx(try_from = "BodyText")]
+    pub body: Stored,
+    /// Priority: 1 for an operator's change, 0 for bulk.
+    pub priority: i64,
+    /// State.
+    pub state: String,
+    /// Reason, as a code.
+    pub reason: Option<String>,
+    /// Reason, as a sentence.
+    pub detail: Option<String>,
+    /// Time of the insertion, RFC 3339, by the clock of the program that inserted it.
+    pub created_at: String,
+    /// Time at which the daemon first saw the change, RFC 3339, where the inserting program's clock was
+    /// ahead.
+    pub dated_at: Option<String>,
+    /// Time at which the change became applied, rejected or cancelled, RFC 3339.
+    pub settled_at: Option<String>,
+    /// Base of a count: the quantity it was made against.
+    pub base_quantity: Option<i64>,
+    /// Own delta at the base.
+    pub base_ours: Option<i64>,
+    /// Time at which the base was observed.
+    pub base_ms: Option<i64>,
+    /// Position of the journal at the insertion.
+    pub position: Option<i64>,
+    /// Number of updates of the row, its revision.
+    pub moves: i64,
+    /// Exchange that carried the change.
+    pub exchange_id: Option<i64>,
+    /// Quantity written for the change.
+    pub written: Option<i64>,
+    /// Our side of a conflict.
+    pub mine: Option<String>,
+    /// The platform's side of a conflict.
+    pub theirs: Option<String>,
+    /// Time at which a person released the change past a brake.
+    pub released_ms: Option<i64>,
+    /// Decision of a person on a count in conflict, as JSON `[number, quantity, ours]`.
+    ///
+    /// `quantity` and `ours` are the fact at the time of the decision. All three null: the count as it is.
+    pub word: Option<String>,
+    /// True if the host's calendar was set back between the moment that a count names and its insertion.
+    pub is_dated_twice: bool,
+}
+
+/// Open change of a stock level.
+#[derive(Clone, Debug, FromRow)]
+pub struct OpenWish {
+    /// The change.
+    #[sqlx(flatten)]
+    pub wish: WishRow,
+    /// SKU of the stock level, in the platform's spelling where that is known.
+    pub cell_sku: String,
+    /// Warehouse of the stock level.
+    pub warehouse: i64,
+}
+
+/// Transition of one change.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// The change.
+    pub id: WishId,
+    /// Target state.
+    pub to: &'static str,
+    /// Reason, as a code.
+    pub reason: Option<&'static str>,
+    /// Reason, as a sentence.
+    pub detail: Option<String>,
+    /// Our side of a conflict.
+    pub mine: Option<String>,
+    /// The platform's side of a conflict.
+    pub theirs: Option<String>,
+}
+
+impl Verdict {
+    /// Makes a transition; `detail` is cut to [`crate::model::REASON_MAX_CHARS`].
+    pub fn new(id: WishId, to: State, reason: Option<&'static str>, detail: impl Into<String>) -> Self {
+        Self {
+            id,
+            to: to.as_str(),
+            reason,
+            detail: Some(cut_reason(detail.into())),
+            mine: None,
+            theirs: None,
+        }
+    }
+}
+
+/// Change claimed by an exchange.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Claim {
+    /// The change.
+    pub id: WishId,
+    /// Quantity written for its stock level; `None` for other kinds.
+    pub written: Option<i64>,
+}
+
+/// Filter for a list of changes.
+#[derive(Clone, Debug, Default)]
+pub struct OutboxFilter {
+    /// States to include; empty: all.
+    pub states: Vec<String>,
+    /// Kind to include; `None`: all.
+    pub kind: Option<String>,
+    /// Largest number of changes, newest first.
+    pub limit: u32,
+}
+
+/// SQL: true for a count that names its moment, if the calendar was set back since that moment.
+///
+/// The calendar was set back where a call is dated more than a minute before its predecessor. The insertion
+/// is compared with the last call in this way, too. Smaller steps are normal corrections of a synchronised
+/// clock.
+macro_rules! calendar_goes_back {
+    () => {
+        "(kind = 'quantity.set' AND octet_length(body) <= 262144 AND json_type(body, '$.counted_at') = 'text' \
+          AND EXISTS (SELECT 1 FROM (SELECT at, lag(at) OVER (ORDER BY id) AS before FROM ( \
+              SELECT e.id, e.sent_ms AS at FROM exchange e WHERE e.id <= outbox.position \
+                 AND e.sent_ms > (julianday(upper(trim(json_extract(body, '$.counted_at')))) - 2440587.5) * 86400000 \
+              UNION ALL SELECT 9223372036854775807, \
+                  (julianday(coalesce(dated_at, created_at)) - 2440587.5) * 86400000)) \
+              WHERE before > at + 60000))"
+    };
+}
+
+macro_rules! columns {
+    () => {
+        concat!(
+            "SELECT id, key, kind, ",
+            body_column!(),
+            ", priority, state, reason, detail, created_at, dated_at, settled_at, \
+             base_quantity, base_own_delta AS base_ours, base_ms, position, revision AS moves, exchange_id, \
+                 written, mine, theirs, released_ms, \
+             (SELECT json_array(c.quantity, c.base_quantity, c.base_own_delta) FROM count_resolution c \
+              WHERE c.change_id = outbox.id) AS word, ",
+            calendar_goes_back!(),
+            " AS is_dated_twice"
+        )
+    };
+}
+
+pub(super) const COLUMNS: &str = concat!(columns!(), " FROM outbox");
+
+/// Returns true if the insert guard refused the key because another body has it.
+fn is_key_of_another(error: &sqlx::Error) -> bool {
+    let said = error.as_database_error().map(|error| error.message());
+    said.is_some_and(|said| said.contains("this key already names another change"))
+}
+
+const MOVE: &str = "UPDATE outbox SET revision = revision + 1, state = m.value->>'to', \
+        reason = m.value->>'reason', detail = m.value->>'detail', mine = m.value->>'mine', \
+        theirs = m.value->>'theirs', state_changed_ms = ?3, \
+        settled_at = iif(m.value->>'to' IN ('applied', 'rejected', 'cancelled'), ?4, NULL) \
+    FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2";
+
+impl Store {
+    /// Returns the pending changes, operators' first, then by id.
+    pub async fn outbox_pending(&self) -> Result<Vec<WishRow>, StoreError> {
+        self.outbox_pending_after(WishId(0)).await
+    }
+
+    /// Returns the pending changes with an id above `after`, operators' first, then by id.
+    pub async fn outbox_pending_after(&self, after: WishId) -> Result<Vec<WishRow>, StoreError> {
+        // Naming the priorities lets SQLite find the newest changes by the index instead of a scan.
+        let sql = format!(
+            "{COLUMNS} WHERE state = 'pending' AND priority IN (1, 0) AND id > ?1 ORDER BY priority DESC, id"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(after.0);
+        query.fetch_all(&mut *self.read().await?).await.doing("read the pending wishes")
+    }
+
+    /// Returns the pending shipments and tracking numbers, operators' first, then by id.
+    pub async fn outbox_parcels(&self) -> Result<Vec<WishRow>, StoreError> {
+        let sql = format!(
+            "{COLUMNS} WHERE state = 'pending' AND kind IN ('shipment.create', 'tracking.submit') \
+             ORDER BY priority DESC, id"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
+        query.fetch_all(&mut *self.read().await?).await.doing("read the pending parcels")
+    }
+
+    /// Returns the pending and held changes of these stock levels under all their spellings, by id.
+    ///
+    /// The stock levels are named as [`Self::cells_meant`] returns them.
+    pub async fn outbox_open_of(&self, cells: &[Cell]) -> Result<Vec<OpenWish>, StoreError> {
+        outbox_open_of(&mut *self.read().await?, cells).await
+    }
+
+    /// Returns the stock levels of held changes for which a later count was applied, as the changes name
+    /// them.
+    pub async fn outbox_overtaken(&self) -> Result<Vec<Cell>, StoreError> {
+        let sql = "SELECT DISTINCT o.sku, o.warehouse_id FROM outbox o \
+                   WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' AND o.sku IS NOT NULL \
+                     AND o.warehouse_id IS NOT NULL AND EXISTS (SELECT 1 FROM outbox s \
+                         WHERE s.sku IN (SELECT n.spelling FROM sku_spelling m JOIN sku_spelling n \
+                                             ON n.case_key = m.case_key AND n.product = m.product \
+                                                 WHERE m.spelling = o.sku \
+                                         UNION ALL SELECT o.sku) \
+                           AND s.warehouse_id = o.warehouse_id AND (s.state = 'applied' OR s.reason = 'landed') \
+                           AND s.sku IS NOT NULL AND s.kind = 'quantity.set' AND s.id > o.id)";
+        let rows: Vec<(Text, i64)> = sqlx::query_as(sql)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read which wishes were overtaken")?;
+        let cell = |(sku, warehouse): (Text, i64)| {
+            Some(Cell { sku: Sku::new(String::from(sku)).ok()?, warehouse_id: WarehouseId(warehouse) })
+        };
+        Ok(rows.into_iter().filter_map(cell).collect())
+    }
+
+    /// Returns the changes that may create a product: pending, sending or in doubt.
+    pub async fn outbox_products_to_come(&self) -> Result<Vec<WishRow>, StoreError> {
+        let sql = format!(
+            "{COLUMNS} WHERE kind = 'product.create' AND state IN ('pending', 'sending', 'in_doubt') ORDER BY id"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
+        query.fetch_all(&mut *self.read().await?).await.doing("read the products to come")
+    }
+
+    /// Lists changes, newest first.
+    pub async fn outbox_list(&self, filter: &OutboxFilter) -> Result<Vec<WishRow>, StoreError> {
+        let sql = format!(
+            "{COLUMNS} WHERE (json_array_length(?1) = 0 OR state IN (SELECT value FROM json_each(?1))) \
+               AND (?2 IS NULL OR kind = ?2) ORDER BY id DESC LIMIT ?3"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(stock_levels::json(&filter.states));
+        let query = query.bind(&filter.kind).bind(filter.limit);
+        query.fetch_all(&mut *self.read().await?).await.doing("list the wishes")
+    }
+
+    /// Returns the change with this key.
+    pub async fn outbox_show(&self, key: &str) -> Result<Option<WishRow>, StoreError> {
+        let sql = format!("{COLUMNS} WHERE key = ?1");
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(key);
+        query.fetch_optional(&mut *self.read().await?).await.doing("read a wish")
+    }
+
+    /// Returns the keys of these changes.
+    pub async fn outbox_keys(&self, wishes: &[WishId]) -> Result<BTreeMap<WishId, String>, StoreError> {
+        let sql = "SELECT id, key FROM outbox WHERE id IN (SELECT value FROM json_each(?1))";
+        let query = sqlx::query_as(sql).bind(stock_levels::json(wishes));
+        let rows: Vec<(i64, Text)> =
+            query.fetch_all(&mut *self.read().await?).await.doing("read the keys of wishes")?;
+        Ok(rows.into_iter().map(|(id, key)| (WishId(id), key.into())).collect())
+    }
+
+    /// Returns key and body of up to 100,000 adjusts whose keys begin with `name` and a colon, newest first.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn outbox_movements_named(&self, name: &str) -> Result<Vec<(String, String)>, StoreError> {
+        let sql = "SELECT key, body FROM outbox WHERE key > ?1 || ':' AND key < ?1 || ';' \
+                     AND kind = 'quantity.adjust' AND octet_length(body) <= 4096 ORDER BY id DESC LIMIT 100000";
+        let rows: Vec<(Text, Text)> = sqlx::query_as(sql)
+            .bind(name)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the movements of earlier files")?;
+        Ok(rows.into_iter().map(|(key, body)| (key.into(), body.into())).collect())
+    }
+
+    /// Returns the number of changes in each state.
+    pub async fn outbox_counts(&self) -> Result<Vec<(String, i64)>, StoreError> {
+        let sql = "SELECT state, count(*) FROM outbox GROUP BY state ORDER BY state";
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("count the wishes")
+    }
+}
+
+pub(in crate::store) async fn outbox_open_of(
+    from: &mut SqliteConnection,
+    cells: &[Cell],
+) -> Result<Vec<OpenWish>, StoreError> {
+    let sql = concat!(
+        "WITH k AS (SELECT value->>0 AS cell_sku, CAST(value->>1 AS INTEGER) AS warehouse, value->>2 AS cell_fold \
+                    FROM json_each(?1)) ",
+        columns!(),
+        ", k.cell_sku, k.warehouse \
+         FROM k CROSS JOIN outbox ON outbox.warehouse_id = k.warehouse AND outbox.sku IN ( \
+             SELECT m.spelling FROM sku_spelling m WHERE m.case_key = k.cell_fold AND m.sku = k.cell_sku \
+             UNION ALL SELECT k.cell_sku) \
+         WHERE state IN ('pending', 'sending', 'held', 'in_doubt') AND outbox.sku IS NOT NULL \
+           AND state IN ('pending', 'held') ORDER BY id"
+    );
+    let query = sqlx::query_as(sql).bind(stock_levels::named(cells));
+    query.fetch_all(from).await.doing("read the wishes of some cells")
+}
+
+impl Write {
+    /// Inserts a change; returns false if its key is known already, and then nothing happens.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyTaken`] if the key belongs to another change.
+    pub async fn outbox_insert(
+        &mut self,
+        key: &str,
+        kind: &str,
+        body: &str,
+        priority: i64,
+    ) -> Result<bool, StoreError> {
+        let sql = "INSERT INTO outbox (key, kind, body, priority) VALUES (?1, ?2, ?3, ?4)";
+        let done =
+            sqlx::query(sql).bind(key).bind(kind).bind(body).bind(priority).execute(&mut *self.tx).await;
+        match done {
+            Err(error) if is_key_of_another(&error) => Err(StoreError::KeyTaken { key: key.to_owned() }),
+            done => Ok(done.doing("insert a wish")?.rows_affected() > 0),
+        }
+    }
+
+    /// Moves changes that are in `from` and returns their number. Changes in other states are skipped.
+    pub async fn outbox_move(
+        &mut self,
+        from: State,
+        moves: &[Verdict],
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let query = sqlx::query(MOVE).bind(stock_levels::json(moves)).bind(from.as_str());
+        let done = query.bind(at.0).bind(at.rfc3339()).execute(&mut *self.tx).await;
+        Ok(done.doing("move wishes")?.rows_affected())
+    }
+
+    /// Moves changes that are in `from` and returns the ids of those that were moved.
+    pub async fn outbox_move_each(
+        &mut self,
+        from: State,
+        moves: &[Verdict],
+        at: Timestamp,
+    ) -> Result<BTreeSet<WishId>, StoreError> {
+        let sql = format!("{MOVE} RETURNING id");
+        let query = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(stock_levels::json(moves));
+        let query = query.bind(from.as_str()).bind(at.0).bind(at.rfc3339());
+        let moved: Vec<i64> = query.fetch_all(&mut *self.tx).await.doing("move wishes")?;
+        Ok(moved.into_iter().map(WishId).collect())
+    }
+
+    /// Dates changes whose insertion lies in the future: `at` replaces the time of their insertion.
+    pub async fn outbox_date(&mut self, wishes: &[WishId], at: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE outbox SET revision = revision + 1, dated_at = ?2 \
+                   WHERE id IN (SELECT value FROM json_each(?1)) AND dated_at IS NULL AND created_at > ?2";
+        let query = sqlx::query(sql).bind(stock_levels::json(wishes)).bind(at.rfc3339());
+        query.execute(&mut *self.tx).await.map(drop).doing("date wishes that came from the future")
+    }
+
+    /// Claims pending changes for an exchange and returns their number.
+    pub async fn outbox_claim(
+        &mut self,
+        exchange: ExchangeId,
+        claims: &[Claim],
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let sql = "UPDATE outbox SET revision = revision + 1, state = 'sending', reason = NULL, \
+                   detail = NULL, \
+                       exchange_id = ?2, written = m.value->>'written', state_changed_ms = ?3 \
+                   FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = 'pending'";
+        let query = sqlx::query(sql).bind(stock_levels::json(claims)).bind(exchange.0).bind(at.0);
+        Ok(query.execute(&mut *self.tx).await.doing("claim wishes")?.rows_affected())
+    }
+
+    /// Updates reason and detail of changes in `state`; rows that hold them already are not written.
+    pub async fn outbox_note(
+        &mut self,
+        state: State,
+        notes: &[Verdict],
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let sql = "UPDATE outbox SET revision = revision + 1, reason = m.value->>'reason', \
+                       detail = m.value->>'detail', state_changed_ms = ?3 \
+                   FROM json_each(?1) m WHERE outbox.id = m.value->>'id' AND state = ?2 \
+                     AND (reason IS NOT m.value->>'reason' OR detail IS NOT m.value->>'detail')";
+        let query = sqlx::query(sql).bind(stock_levels::json(notes)).bind(state.as_str()).bind(at.0);
+        Ok(query.execute(&mut *self.tx).await.doing("note why wishes wait")?.rows_affected())
+    }
+
+    /// Replaces the stored policies for the view `stock`; warehouse 0 stands for all without a row.
+    pub async fn quantity_policies(&mut self, policies: &[(i64, &str)]) -> Result<(), StoreError> {
+        let json = stock_levels::json(policies);
+        sqlx::query("DELETE FROM quantity_policy")
+            .execute(&mut *self.tx)
+            .await
+            .doing("write the policies")?;
+        let sql = "INSERT INTO quantity_policy (warehouse_id, policy) \
+                   SELECT value->>0, value->>1 FROM json_each(?1)";
+        sqlx::query(sql).bind(json).execute(&mut *self.tx).await.map(drop).doing("write the policies")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::REASON_MAX_CHARS;
+
+    #[test]
+    fn what_the_service_says_at_length_is_kept_as_a_sentence() {
+        let said = format!("the service refused it: {}", "x".repeat(1_000_000));
+        let verdict = Verdict::new(WishId(1), State::Rejected, Some("service_refused"), said);
+        assert_eq!(verdict.detail.unwrap().chars().count(), REASON_MAX_CHARS + 1);
+    }
+}

@@ -1,0 +1,170 @@
+//! Records that answers lacked, until a second answer proves them absent or shows them.
+//!
+//! They are no facts: a replay builds the same mirror without them.
+
+use crate::model::cut_reason;
+use crate::model::{LineItemId, OrderId, ShipmentId, ShipmentItemId, WishId};
+use crate::outbox::Reason;
+use crate::store::engine::error::Doing;
+use crate::store::mirror::stock_levels;
+use crate::store::{Store, StoreError, Write};
+use sqlx::FromRow;
+
+/// Time after the last check at which a row is deleted, in milliseconds.
+const FORGOTTEN_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+
+/// Record that answers lacked.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub struct LackingRow {
+    /// Subject that needs the record: `wish 17`, `warehouse 9`.
+    pub subject: String,
+    /// Missing record, as a sentence.
+    pub what: String,
+    /// Time of the first answer that lacked it while the platform was healthy, in milliseconds since 1970.
+    pub first_ms: Option<i64>,
+    /// Time of that answer since boot.
+    pub first_moment: Option<i64>,
+    /// Time of the last answer that lacked it, in milliseconds since 1970.
+    pub last_ms: i64,
+    /// Time of that answer since boot.
+    pub last_moment: i64,
+    /// Number of answers that lacked it.
+    #[sqlx(rename = "checks")]
+    pub looks: i64,
+}
+
+impl Store {
+    /// Returns all rows.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn lacking(&self) -> Result<Vec<LackingRow>, StoreError> {
+        let sql = "SELECT subject, what, first_ms, first_moment, last_ms, last_moment, checks \
+                   FROM suspected_absence ORDER BY subject";
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read what answers lacked")
+    }
+
+    /// Returns the changes held because answers lacked a record that they name, each with its row.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn lacking_held(&self) -> Result<Vec<(WishId, LackingRow)>, StoreError> {
+        #[derive(FromRow)]
+        struct Held {
+            id: i64,
+            #[sqlx(flatten)]
+            row: LackingRow,
+        }
+        let sql = "SELECT o.id, l.* FROM outbox o JOIN suspected_absence l ON l.subject = 'change ' || o.id \
+                   WHERE o.state IN ('sending', 'held', 'in_doubt') AND o.state = 'held' \
+                     AND o.reason IN (SELECT value FROM json_each(?1)) ORDER BY o.id";
+        let reasons = [
+            Reason::UnknownOrder,
+            Reason::ForeignLine,
+            Reason::UnknownWarehouse,
+            Reason::ServiceRefused,
+            Reason::NoFact,
+        ];
+        let query = sqlx::query_as(sql).bind(stock_levels::json(&reasons.map(Reason::as_str)));
+        let held: Vec<Held> = query
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read which changes name what is lacking")?;
+        Ok(held.into_iter().map(|Held { id, row }| (WishId(id), row)).collect())
+    }
+
+    /// Returns a known line of the order that is not among `shown`; lines known to be gone are left out.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn order_line_unshown(
+        &self,
+        order: OrderId,
+        shown: &[LineItemId],
+    ) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT min(line_item_id) FROM order_line_item WHERE order_id = ?1 AND missing_since_ms IS NULL \
+                   AND line_item_id NOT IN (SELECT value FROM json_each(?2))";
+        let query = sqlx::query_scalar(sql).bind(order.0).bind(stock_levels::json(shown));
+        let line = query.fetch_one(&mut *self.read().await?).await;
+        line.doing("find a line that an answer lacks")
+    }
+
+    /// Returns an item of the shipment that was shown once and is not among `shown`.
+    ///
+    /// One list that lacks an item does not prove it absent.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn shipment_item_unshown(
+        &self,
+        shipment: ShipmentId,
+        shown: &[ShipmentItemId],
+    ) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT min(item_id) FROM shipment_line WHERE shipment_id = ?1 \
+                   AND item_id NOT IN (SELECT value FROM json_each(?2))";
+        let query = sqlx::query_scalar(sql).bind(shipment.0).bind(stock_levels::json(shown));
+        let item = query.fetch_one(&mut *self.read().await?).await;
+        item.doing("find an item that an answer lacks")
+    }
+
+    /// Returns true if the mirror contradicts a change.
+    ///
+    /// The change names a line known only in another order, an item known only in another shipment, or a
+    /// storefront that no list held. The platform documents its refusal of such a storefront.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn lacking_is_wrong(&self, wish: WishId) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM outbox o, json_each(o.body, '$.lines') n \
+                       WHERE o.id = ?1 AND o.kind = 'shipment.create' \
+                         AND EXISTS (SELECT 1 FROM order_line_item l \
+                                     WHERE l.line_item_id = n.value->>'line_item_id') \
+                         AND NOT EXISTS (SELECT 1 FROM order_line_item l WHERE l.order_id = o.body->>'order_id' \
+                                         AND l.line_item_id = n.value->>'line_item_id')) \
+                   OR EXISTS (SELECT 1 FROM outbox o, json_each(o.body, '$.lines') n \
+                       WHERE o.id = ?1 AND o.kind = 'tracking.submit' AND o.body->>'shipment_id' IS NOT NULL \
+                         AND EXISTS (SELECT 1 FROM shipment_line i WHERE i.item_id = n.value->>'line_item_id') \
+                         AND NOT EXISTS (SELECT 1 FROM shipment_line i \
+                                         WHERE i.shipment_id = o.body->>'shipment_id' \
+                                           AND i.item_id = n.value->>'line_item_id')) \
+                   OR EXISTS (SELECT 1 FROM outbox o WHERE o.id = ?1 AND o.kind = 'listing_template.create' \
+                              AND o.body->>'StorefrontId' NOT IN (SELECT id FROM storefront))";
+        let query = sqlx::query_scalar(sql).bind(wish.0);
+        let is_wrong = query.fetch_one(&mut *self.read().await?).await;
+        is_wrong.doing("look whether a change names what belongs to another")
+    }
+}
+
+impl Write {
+    /// Stores the result of a check that lacked a record and replaces the previous one.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be written.
+    pub async fn lacking_note(&mut self, row: &LackingRow) -> Result<(), StoreError> {
+        let doing = "note what an answer lacked";
+        let forgotten =
+            sqlx::query("DELETE FROM suspected_absence WHERE last_ms < ?1").bind(row.last_ms - FORGOTTEN_MS);
+        forgotten.execute(&mut *self.tx).await.doing(doing)?;
+        let sql = "INSERT OR REPLACE INTO suspected_absence \
+                       (subject, what, first_ms, first_moment, last_ms, last_moment, checks) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let query = sqlx::query(sql)
+            .bind(&row.subject)
+            .bind(cut_reason(row.what.as_str()))
+            .bind(row.first_ms)
+            .bind(row.first_moment)
+            .bind(row.last_ms)
+            .bind(row.last_moment)
+            .bind(row.looks);
+        query.execute(&mut *self.tx).await.map(drop).doing(doing)
+    }
+
+    /// Deletes the row of a subject, because the record is present or its change is final.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be written.
+    pub async fn lacking_end(&mut self, subject: &str) -> Result<(), StoreError> {
+        let query = sqlx::query("DELETE FROM suspected_absence WHERE subject = ?1").bind(subject);
+        query.execute(&mut *self.tx).await.map(drop).doing("forget what was lacking")
+    }
+}

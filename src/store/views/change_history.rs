@@ -1,0 +1,111 @@
+//! History of one change, for people: its transitions, decisions, exchanges and possible shipments.
+
+use crate::model::{LineItemId, OrderId, WishId};
+use crate::store::engine::error::Doing;
+use crate::store::journal::run::ExchangeRow;
+use crate::store::outbox::in_doubt;
+use crate::store::{DoubtRow, Store, StoreError};
+use sqlx::FromRow;
+
+/// State transition of a change.
+#[derive(Clone, Debug, FromRow)]
+pub struct MoveRow {
+    /// Position of the journal; an entry at this position caused the transition.
+    pub position: i64,
+    /// Time.
+    pub at_ms: i64,
+    /// New state.
+    pub state: String,
+    /// Reason, as a code.
+    pub reason: Option<String>,
+    /// Reason, as a sentence.
+    pub detail: Option<String>,
+    /// Exchange that carried the change then.
+    pub exchange_id: Option<i64>,
+}
+
+/// Decision on a change in the journal, by `settle` or by a person.
+#[derive(Clone, Debug, FromRow)]
+pub struct DecisionRow {
+    /// Position.
+    pub position: i64,
+    /// Time.
+    pub at_ms: i64,
+    /// Kind.
+    pub kind: String,
+    /// Detail, as JSON.
+    pub detail: Option<String>,
+}
+
+/// Known shipment of an order that no change is known to have created.
+#[derive(Clone, Debug)]
+pub struct CandidateRow {
+    /// Id.
+    pub shipment_id: i64,
+    /// Order line and quantity of each item.
+    pub items: Vec<(LineItemId, i64)>,
+}
+
+impl Store {
+    /// Returns the transitions of a change, oldest first.
+    pub async fn story_moves(&self, wish: WishId) -> Result<Vec<MoveRow>, StoreError> {
+        let sql = "SELECT position, at_ms, state, reason, detail, exchange_id FROM change_transition \
+                   WHERE change_id = ?1 ORDER BY revision";
+        sqlx::query_as(sql)
+            .bind(wish.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the moves of a wish")
+    }
+
+    /// Returns the decisions on a change, oldest first.
+    pub async fn story_decisions(&self, key: &str) -> Result<Vec<DecisionRow>, StoreError> {
+        let sql = "SELECT position, at_ms, kind, detail FROM event WHERE subject = ?1 ORDER BY position";
+        sqlx::query_as(sql)
+            .bind(key)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the decisions on a wish")
+    }
+
+    /// Returns the exchanges that carried a change, in order.
+    pub async fn story_exchanges(&self, wish: WishId) -> Result<Vec<ExchangeRow>, StoreError> {
+        let sql = "SELECT id, operation, target, lane, sent_ms, answered_ms, verdict, status, message, parked \
+                   FROM exchange WHERE id IN (SELECT exchange_id FROM change_transition WHERE change_id = ?1 \
+                                              UNION SELECT exchange_id FROM outbox WHERE id = ?1) ORDER BY id";
+        sqlx::query_as(sql)
+            .bind(wish.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the exchanges of a wish")
+    }
+
+    /// Returns the change with its last request; `None`: it was never sent.
+    pub async fn story_sent(&self, wish: WishId) -> Result<Option<DoubtRow>, StoreError> {
+        let sql = format!("{} WHERE o.id = ?1", in_doubt::DOUBTS);
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(wish.0);
+        query.fetch_optional(&mut *self.read().await?).await.doing("read what a wish was sent with")
+    }
+
+    /// Returns the shipments of an order that a change in doubt may have created.
+    pub async fn story_candidates(&self, order: OrderId) -> Result<Vec<CandidateRow>, StoreError> {
+        let sql = "SELECT i.shipment_id, json_group_array(json_array(i.line_item_id, i.quantity)) \
+                   FROM shipment s JOIN shipment_item i ON i.shipment_id = s.id \
+                   WHERE (s.order_id = ?1 OR i.line_item_id IN \
+                             (SELECT line_item_id FROM order_line_item WHERE order_id = ?1)) \
+                     AND i.line_item_id IS NOT NULL \
+                     AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.kind = 'shipment.create' \
+                     AND d.created_id = s.id) \
+                   GROUP BY i.shipment_id ORDER BY i.shipment_id";
+        let rows: Vec<(i64, String)> = sqlx::query_as(sql)
+            .bind(order.0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("look for the shipments of an order")?;
+        let candidate = |(shipment_id, items): (i64, String)| match serde_json::from_str(&items) {
+            Ok(items) => Ok(CandidateRow { shipment_id, items }),
+            Err(_) => Err(StoreError::Foreign { what: "the items of a shipment", value: items }),
+        };
+        rows.into_iter().map(candidate).collect()
+    }
+}

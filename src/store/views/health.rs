@@ -1,0 +1,376 @@
+//! Rows for the health judgement of `job::health`.
+//!
+//! The daemon reads them each minute, also in a database that is years old. Every statement therefore uses an
+//! index and reads only open rows or the last hours of the journal.
+
+use crate::model::{Operation, Timestamp};
+use crate::store::engine::error::Doing;
+use crate::store::mirror::stock_levels;
+use crate::store::{HealthRow, MismatchRow, QuarantineRow, Store, StoreError};
+use sqlx::FromRow;
+use std::time::Duration;
+
+/// Age up to which calls are considered.
+const CALLS_WITHIN: Duration = Duration::from_secs(60 * 60);
+/// Largest number of calls considered, newest first.
+const CALLS: u32 = 60;
+/// Number of runs of `push` considered, newest first.
+const PUSHES: u32 = 20;
+/// Age up to which parked records are considered: a daily poll shows them twice in this time.
+const PARKED_WITHIN: Duration = Duration::from_secs(50 * 60 * 60);
+
+/// Everything that the health judgement reads from the database.
+#[derive(Clone, Debug, Default)]
+pub struct HealthRows {
+    /// Session that worked last; `None`: no daemon ever did.
+    pub worked: Option<WorkedRow>,
+    /// State of each enabled job.
+    pub jobs: Vec<HealthRow>,
+    /// State of the job `backup`, if it is enabled.
+    pub backup: Option<BackupRow>,
+    /// Last run of `prune`, if it could not prune by age and no snapshot was taken since.
+    ///
+    /// A jump of the clock prevents pruning by age.
+    pub unpruned: Option<EndedRunRow>,
+    /// Number of changes in each state.
+    pub wishes: Vec<(String, i64)>,
+    /// Pending changes by kind and reason.
+    pub waiting: Vec<WaitingRow>,
+    /// Pending tracking numbers whose shipment no change creates.
+    pub orphans: Vec<OrphanRow>,
+    /// Rejected changes that are not acknowledged.
+    pub rejected: Option<RejectedRow>,
+    /// Last calls of any operation, newest first.
+    pub calls: Vec<CallRow>,
+    /// Last calls that write, newest first.
+    pub writes: Vec<CallRow>,
+    /// Last finished runs of `push`, newest first.
+    pub pushes: Vec<EndedRunRow>,
+    /// Records that no poll could read.
+    pub unreadable: Vec<UnreadableRow>,
+    /// Quarantined entries.
+    pub quarantined: Vec<QuarantineRow>,
+    /// Written quantities that the platform does not show.
+    pub mismatches: Vec<MismatchRow>,
+    /// True if the platform refused the key at the last call that was answered.
+    pub is_refused: bool,
+    /// Number of SKUs that the platform does not return.
+    pub missing_skus: i64,
+    /// Persisted state of the limiter, in the limiter's own format.
+    pub limiter_memory: Option<String>,
+}
+
+/// Session that worked last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
+pub struct WorkedRow {
+    /// Start, in milliseconds since 1970.
+    pub started_ms: i64,
+    /// End, in milliseconds since 1970; `None`: the session is open or was interrupted.
+    pub ended_ms: Option<i64>,
+    /// True if the session was a `run --once`.
+    pub is_once: bool,
+    /// True if each of its latest runs ended `ok`.
+    pub is_good: bool,
+}
+
+/// State of the job `backup`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
+pub struct BackupRow {
+    /// Start of the last successful run, in milliseconds since 1970.
+    pub last_good_ms: Option<i64>,
+    /// Time at which the job was enabled, in milliseconds since 1970.
+    pub since_ms: i64,
+    /// Longest gap in the schedule, in milliseconds.
+    pub interval_ms: i64,
+}
+
+/// Pending changes of one kind and reason.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub struct WaitingRow {
+    /// Kind, as inserted.
+    #[sqlx(try_from = "crate::store::engine::lossy_text::Text")]
+    pub kind: String,
+    /// Code of the reason: a reason of the outbox, or `quarantined`, `awaits_nobody`, `behind_held`,
+    /// `behind_in_doubt`.
+    pub why: Option<String>,
+    /// Number of changes.
+    pub wishes: i64,
+    /// Start of the oldest one's wait, in milliseconds since 1970.
+    pub since_ms: i64,
+    /// Start of the first session since then, in milliseconds since 1970.
+    pub found_ms: Option<i64>,
+    /// Key of the oldest.
+    #[sqlx(try_from = "crate::store::engine::lossy_text::Text")]
+    pub key: String,
+    /// Reason of the oldest, as a sentence.
+    pub detail: Option<String>,
+}
+
+/// Tracking number whose shipment no change creates.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub struct OrphanRow {
+    /// Key of the change.
+    #[sqlx(try_from = "crate::store::engine::lossy_text::Text")]
+    pub key: String,
+    /// Key that the change names and that no change has.
+    #[sqlx(try_from = "crate::store::engine::lossy_text::Text")]
+    pub names: String,
+    /// Time of the insertion, in milliseconds since 1970.
+    pub since_ms: i64,
+}
+
+/// Rejected changes that are not acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub struct RejectedRow {
+    /// Number of changes.
+    pub wishes: i64,
+    /// Key of the newest.
+    #[sqlx(try_from = "crate::store::engine::lossy_text::Text")]
+    pub key: String,
+    /// Reason of the newest, as a code.
+    pub reason: Option<String>,
+    /// Reason of the newest, as a sentence.
+    pub detail: Option<String>,
+    /// Time at which the oldest was rejected, in milliseconds since 1970.
+    pub since_ms: i64,
+}
+
+/// Finished call.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub struct CallRow {
+    /// Operation, as the interface lists it.
+    pub operation: String,
+    /// Verdict.
+    pub verdict: String,
+    /// HTTP status, if an answer came.
+    pub status: Option<i64>,
+    /// Message of the platform, or the reason for the missing answer.
+    pub message: Option<String>,
+    /// Time of sending, in milliseconds since 1970.
+    pub sent_ms: i64,
+}
+
+/// Finished run.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub struct EndedRunRow {
+    /// Outcome.
+    pub outcome: String,
+    /// Summary.
+    pub summary: Option<String>,
+    /// Start, in milliseconds since 1970.
+    pub started_ms: i64,
+}
+
+/// Record that no poll could read.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub struct UnreadableRow {
+    /// Job whose polls met the record.
+    pub job: String,
+    /// Name of the record.
+    pub subject: String,
+    /// Part of the record that could not be read.
+    pub why: String,
+    /// Number of polls that met it.
+    pub polls: i64,
+    /// Time of the first of these polls, in milliseconds since 1970.
+    pub since_ms: i64,
+}
+
+/// SQL: start of the wait of the change `o`, in milliseconds since 1970. A change waits from its insertion. A
+/// change that was held waits from its next return to `pending`; one that was in doubt and had no effect waits on.
+/// `revision` is at most 2 for a change that was only inserted, which saves a lookup in `change_transition` for
+/// each change of a large backlog.
+const WAITING_SINCE: &str = "coalesce(CASE WHEN o.revision > 2 THEN ( \
+        SELECT min(m.at_ms) FROM change_transition m WHERE m.change_id = o.id AND m.state = 'pending' \
+        AND m.revision > ( \
+            SELECT max(h.revision) FROM change_transition h WHERE h.change_id = o.id AND h.state = 'held')) END, \
+    unixepoch(o.created_at) * 1000)";
+
+/// SQL: `behind_` and the state of a held or in-doubt change for the stock level of `o`.
+const BEHIND: &str = "(SELECT 'behind_' || b.state FROM outbox b \
+    WHERE b.state IN ('pending', 'sending', 'held', 'in_doubt') AND b.sku IS NOT NULL \
+      AND b.sku = o.sku AND b.warehouse_id = o.warehouse_id AND b.state IN ('held', 'in_doubt') LIMIT 1)";
+
+/// SQL: subject under which the quarantine may hold the entry of the change `o`.
+const SUBJECT: &str = "CASE o.kind \
+    WHEN 'shipment.create' THEN CAST(CAST(json_extract(o.body, '$.order_id') AS INTEGER) AS TEXT) \
+    WHEN 'tracking.submit' THEN CAST(CAST(json_extract(o.body, '$.shipment_id') AS INTEGER) AS TEXT) \
+    WHEN 'product.update' THEN json_extract(o.body, '$.Sku') ELSE o.sku END";
+
+/// SQL: true if `o` is a tracking number that names a shipment by a key that no change has.
+const IS_ORPHAN: &str = "o.kind = 'tracking.submit' AND o.reason = 'awaits_shipment' \
+    AND json_type(o.body, '$.shipment_key') = 'text' \
+    AND NOT EXISTS (SELECT 1 FROM outbox n WHERE n.key = json_extract(o.body, '$.shipment_key'))";
+
+impl Store {
+    /// Returns all rows for the health judgement.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn health_rows(&self, now: Timestamp) -> Result<HealthRows, StoreError> {
+        Ok(HealthRows {
+            worked: self.health_worked().await?,
+            jobs: self.health_jobs(now).await?,
+            backup: self.health_backup().await?,
+            unpruned: self.health_unpruned().await?,
+            wishes: self.outbox_counts().await?,
+            waiting: self.health_waiting().await?,
+            orphans: self.health_orphans().await?,
+            rejected: self.health_rejected().await?,
+            calls: self.health_calls(now, "1").await?,
+            writes: self.health_calls(now, "operation IN (SELECT value FROM json_each(?3))").await?,
+            pushes: self.health_pushes().await?,
+            unreadable: self.health_unreadable(now).await?,
+            quarantined: self.quarantine().await?,
+            mismatches: self.mismatch_list().await?,
+            is_refused: self.key_is_refused().await?,
+            missing_skus: self.state_count().await?.missing_skus,
+            limiter_memory: self.limiter_memory().await?,
+        })
+    }
+
+    /// Returns the session of the newest run with a trigger other than `operator`. A command beside the
+    /// schedule, such as `verify`, does not show that a daemon works.
+    async fn health_worked(&self) -> Result<Option<WorkedRow>, StoreError> {
+        let sql = "SELECT s.started_ms, s.ended_ms, \
+                          EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
+                                  AND r.trigger = 'once') AS is_once, \
+                          NOT EXISTS (SELECT 1 FROM run r WHERE r.id >= n.first AND r.session_id = s.id \
+                                      AND r.outcome <> 'ok') AS is_good \
+                   FROM (SELECT session_id, max(0, id - 200) AS first FROM run WHERE trigger <> 'operator' \
+                         ORDER BY id DESC LIMIT 1) n \
+                   JOIN session s ON s.id = n.session_id";
+        let worked = sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await;
+        worked.doing("read who worked last")
+    }
+
+    /// Returns the rows of the view `job_health` as of `now`, because the view reads the host's clock.
+    async fn health_jobs(&self, now: Timestamp) -> Result<Vec<HealthRow>, StoreError> {
+        let sql = "SELECT job, strftime('%Y-%m-%dT%H:%M:%fZ', last_good_ms / 1000.0, 'unixepoch') AS last_good_at, \
+                          (?1 - last_good_ms) / 1000 AS age_seconds, \
+                          interval_ms IS NOT NULL AND ?1 - coalesce(last_good_ms, since_ms) > 2 * interval_ms AS stale, \
+                          strftime('%Y-%m-%dT%H:%M:%fZ', next_due_ms / 1000.0, 'unixepoch') AS next_due_at, \
+                          last_outcome FROM job_state WHERE enabled ORDER BY job";
+        let jobs = sqlx::query_as(sql).bind(now.0).fetch_all(&mut *self.read().await?).await;
+        jobs.doing("read the health of the jobs")
+    }
+
+    async fn health_backup(&self) -> Result<Option<BackupRow>, StoreError> {
+        let sql = "SELECT last_good_ms, since_ms, coalesce(interval_ms, 0) AS interval_ms \
+                   FROM job_state WHERE job = 'backup' AND enabled";
+        let backup = sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await;
+        backup.doing("read when the last copy was made")
+    }
+
+    /// Returns the last run of `prune` if it was partial and no snapshot was taken since. A run of `prune` is
+    /// partial only where a jump of the clock kept it from its work. `journal prune` leaves a snapshot and no
+    /// run.
+    async fn health_unpruned(&self) -> Result<Option<EndedRunRow>, StoreError> {
+        let sql = "SELECT outcome, summary, started_ms \
+                   FROM (SELECT * FROM run WHERE job = 'prune' AND outcome <> 'running' ORDER BY id DESC LIMIT 1) \
+                   WHERE outcome = 'partial' AND NOT EXISTS (SELECT 1 FROM snapshot WHERE taken_ms > ended_ms)";
+        let run = sqlx::query_as(sql).fetch_optional(&mut *self.read().await?).await;
+        run.doing("read how the last pruning went")
+    }
+
+    async fn health_waiting(&self) -> Result<Vec<WaitingRow>, StoreError> {
+        let sql = format!(
+            "SELECT w.kind, w.why, w.wishes, w.since_ms, w.key, w.detail, \
+                    (SELECT min(s.started_ms) FROM session s WHERE s.started_ms >= w.since_ms) AS found_ms \
+             FROM (SELECT kind, why, count(*) AS wishes, min(since_ms) AS since_ms, key, detail \
+                   FROM (SELECT o.kind, o.key, o.detail, {WAITING_SINCE} AS since_ms, \
+                                coalesce( \
+                                    CASE WHEN EXISTS (SELECT 1 FROM quarantine) AND EXISTS ( \
+                                        SELECT 1 FROM quarantine q WHERE q.subject = {SUBJECT} COLLATE NOCASE) \
+                                    THEN 'quarantined' END, \
+                                    CASE WHEN EXISTS (SELECT 1 FROM outbox h \
+                                                      WHERE h.state IN ('sending', 'held', 'in_doubt') \
+                                                        AND h.state IN ('held', 'in_doubt')) \
+                                         AND coalesce(o.reason, 'awaits_other') = 'awaits_other' \
+                                    THEN {BEHIND} END, \
+                                    CASE WHEN {IS_ORPHAN} THEN 'awaits_nobody' END, \
+                                    o.reason) AS why \
+                         FROM outbox o WHERE o.state = 'pending') \
+                   GROUP BY kind, why) w \
+             ORDER BY w.since_ms"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
+        query.fetch_all(&mut *self.read().await?).await.doing("read which wishes wait")
+    }
+
+    async fn health_orphans(&self) -> Result<Vec<OrphanRow>, StoreError> {
+        let sql = format!(
+            "SELECT o.key, json_extract(o.body, '$.shipment_key') AS names, \
+                    unixepoch(o.created_at) * 1000 AS since_ms \
+             FROM outbox o WHERE o.state = 'pending' AND {IS_ORPHAN} ORDER BY o.id LIMIT 1000"
+        );
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql));
+        query.fetch_all(&mut *self.read().await?).await.doing("look for tracking numbers without a shipment")
+    }
+
+    /// Returns the rejected changes to report. Rejections by a person or by the configured policy need no
+    /// acknowledgement and are left out.
+    async fn health_rejected(&self) -> Result<Option<RejectedRow>, StoreError> {
+        let sql = "SELECT n.wishes, n.since_ms, o.key, o.reason, o.detail \
+                   FROM (SELECT count(*) AS wishes, min(coalesce(state_changed_ms, 0)) AS since_ms, \
+                   max(id) AS newest \
+                         FROM outbox WHERE state = 'rejected' AND acknowledged_ms IS NULL \
+                           AND reason NOT IN ('operator', 'remote_wins')) n \
+                   JOIN outbox o ON o.id = n.newest";
+        sqlx::query_as(sql)
+            .fetch_optional(&mut *self.read().await?)
+            .await
+            .doing("read the rejected wishes that nobody has acknowledged")
+    }
+
+    /// Returns the last finished calls that match the SQL condition `which`. Interrupted calls are left out.
+    async fn health_calls(&self, now: Timestamp, which: &str) -> Result<Vec<CallRow>, StoreError> {
+        let sql = format!(
+            "SELECT operation, verdict, status, message, sent_ms FROM exchange \
+             WHERE sent_ms >= ?1 AND {which} AND verdict <> 'interrupted' ORDER BY sent_ms DESC, id DESC LIMIT ?2"
+        );
+        let writes =
+            Operation::ALL.iter().filter(|operation| operation.effect() == crate::model::Effect::Write);
+        let writes: Vec<&str> = writes.map(|operation| operation.as_str()).collect();
+        let query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).bind(now.minus(CALLS_WITHIN).0).bind(CALLS);
+        let query = if which.contains("?3") { query.bind(stock_levels::json(&writes)) } else { query };
+        query.fetch_all(&mut *self.read().await?).await.doing("read how the last calls went")
+    }
+
+    async fn health_pushes(&self) -> Result<Vec<EndedRunRow>, StoreError> {
+        let sql = "SELECT outcome, summary, started_ms FROM run WHERE job = 'push' AND outcome <> 'running' \
+                   ORDER BY id DESC LIMIT ?1";
+        sqlx::query_as(sql)
+            .bind(PUSHES)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read how the last pushes went")
+    }
+
+    /// Returns the records that at least two polls could not read and no poll has read since. A record is
+    /// left out once an answer brought its SKU, or a later run of the job, `ok` or `partial`, passed without
+    /// it. Runs triggered by the outbox or an operator do not count.
+    async fn health_unreadable(&self, now: Timestamp) -> Result<Vec<UnreadableRow>, StoreError> {
+        let sql = "WITH odd AS (SELECT r.job, coalesce(n.subject, 'record ' || p.record) AS subject, p.why, \
+                                       max(p.exchange_id) AS newest, max(r.id) AS newest_run, \
+                                       count(DISTINCT p.exchange_id) AS polls, min(e.sent_ms) AS since_ms \
+                                FROM parked p JOIN exchange e ON e.id = p.exchange_id JOIN run r ON r.id = e.run_id \
+                                LEFT JOIN parked_subject n ON n.exchange_id = p.exchange_id AND n.record = p.record \
+                                WHERE p.exchange_id >= (SELECT id FROM exchange WHERE sent_ms >= ?1 \
+                                                        ORDER BY sent_ms LIMIT 1) \
+                                  AND r.job NOT IN ('push', 'settle') \
+                                GROUP BY r.job, 2 HAVING polls > 1) \
+                   SELECT job, subject, why, polls, since_ms FROM odd \
+                   WHERE NOT EXISTS (SELECT 1 FROM run l WHERE l.job = odd.job AND l.id > odd.newest_run \
+                                     AND l.outcome IN ('ok', 'partial') AND l.trigger NOT IN ('outbox', 'operator')) \
+                     AND NOT EXISTS (SELECT 1 FROM product d JOIN read_batch g ON g.id = d.read_batch_id \
+                                     WHERE d.sku = odd.subject AND odd.job = 'balances' \
+                                       AND g.exchange_id > odd.newest) \
+                   ORDER BY job, subject";
+        sqlx::query_as(sql)
+            .bind(now.minus(PARKED_WITHIN).0)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read which records no poll can read")
+    }
+}

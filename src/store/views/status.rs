@@ -1,0 +1,165 @@
+//! Rows for `status` and `stock`.
+
+use crate::store::engine::error::Doing;
+use crate::store::mirror::stock_levels;
+use crate::store::{Store, StoreError};
+use serde::Serialize;
+use sqlx::FromRow;
+
+/// Number of SKUs per stock query, because the view scans all pending changes each time.
+const STOCK_PAGE: u32 = 4_000;
+
+/// Row of the view `stock`.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct StockRow {
+    /// SKU in the platform's spelling.
+    pub sku: String,
+    /// Warehouse.
+    pub warehouse_id: i64,
+    /// Name of the warehouse, once the list of warehouses was read.
+    pub warehouse_name: Option<String>,
+    /// Product id at the platform.
+    pub product_id: Option<i64>,
+    /// Quantity, the fact.
+    pub quantity: i64,
+    /// Quantity after the pending changes; `None`: there are none.
+    pub pending_quantity: Option<i64>,
+    /// True if the warehouse is active for the product.
+    pub is_active: Option<bool>,
+    /// True if the quantity counts in the balances of storefronts.
+    pub include_in_sync: Option<bool>,
+    /// Time at which the fact's request was sent, RFC 3339.
+    pub observed_at: Option<String>,
+}
+
+/// Row of the view `job_health`.
+#[derive(Clone, Debug, FromRow, Serialize)]
+pub struct HealthRow {
+    /// Job.
+    pub job: String,
+    /// Start of its last `ok` run, RFC 3339.
+    pub last_good_at: Option<String>,
+    /// Age of its data in seconds.
+    pub age_seconds: Option<i64>,
+    /// True if its data is older than twice its interval.
+    pub stale: bool,
+    /// Next due time, RFC 3339.
+    pub next_due_at: Option<String>,
+    /// Outcome of its last run.
+    pub last_outcome: Option<String>,
+}
+
+/// Counts for the summary lines.
+#[derive(Clone, Copy, Debug, Default, FromRow, Serialize)]
+pub struct StateCount {
+    /// Products that the platform returned.
+    pub skus: i64,
+    /// Stock levels.
+    pub cells: i64,
+    /// SKUs that the platform does not return.
+    pub missing_skus: i64,
+    /// Tracked orders.
+    pub orders: i64,
+    /// Parked records.
+    pub parked: i64,
+    /// Exchanges in the journal.
+    pub exchanges: i64,
+    /// Runs in the journal.
+    pub runs: i64,
+}
+
+impl Store {
+    /// Returns the stock of these SKUs; of all if `skus` is empty.
+    pub async fn stock(&self, skus: &[String]) -> Result<Vec<StockRow>, StoreError> {
+        let sql = "SELECT * FROM stock WHERE json_array_length(?1) = 0 \
+                   OR sku IN (SELECT value FROM json_each(?1)) ORDER BY sku, warehouse_id";
+        sqlx::query_as(sql)
+            .bind(stock_levels::json(skus))
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("read the stock")
+    }
+
+    /// Passes the stock to `each` in pages, because an account may have a million SKUs.
+    ///
+    /// `each` returns false to stop.
+    ///
+    /// # Errors
+    /// Fails where the database cannot be read.
+    pub async fn stock_each(
+        &self,
+        skus: &[String],
+        mut each: impl FnMut(Vec<StockRow>) -> bool,
+    ) -> Result<(), StoreError> {
+        if !skus.is_empty() {
+            each(self.stock(skus).await?);
+            return Ok(());
+        }
+        let sql = "SELECT sku FROM product WHERE sku > ?1 ORDER BY sku LIMIT ?2";
+        let mut after = String::new();
+        loop {
+            let query = sqlx::query_scalar(sql).bind(&after).bind(STOCK_PAGE);
+            let page: Vec<String> = query.fetch_all(&mut *self.read().await?).await.doing("read the SKUs")?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after.clone_from(last);
+            if !each(self.stock(&page).await?) || page.len() < STOCK_PAGE as usize {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns the health of every enabled job.
+    pub async fn job_health(&self) -> Result<Vec<HealthRow>, StoreError> {
+        let sql = "SELECT * FROM job_health ORDER BY job";
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("read the health of the jobs")
+    }
+
+    /// Returns the counts of the summary lines.
+    pub async fn state_count(&self) -> Result<StateCount, StoreError> {
+        // One scan of the products serves both of their counts.
+        let sql = "SELECT p.skus, p.missing_skus, (SELECT count(*) FROM balance) AS cells, \
+                          (SELECT count(*) FROM tracked_order) AS orders, \
+                          (SELECT count(*) FROM parked) AS parked, \
+                          (SELECT count(*) FROM exchange) AS exchanges, \
+                          (SELECT count(*) FROM run) AS runs \
+                   FROM (SELECT count(product_id) AS skus, count(missing_since_ms) AS missing_skus FROM product) p";
+        sqlx::query_as(sql).fetch_one(&mut *self.read().await?).await.doing("count what is there")
+    }
+
+    /// Returns the units that others added to each stock level since its first read, negative if they took
+    /// some.
+    ///
+    /// The number is R − O now, less R − O then. Unchanged stock levels are left out.
+    pub async fn moved_by_others(&self) -> Result<Vec<(String, i64, i64)>, StoreError> {
+        let sql = "SELECT sku, warehouse_id, moved FROM ( \
+                       SELECT p.sku, b.warehouse_id, b.quantity - b.own_delta - coalesce( \
+                           (SELECT past.quantity - past.own_delta FROM balance_history past \
+                            WHERE past.product = b.product AND past.warehouse_id = b.warehouse_id \
+                            ORDER BY past.position LIMIT 1), b.quantity - b.own_delta) AS moved \
+                       FROM balance b JOIN product p ON p.id = b.product) WHERE moved <> 0";
+        sqlx::query_as(sql).fetch_all(&mut *self.read().await?).await.doing("count what others moved")
+    }
+
+    /// Returns true if the platform refused the key at the last call that was answered.
+    pub async fn key_is_refused(&self) -> Result<bool, StoreError> {
+        let sql =
+            "SELECT verdict = 'refused' FROM exchange WHERE status IS NOT NULL ORDER BY id DESC LIMIT 1";
+        let last: Option<bool> = sqlx::query_scalar(sql)
+            .fetch_optional(&mut *self.read().await?)
+            .await
+            .doing("read the last call")?;
+        Ok(last.unwrap_or(false))
+    }
+
+    /// Returns calls and answers 429 by priority class (lane), for calls sent at or after `since_ms`.
+    pub async fn budget_used(&self, since_ms: i64) -> Result<Vec<(String, i64, i64)>, StoreError> {
+        let sql = "SELECT lane, count(*), sum(coalesce(status = 429, 0)) FROM exchange \
+                   WHERE sent_ms >= ?1 GROUP BY lane ORDER BY lane";
+        let rows: Vec<(String, i64, Option<i64>)> = sqlx::query_as(sql)
+            .bind(since_ms)
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("count the calls")?;
+        Ok(rows.into_iter().map(|(lane, calls, throttled)| (lane, calls, throttled.unwrap_or(0))).collect())
+    }
+}

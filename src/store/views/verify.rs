@@ -1,0 +1,98 @@
+//! Rows that `verify` compares: the stalest SKUs, their stock levels, and the open changes for them.
+
+use crate::model::{ExchangeId, Sku, Timestamp};
+use crate::store::engine::error::Doing;
+use crate::store::mirror::stock_levels::json;
+use crate::store::{Store, StoreError};
+use sqlx::FromRow;
+
+/// Stock level in the mirror.
+#[derive(Clone, Debug, FromRow)]
+pub struct VerifyRow {
+    /// SKU, in the platform's spelling.
+    pub sku: String,
+    /// Warehouse.
+    pub warehouse_id: i64,
+    /// Fact; `None`: the link vanished or the platform does not return the SKU.
+    pub quantity: Option<i64>,
+    /// Quantity after the pending changes.
+    pub pending_quantity: Option<i64>,
+    /// Quantity of a write in flight or in doubt.
+    pub writing: Option<i64>,
+    /// True if a write ended after the read began, so the read may show either side.
+    pub is_overlapped: bool,
+    /// Keys of the stock level's open changes, as one text.
+    pub wishes: Option<String>,
+}
+
+/// Size and age of the mirror.
+#[derive(Clone, Copy, Debug, Default, FromRow)]
+pub struct MirrorAge {
+    /// Number of stock levels that have not vanished.
+    pub cells: i64,
+    /// Time at which the oldest fact was observed.
+    pub oldest_ms: Option<i64>,
+    /// Time at which the median fact was observed.
+    pub median_ms: Option<i64>,
+}
+
+const CELLS: &str = "
+SELECT p.sku, b.warehouse_id,
+       iif(b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL, b.quantity, NULL) AS quantity,
+       s.pending_quantity, iif(w.ended IS NULL, w.written, NULL) AS writing,
+       coalesce(w.ended > ?2, 0) AS is_overlapped,
+       (SELECT group_concat(o.key, ', ') FROM outbox o
+        WHERE o.state IN ('pending', 'sending', 'held', 'in_doubt') AND o.sku IS NOT NULL
+          AND o.sku IN (SELECT m.spelling FROM sku_spelling m WHERE m.case_key = p.case_key
+          AND m.product = p.id)
+          AND o.warehouse_id = b.warehouse_id) AS wishes
+FROM balance b JOIN product p ON p.id = b.product
+LEFT JOIN stock s ON s.sku = p.sku AND s.warehouse_id = b.warehouse_id
+LEFT JOIN stock_level_write w ON w.product = p.id AND w.warehouse_id = b.warehouse_id
+WHERE p.sku IN (SELECT value FROM json_each(?1)) AND p.alias_of IS NULL
+ORDER BY p.sku, b.warehouse_id";
+
+impl Store {
+    /// Returns the tracked SKUs that were read longest ago.
+    pub async fn verify_skus(&self, limit: usize) -> Result<Vec<Sku>, StoreError> {
+        let sql = "SELECT p.sku FROM tracked_sku t JOIN product q ON q.sku = t.sku \
+                   JOIN product p ON p.id = coalesce(q.alias_of, q.id) \
+                   JOIN read_batch r ON r.id = p.read_batch_id \
+                   GROUP BY p.id ORDER BY r.exchange_id, r.id, p.sku LIMIT ?1";
+        let skus: Vec<String> = sqlx::query_scalar(sql)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&mut *self.read().await?)
+            .await
+            .doing("find the SKUs that were read longest ago")?;
+        Ok(skus.into_iter().filter_map(|sku| Sku::new(sku).ok()).collect())
+    }
+
+    /// Returns the stock levels of these SKUs in the mirror, after an exchange.
+    pub async fn verify_cells(
+        &self,
+        skus: &[Sku],
+        exchange: ExchangeId,
+    ) -> Result<Vec<VerifyRow>, StoreError> {
+        let query = sqlx::query_as(CELLS).bind(json(skus)).bind(exchange.0);
+        query.fetch_all(&mut *self.read().await?).await.doing("read the cells to compare")
+    }
+
+    /// Returns size and age of the mirror.
+    pub async fn mirror_age(&self) -> Result<MirrorAge, StoreError> {
+        let sql = "WITH fact AS (SELECT coalesce(b.fact_ms, r.observed_ms) AS at FROM balance b \
+                       JOIN product p ON p.id = b.product LEFT JOIN read_batch r ON r.id = p.read_batch_id \
+                       WHERE b.unlinked_ms IS NULL AND p.missing_since_ms IS NULL AND p.alias_of IS NULL) \
+                   SELECT count(*) AS cells, min(at) AS oldest_ms, \
+                          (SELECT at FROM fact ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 2 FROM fact)) AS median_ms \
+                   FROM fact";
+        sqlx::query_as(sql).fetch_one(&mut *self.read().await?).await.doing("read the age of the mirror")
+    }
+}
+
+impl MirrorAge {
+    /// Returns the ages of the oldest and the median fact, in seconds.
+    pub fn seconds(&self, now: Timestamp) -> (Option<i64>, Option<i64>) {
+        let age = |at: Option<i64>| at.map(|at| (now.0 - at).max(0) / 1000);
+        (age(self.oldest_ms), age(self.median_ms))
+    }
+}
