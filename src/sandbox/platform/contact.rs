@@ -1,0 +1,69 @@
+//! Contacts with their address, as callers send them (docs/interface.md, *Warehouse*).
+//!
+//! In answers a contact has ids, and `BusinessPhone` and `MobilePhone` instead of the sent `Phone`
+//! (wire.sql).
+
+use serde::{Deserialize, Serialize};
+use sqlx::SqliteConnection;
+
+use crate::sandbox::http::request::object;
+
+/// A contact as it is sent; absent fields are empty.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(crate) struct Contact {
+    pub(crate) company_name: Option<String>,
+    pub(crate) full_name: Option<String>,
+    pub(crate) first_name: Option<String>,
+    pub(crate) last_name: Option<String>,
+    pub(crate) email_address: Option<String>,
+    pub(crate) phone: Option<String>,
+    pub(crate) fax_number: Option<String>,
+    #[serde(deserialize_with = "object")]
+    pub(crate) address: Option<Address>,
+}
+
+/// An address as it is sent.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(crate) struct Address {
+    pub(crate) street1: Option<String>,
+    pub(crate) street2: Option<String>,
+    pub(crate) street3: Option<String>,
+    pub(crate) city: Option<String>,
+    pub(crate) state: Option<String>,
+    pub(crate) country: Option<String>,
+    pub(crate) zip_code: Option<String>,
+    pub(crate) urbanization_code: Option<String>,
+    pub(crate) is_residential: Option<bool>,
+}
+
+impl Contact {
+    /// Stores the contact with its address and returns the contact's id.
+    pub(crate) async fn insert(&self, db: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+        let contact = serde_json::json!(self).to_string();
+        let address_id: i64 = sqlx::query_scalar(
+            "INSERT INTO address (street1, street2, street3, city, state, country, zip_code, urbanization_code,
+                                  is_residential)
+             SELECT coalesce(a->>'Street1', ''), coalesce(a->>'Street2', ''), coalesce(a->>'Street3', ''),
+                    coalesce(a->>'City', ''), coalesce(a->>'State', ''), coalesce(a->>'Country', ''),
+                    coalesce(a->>'ZipCode', ''), coalesce(a->>'UrbanizationCode', ''), coalesce(a->>'IsResidential', 0)
+               FROM (SELECT ?1->'Address' AS a) RETURNING id",
+        )
+        .bind(&contact)
+        .fetch_one(&mut *db)
+        .await?;
+        sqlx::query_scalar(
+            "INSERT INTO contact (address_id, company_name, full_name, first_name, last_name, email_address,
+                                  business_phone, fax_number)
+             SELECT ?2, coalesce(c->>'CompanyName', ''), coalesce(c->>'FullName', ''), coalesce(c->>'FirstName', ''),
+                    coalesce(c->>'LastName', ''), coalesce(c->>'EmailAddress', ''), coalesce(c->>'Phone', ''),
+                    coalesce(c->>'FaxNumber', '')
+               FROM (SELECT ?1 AS c) RETURNING id",
+        )
+        .bind(&contact)
+        .bind(address_id)
+        .fetch_one(db)
+        .await
+    }
+}
