@@ -41,11 +41,11 @@ pub struct Core {
     gateway_key: String,
     latency: Duration,
     /// Accepted host names beside addresses and local names.
-    pub(crate) hosts: Vec<String>,
-    pub(crate) clock: Clock,
-    pub(crate) accounts: Accounts,
-    pub(crate) faults: Faults,
-    pub(crate) calls: Calls,
+    pub(super) hosts: Vec<String>,
+    pub(super) clock: Clock,
+    pub(super) accounts: Accounts,
+    pub(super) faults: Faults,
+    pub(super) calls: Calls,
     throttle: Throttle,
 }
 
@@ -208,7 +208,7 @@ impl Core {
     }
 
     /// Returns the writing connection, after earlier writers and readers.
-    pub(crate) async fn database(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
+    pub(super) async fn database(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
         self.store.write().await
     }
 }

@@ -85,7 +85,7 @@ impl Core {
         account.map(|account| account.id).ok_or(Error::Database(sqlx::Error::RowNotFound))
     }
 
-    pub(crate) async fn order_placed(&self, company_id: i64, lines: &[Line]) -> Result<i64, Refusal> {
+    pub(super) async fn order_placed(&self, company_id: i64, lines: &[Line]) -> Result<i64, Refusal> {
         let customer = walk_in_customer();
         let order = Order {
             company_id,
@@ -101,7 +101,7 @@ impl Core {
         Ok(order_id)
     }
 
-    pub(crate) async fn sold(&self, company_id: i64, line: &Line, warehouse_id: i64) -> Result<i64, Refusal> {
+    pub(super) async fn sold(&self, company_id: i64, line: &Line, warehouse_id: i64) -> Result<i64, Refusal> {
         let now_ms = self.clock.now_ms();
         let mut database = self.database().await;
         let mut transaction = database.begin().await?;
@@ -110,7 +110,7 @@ impl Core {
         Ok(left)
     }
 
-    pub(crate) async fn kit_created(&self, company_id: i64, kit: &kits::Kit) -> Result<i64, Refusal> {
+    pub(super) async fn kit_created(&self, company_id: i64, kit: &kits::Kit) -> Result<i64, Refusal> {
         let mut database = self.database().await;
         let mut transaction = database.begin().await?;
         let kit_id = kits::create(&mut transaction, company_id, kit).await?;

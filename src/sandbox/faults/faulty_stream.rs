@@ -32,16 +32,16 @@ enum Passing {
 
 /// The switch of a connection.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Switch(Arc<Mutex<Passing>>);
+pub(in crate::sandbox) struct Switch(Arc<Mutex<Passing>>);
 
 impl Switch {
     /// Passes no more bytes.
-    pub(crate) fn cut(&self) {
+    pub(in crate::sandbox) fn cut(&self) {
         self.set(Passing::Bytes(0));
     }
 
     /// Passes the next answer's head and `keep` bytes of its body.
-    pub(crate) fn cut_in_body(&self, keep: usize) {
+    pub(in crate::sandbox) fn cut_in_body(&self, keep: usize) {
         self.set(Passing::HeadAndBody(keep));
     }
 
@@ -81,7 +81,7 @@ impl Connected<IncomingStream<'_, Lines>> for Switch {
 
 /// A listener whose connections have a switch.
 #[derive(Debug)]
-pub(crate) struct Lines(pub(crate) TcpListener);
+pub(in crate::sandbox) struct Lines(pub(in crate::sandbox) TcpListener);
 
 impl Listener for Lines {
     type Io = Line;
@@ -112,7 +112,7 @@ impl Listener for Lines {
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(in crate::sandbox) struct Line {
     stream: TcpStream,
     switch: Switch,
 }

@@ -21,19 +21,19 @@ use super::random::Random;
 /// A fault as it is posted, and as `GET /_sandbox/faults` shows its remainder.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-pub(crate) struct Fault {
+pub(in crate::sandbox) struct Fault {
     /// Operation, as docs/interface.md writes it: `POST /api/product/getProductBalances`.
     operation: String,
     /// Answers with this status and a `{Message}`.
-    pub(crate) status: Option<u16>,
+    pub(in crate::sandbox) status: Option<u16>,
     /// Closes the connection without an answer, before or after the handler.
     ///
     /// With a status: answers it before or after the handler.
-    pub(crate) drop: Option<Moment>,
+    pub(in crate::sandbox) drop: Option<Moment>,
     /// Sends only this many bytes of the body (`true`: half), then closes.
-    pub(crate) truncate: Option<Truncate>,
+    pub(in crate::sandbox) truncate: Option<Truncate>,
     /// Delays the answer inside the operation's slot.
-    pub(crate) latency_ms: Option<u64>,
+    pub(in crate::sandbox) latency_ms: Option<u64>,
     /// `Retry-After` of the injected status: seconds, or any text.
     retry_after: Option<Value>,
     /// Number of times that it fires; `None` means until the faults are cleared.
@@ -45,7 +45,7 @@ pub(crate) struct Fault {
 /// Before or after the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Moment {
+pub(in crate::sandbox) enum Moment {
     Before,
     After,
 }
@@ -53,14 +53,14 @@ pub(crate) enum Moment {
 /// The cut position in a body.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Truncate {
+pub(in crate::sandbox) enum Truncate {
     Half(bool),
     Bytes(usize),
 }
 
 impl Truncate {
     /// Returns the bytes to send of a body; always fewer than all.
-    pub(crate) fn keep(self, length: usize) -> Option<usize> {
+    pub(in crate::sandbox) fn keep(self, length: usize) -> Option<usize> {
         match self {
             Self::Half(false) => None,
             Self::Half(true) => Some(length / 2),
@@ -71,7 +71,7 @@ impl Truncate {
 
 impl Fault {
     /// Returns the injected answer, if it has a status.
-    pub(crate) fn refusal(&self) -> Option<Refusal> {
+    pub(in crate::sandbox) fn refusal(&self) -> Option<Refusal> {
         let status = StatusCode::from_u16(self.status?).ok()?;
         let mut refusal = match status {
             // An injected failure has the text of the real failure (docs/interface.md, *Errors*).
@@ -125,34 +125,34 @@ impl Fault {
 
 /// The active faults with their random generator.
 #[derive(Debug)]
-pub(crate) struct Faults {
+pub(in crate::sandbox) struct Faults {
     state: Mutex<(Vec<Fault>, Random)>,
 }
 
 impl Faults {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(in crate::sandbox) fn new(seed: u64) -> Self {
         Self { state: Mutex::new((Vec::new(), Random::new(seed, "faults"))) }
     }
 
     /// Appends faults; an invalid fault refuses all.
-    pub(crate) fn add(&self, faults: Vec<Fault>) -> Result<(), Refusal> {
+    pub(in crate::sandbox) fn add(&self, faults: Vec<Fault>) -> Result<(), Refusal> {
         faults.iter().try_for_each(Fault::check)?;
         self.lock().0.extend(faults);
         Ok(())
     }
 
     /// Removes all faults.
-    pub(crate) fn clear(&self) {
+    pub(in crate::sandbox) fn clear(&self) {
         self.lock().0.clear();
     }
 
     /// Returns the faults that can still fire.
-    pub(crate) fn list(&self) -> Vec<Fault> {
+    pub(in crate::sandbox) fn list(&self) -> Vec<Fault> {
         self.lock().0.clone()
     }
 
     /// Returns the fault of a call of this operation, if any.
-    pub(crate) fn draw(&self, operation: &str) -> Option<Fault> {
+    pub(in crate::sandbox) fn draw(&self, operation: &str) -> Option<Fault> {
         let mut state = self.lock();
         let (faults, random) = &mut *state;
         let index = faults.iter().position(|fault| {

@@ -31,65 +31,65 @@ pub enum Answer {
 
 /// The refusal of an operation: the status and the text of `{Message}`.
 #[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
-    pub(crate) message: String,
+pub(in crate::sandbox) struct Refusal {
+    pub(in crate::sandbox) status: StatusCode,
+    pub(in crate::sandbox) message: String,
     /// Value of the `Retry-After` header.
-    pub(crate) retry_after: Option<String>,
+    pub(in crate::sandbox) retry_after: Option<String>,
     /// Value of the `Allow` header: the methods of the path.
     allow: Option<String>,
 }
 
 impl Refusal {
-    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+    pub(in crate::sandbox) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), retry_after: None, allow: None }
     }
 
     /// Returns a 400: the request cannot be attempted.
-    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+    pub(in crate::sandbox) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
     /// Returns a 403: a key, or an id in the path, is not the company's.
-    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+    pub(in crate::sandbox) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, message)
     }
 
-    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+    pub(in crate::sandbox) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+    pub(in crate::sandbox) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, message)
     }
 
     /// Returns a 405: the path is known, and the method is not one of `methods`.
-    pub(crate) fn method_not_allowed(method: &Method, methods: &[&str]) -> Self {
+    pub(in crate::sandbox) fn method_not_allowed(method: &Method, methods: &[&str]) -> Self {
         let allow = methods.join(", ");
         let message = format!("This path does not take {method}; it takes {allow}.");
         Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, message) }
     }
 
     /// Returns a 500: the sandbox failed. The caller has logged the cause.
-    pub(crate) fn went_wrong() -> Self {
+    pub(in crate::sandbox) fn went_wrong() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, WENT_WRONG)
     }
 
     /// Adds `Retry-After`, in whole seconds.
-    pub(crate) fn retry_after(mut self, seconds: i64) -> Self {
+    pub(in crate::sandbox) fn retry_after(mut self, seconds: i64) -> Self {
         self.retry_after = Some(seconds.to_string());
         self
     }
 
     /// Returns the error body `{Message}`.
-    pub(crate) fn response(&self) -> Response<Bytes> {
+    pub(in crate::sandbox) fn response(&self) -> Response<Bytes> {
         self.with_body(json!({ "Message": self.message }).to_string())
     }
 
     /// Returns the error body of the quantity update's 400.
     ///
     /// Its fields are `Message`, `ExceptionMessage`, `ExceptionType` and `StackTrace`.
-    pub(crate) fn response_with_exception(&self) -> Response<Bytes> {
+    pub(in crate::sandbox) fn response_with_exception(&self) -> Response<Bytes> {
         let body = json!({
             "Message": "An error has occurred.",
             "ExceptionMessage": self.message,
@@ -121,7 +121,7 @@ impl From<sqlx::Error> for Refusal {
 ///
 /// `Entry` is a message of its own inside the 200, `Call` a refusal of the whole call.
 #[derive(Debug)]
-pub(crate) enum EntryError {
+pub(in crate::sandbox) enum EntryError {
     Entry(String),
     Call(Refusal),
 }
@@ -145,7 +145,7 @@ impl From<sqlx::Error> for EntryError {
 }
 
 /// Separates the failure of an entry from the refusal of the call.
-pub(crate) fn of_entry<T>(outcome: Result<T, EntryError>) -> Result<Result<T, String>, Refusal> {
+pub(in crate::sandbox) fn of_entry<T>(outcome: Result<T, EntryError>) -> Result<Result<T, String>, Refusal> {
     match outcome {
         Ok(done) => Ok(Ok(done)),
         Err(EntryError::Entry(message)) => Ok(Err(message)),
@@ -154,7 +154,7 @@ pub(crate) fn of_entry<T>(outcome: Result<T, EntryError>) -> Result<Result<T, St
 }
 
 /// Returns a JSON response; `body` must be JSON text.
-pub(crate) fn json_response(status: StatusCode, body: String) -> Response<Bytes> {
+pub(in crate::sandbox) fn json_response(status: StatusCode, body: String) -> Response<Bytes> {
     const JSON: (HeaderName, HeaderValue) =
         (header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
     let mut response = Response::new(Bytes::from(body));
@@ -166,26 +166,26 @@ pub(crate) fn json_response(status: StatusCode, body: String) -> Response<Bytes>
 /// The `pagination` object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Pagination {
-    pub(crate) current_page: i64,
-    pub(crate) total_number_of_entries: i64,
-    pub(crate) total_number_of_pages: i64,
+pub(in crate::sandbox) struct Pagination {
+    pub(in crate::sandbox) current_page: i64,
+    pub(in crate::sandbox) total_number_of_entries: i64,
+    pub(in crate::sandbox) total_number_of_pages: i64,
 }
 
 impl Pagination {
     /// Returns a single page, for operations with pagination and without page parameters.
-    pub(crate) fn single(entries: i64) -> Self {
+    pub(in crate::sandbox) fn single(entries: i64) -> Self {
         Self { current_page: 1, total_number_of_entries: entries, total_number_of_pages: entries.min(1) }
     }
 }
 
 /// Returns the list envelope with status `Success`.
-pub(crate) fn envelope(data: &str, pagination: Option<&Pagination>) -> String {
+pub(in crate::sandbox) fn envelope(data: &str, pagination: Option<&Pagination>) -> String {
     envelope_with("Success", &[], data, pagination)
 }
 
 /// Returns the list envelope; `data` must be JSON text.
-pub(crate) fn envelope_with(
+pub(in crate::sandbox) fn envelope_with(
     status: &str,
     messages: &[String],
     data: &str,

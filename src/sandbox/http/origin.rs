@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use super::answer::Refusal;
 
 /// Refuses a request of a page from another origin.
-pub(crate) fn check(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<(), Refusal> {
+pub(in crate::sandbox) fn check(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<(), Refusal> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(header::HOST.as_str()).or(uri.authority().map(|authority| authority.as_str()));
     if let Some(host) = host.filter(|host| !is_known(name_of(host), hosts)) {

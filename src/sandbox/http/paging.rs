@@ -30,13 +30,13 @@ macro_rules! page_of {
         )
     };
 }
-pub(crate) use page_of;
+pub(in crate::sandbox) use page_of;
 
 /// The requested page: query `pageNumber` and `resultsPerPage`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(in crate::sandbox) struct Page {
     number: i64,
-    pub(crate) size: i64,
+    pub(in crate::sandbox) size: i64,
 }
 
 impl Page {
@@ -50,24 +50,24 @@ impl Page {
     /// # Errors
     /// A 400 for anything but an integer from 1, because a guessed page would be data that the caller did not
     /// request.
-    pub(crate) fn from_query(query: &HashMap<String, String>) -> Result<Self, Refusal> {
+    pub(in crate::sandbox) fn from_query(query: &HashMap<String, String>) -> Result<Self, Refusal> {
         let number = positive(query, "pageNumber")?.unwrap_or(1);
         let size = positive(query, "resultsPerPage")?.unwrap_or(Self::DEFAULT_SIZE).min(Self::MAX_SIZE);
         Ok(Self { number, size })
     }
 
     /// Returns the number of entries to skip.
-    pub(crate) fn offset(&self) -> i64 {
+    pub(in crate::sandbox) fn offset(&self) -> i64 {
         (self.number - 1).saturating_mul(self.size)
     }
 
     /// Returns the envelope of this page out of `total` entries.
-    pub(crate) fn envelope(&self, total: i64, data: &str) -> String {
+    pub(in crate::sandbox) fn envelope(&self, total: i64, data: &str) -> String {
         self.envelope_with(&[], total, data)
     }
 
     /// Returns the envelope of this page with messages.
-    pub(crate) fn envelope_with(&self, messages: &[String], total: i64, data: &str) -> String {
+    pub(in crate::sandbox) fn envelope_with(&self, messages: &[String], total: i64, data: &str) -> String {
         let pages = total / self.size + i64::from(total % self.size != 0);
         let pagination = Pagination {
             current_page: self.number,
@@ -79,7 +79,10 @@ impl Page {
 }
 
 /// Returns a query parameter: an integer from 1. Values above int32 count as the largest int32.
-pub(crate) fn positive(query: &HashMap<String, String>, name: &str) -> Result<Option<i64>, Refusal> {
+pub(in crate::sandbox) fn positive(
+    query: &HashMap<String, String>,
+    name: &str,
+) -> Result<Option<i64>, Refusal> {
     let Some(text) = query.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let value = text.parse().unwrap_or(i64::MAX).min(i64::from(i32::MAX));

@@ -18,55 +18,55 @@ use serde::{Deserialize, Serialize};
 use super::answer::Refusal;
 
 /// Maximum size of a body. All documented bodies are far smaller; 50 MB would only fill memory.
-pub(crate) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(in crate::sandbox) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Maximum entries of a call that creates shipments or submits tracking.
 ///
 /// docs/interface.md has no maximum, but the answer echoes each entry and must have a bound.
-pub(crate) const ENTRIES_MAX: usize = 1_000;
+pub(in crate::sandbox) const ENTRIES_MAX: usize = 1_000;
 
 /// Largest int32, the maximum of numbers that docs/interface.md declares as int32.
-pub(crate) const INT32_MAX: i64 = i32::MAX as i64;
+pub(in crate::sandbox) const INT32_MAX: i64 = i32::MAX as i64;
 
 /// Maximum price. Far larger prices would become infinite in the database and invalid JSON in the answer.
 const PRICE_MAX: f64 = 1e12;
 
 /// A call of an operation, for the company of its key.
 #[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) company_id: i64,
-    pub(crate) multi_warehousing: bool,
+pub(in crate::sandbox) struct Call {
+    pub(in crate::sandbox) company_id: i64,
+    pub(in crate::sandbox) multi_warehousing: bool,
     /// Sandbox time at arrival, ms.
-    pub(crate) now_ms: i64,
+    pub(in crate::sandbox) now_ms: i64,
     /// Ids of the path in the order of their braces; `None` for a segment that is no id.
-    pub(crate) ids: Vec<Option<i64>>,
-    pub(crate) uri: Uri,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+    pub(in crate::sandbox) ids: Vec<Option<i64>>,
+    pub(in crate::sandbox) uri: Uri,
+    pub(in crate::sandbox) headers: HeaderMap,
+    pub(in crate::sandbox) body: Bytes,
 }
 
 impl Call {
     /// Returns the id in the `index`th braces of the path.
     ///
     /// An unreadable id gives 0, which no record has.
-    pub(crate) fn id(&self, index: usize) -> i64 {
+    pub(in crate::sandbox) fn id(&self, index: usize) -> i64 {
         self.ids.get(index).copied().flatten().unwrap_or(0)
     }
 
     /// Returns the query's parameters; the last of equal names counts.
-    pub(crate) fn query(&self) -> Result<HashMap<String, String>, Refusal> {
+    pub(in crate::sandbox) fn query(&self) -> Result<HashMap<String, String>, Refusal> {
         Query::try_from_uri(&self.uri)
             .map(|Query(parameters)| parameters)
             .map_err(|cause| Refusal::bad_request(format!("The query cannot be read: {cause}.")))
     }
 
     /// Returns the JSON body as `T`; the body must be an object.
-    pub(crate) fn object<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+    pub(in crate::sandbox) fn object<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         self.json().map(|Object(body)| body)
     }
 
     /// Returns the JSON body as `T`. Operations without a body do not call it, so their bodies are ignored.
-    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+    pub(in crate::sandbox) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         if self.body.len() > BODY_BYTES_MAX {
             let message = format!("The request body is larger than {BODY_BYTES_MAX} bytes.");
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
@@ -76,7 +76,7 @@ impl Call {
     }
 
     /// Returns the entries of a JSON array, at most [`ENTRIES_MAX`].
-    pub(crate) fn entries(&self) -> Result<Vec<serde_json::Value>, Refusal> {
+    pub(in crate::sandbox) fn entries(&self) -> Result<Vec<serde_json::Value>, Refusal> {
         let entries: Vec<serde_json::Value> = self.json()?;
         if entries.len() > ENTRIES_MAX {
             let sent = entries.len();
@@ -92,7 +92,7 @@ impl Call {
 ///
 /// # Errors
 /// A 400 with the position of the error.
-pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+pub(in crate::sandbox) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body)
         .map_err(|cause| Refusal::bad_request(format!("The request body is not valid: {cause}.")))
 }
@@ -116,7 +116,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
 
 /// An integer, written `28` or `28.0`: the platform's own ids have both forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct Whole(pub(crate) i64);
+pub(in crate::sandbox) struct Whole(pub(in crate::sandbox) i64);
 
 impl<'de> Deserialize<'de> for Whole {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -155,7 +155,7 @@ impl Visitor<'_> for WholeVisitor {
 ///
 /// serde alone would also accept an array, field by field in the order of the struct.
 #[derive(Debug)]
-pub(crate) struct Object<T>(pub(crate) T);
+pub(in crate::sandbox) struct Object<T>(pub(in crate::sandbox) T);
 
 impl<T> Deref for Object<T> {
     type Target = T;
@@ -186,7 +186,9 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
 }
 
 /// Deserialises a quantity: an integer within `0..=INT32_MAX`.
-pub(crate) fn quantity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+pub(in crate::sandbox) fn quantity<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<i64>, D::Error> {
     match Option::<Whole>::deserialize(deserializer)? {
         None => Ok(None),
         Some(Whole(value)) if (0..=INT32_MAX).contains(&value) => Ok(Some(value)),
@@ -195,7 +197,7 @@ pub(crate) fn quantity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
 }
 
 /// Deserialises a price, at most [`PRICE_MAX`] in either direction.
-pub(crate) fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+pub(in crate::sandbox) fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     match Option::<f64>::deserialize(deserializer)? {
         Some(value) if value.abs() > PRICE_MAX => {
             Err(D::Error::custom(format!("{value} is not a price (at most {PRICE_MAX})")))
@@ -205,7 +207,7 @@ pub(crate) fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 }
 
 /// Deserialises an optional object; see [`Object`].
-pub(crate) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(in crate::sandbox) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(found)| found))

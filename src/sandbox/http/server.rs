@@ -21,7 +21,7 @@ use crate::sandbox::core::Core;
 use crate::sandbox::faults::faulty_stream::{Lines, Switch};
 
 /// Serves until the token is cancelled and the calls in flight are answered.
-pub(crate) async fn serve(listener: TcpListener, core: Arc<Core>, stop: CancellationToken) {
+pub(in crate::sandbox) async fn serve(listener: TcpListener, core: Arc<Core>, stop: CancellationToken) {
     let service =
         Router::new().fallback(answer).with_state(core).into_make_service_with_connect_info::<Switch>();
     let serving = axum::serve(Lines(listener), service).with_graceful_shutdown(stop.cancelled_owned());

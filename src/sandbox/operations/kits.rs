@@ -16,14 +16,17 @@ use crate::sandbox::platform::sales::Line;
 /// A kit to create.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Kit {
-    pub(crate) sku: String,
-    pub(crate) name: String,
-    pub(crate) components: Vec<Line>,
+pub(in crate::sandbox) struct Kit {
+    pub(in crate::sandbox) sku: String,
+    pub(in crate::sandbox) name: String,
+    pub(in crate::sandbox) components: Vec<Line>,
 }
 
 /// Answers *Get kit components*. An id that is no kit of the company is answered 403.
-pub(crate) async fn components(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(in crate::sandbox) async fn components(
+    call: &Call,
+    db: &mut SqliteConnection,
+) -> Result<String, Refusal> {
     let found: Option<String> = sqlx::query_scalar(
         "SELECT (SELECT '[' || coalesce(group_concat(k.body, ',' ORDER BY k.id), '') || ']'
                    FROM wire_kit_component k WHERE k.kit_id = p.id)
@@ -39,7 +42,11 @@ pub(crate) async fn components(call: &Call, db: &mut SqliteConnection) -> Result
 }
 
 /// Creates a kit and returns its product id.
-pub(crate) async fn create(db: &mut SqliteConnection, company_id: i64, kit: &Kit) -> Result<i64, Refusal> {
+pub(in crate::sandbox) async fn create(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    kit: &Kit,
+) -> Result<i64, Refusal> {
     if kit.sku.trim().is_empty() || kit.name.trim().is_empty() || kit.components.is_empty() {
         return Err(Refusal::bad_request("A kit needs a Sku, a Name and at least one component."));
     }

@@ -11,7 +11,7 @@ use super::product_body::{Image, ProductBody, WarehouseEntry};
 use crate::sandbox::http::request::{Call, Object, Whole};
 
 /// Links a new product to all warehouses, or without multi-warehousing to the default warehouse.
-pub(crate) async fn connect(
+pub(super) async fn connect(
     db: &mut SqliteConnection,
     company_id: i64,
     product_id: i64,
@@ -30,7 +30,7 @@ pub(crate) async fn connect(
 }
 
 /// Writes the entries' links without quantities, and creates missing links.
-pub(crate) async fn write(
+pub(super) async fn write(
     db: &mut SqliteConnection,
     product_id: i64,
     entries: &[Object<WarehouseEntry>],
@@ -57,7 +57,7 @@ pub(crate) async fn write(
 }
 
 /// Writes the quantities of a body; others stay.
-pub(crate) async fn write_quantities(
+pub(super) async fn write_quantities(
     db: &mut SqliteConnection,
     call: &Call,
     product_id: i64,
@@ -98,7 +98,7 @@ async fn set_default(db: &mut SqliteConnection, product_id: i64, quantity: i64) 
 }
 
 /// Replaces the images. An image that is sent with its id keeps the id.
-pub(crate) async fn write_images(
+pub(super) async fn write_images(
     db: &mut SqliteConnection,
     product_id: i64,
     images: &[&Image],

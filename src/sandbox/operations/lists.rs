@@ -14,17 +14,17 @@ const SUPPLIERS: &str = page_of!("wire_supplier" where "company_id = ?1" order b
 const STOREFRONTS: &str = page_of!("wire_storefront" where "company_id = ?1 AND is_active = 1" order by "id");
 
 /// Answers *List warehouses*.
-pub(crate) async fn warehouses(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn warehouses(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     list(call, db, WAREHOUSES).await
 }
 
 /// Answers *List suppliers*.
-pub(crate) async fn suppliers(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn suppliers(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     list(call, db, SUPPLIERS).await
 }
 
 /// Answers *List storefronts*.
-pub(crate) async fn storefronts(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn storefronts(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     list(call, db, STOREFRONTS).await
 }
 

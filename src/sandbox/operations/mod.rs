@@ -30,19 +30,19 @@ use super::http::answer::Refusal;
 use super::http::request::Call;
 
 /// The result of a handler: the body of the 200, or a refusal.
-pub(crate) type Handled<'a> = Pin<Box<dyn Future<Output = Result<String, Refusal>> + Send + 'a>>;
+pub(in crate::sandbox) type Handled<'a> = Pin<Box<dyn Future<Output = Result<String, Refusal>> + Send + 'a>>;
 
 /// An operation of the platform.
-pub(crate) struct Operation {
+pub(in crate::sandbox) struct Operation {
     /// Method and path, as docs/interface.md writes them.
-    pub(crate) name: &'static str,
+    pub(in crate::sandbox) name: &'static str,
     /// True if it changes data, and so runs in a transaction.
-    pub(crate) writes: bool,
+    pub(in crate::sandbox) writes: bool,
     /// True if an inactive key is answered 400 instead of 403.
     ///
     /// See docs/interface.md, *Authentication*, rule 4.
-    pub(crate) judges_keys_itself: bool,
-    pub(crate) handler: for<'a> fn(&'a Call, &'a mut SqliteConnection) -> Handled<'a>,
+    pub(in crate::sandbox) judges_keys_itself: bool,
+    pub(in crate::sandbox) handler: for<'a> fn(&'a Call, &'a mut SqliteConnection) -> Handled<'a>,
 }
 
 impl fmt::Debug for Operation {
@@ -67,7 +67,7 @@ const fn writes(
 
 /// All operations, in the order of docs/interface.md.
 #[rustfmt::skip]
-pub(crate) static OPERATIONS: [Operation; 20] = [
+pub(in crate::sandbox) static OPERATIONS: [Operation; 20] = [
     writes("POST /api/Inventory", |call, db| Box::pin(products::create(call, db))),
     writes("PUT /api/Inventory", |call, db| Box::pin(products::update(call, db))),
     Operation {
@@ -95,7 +95,10 @@ pub(crate) static OPERATIONS: [Operation; 20] = [
 ];
 
 /// Returns the operation of a request with the ids of its path.
-pub(crate) fn find(method: &Method, path: &str) -> Result<(&'static Operation, Vec<Option<i64>>), Refusal> {
+pub(in crate::sandbox) fn find(
+    method: &Method,
+    path: &str,
+) -> Result<(&'static Operation, Vec<Option<i64>>), Refusal> {
     let mut other_methods = Vec::new();
     for operation in &OPERATIONS {
         let (listed_method, pattern) = operation.name.split_once(' ').unwrap_or_default();

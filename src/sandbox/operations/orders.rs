@@ -17,7 +17,7 @@ struct LineItemsRequest {
 }
 
 /// Answers *Get line items of a sales order*. An unknown order has no lines, and a message states it.
-pub(crate) async fn line_items(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn line_items(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let LineItemsRequest { order_id: Whole(order_id) } = call.object()?;
     let (known, count, lines): (bool, i64, String) = sqlx::query_as(
         "SELECT EXISTS (SELECT 1 FROM sales_order WHERE id = ?2 AND company_id = ?1), count(*),
@@ -33,7 +33,7 @@ pub(crate) async fn line_items(call: &Call, db: &mut SqliteConnection) -> Result
 }
 
 /// Answers *Get warehouse allocation of an order line item*; 404 for an unknown order or line.
-pub(crate) async fn allocations(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn allocations(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let (order_id, line_id) = (call.id(0), call.id(1));
     let found: Option<(i64, String)> = sqlx::query_as(
         "SELECT (SELECT count(*) FROM allocation a WHERE a.line_id = l.id),

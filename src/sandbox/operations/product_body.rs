@@ -21,17 +21,17 @@ const ISSUES_MAX: usize = 20;
 /// A product as it is sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(crate) struct ProductBody {
-    pub(crate) id: Option<Whole>,
-    pub(crate) company_id: Option<Whole>,
+pub(in crate::sandbox) struct ProductBody {
+    pub(in crate::sandbox) id: Option<Whole>,
+    pub(in crate::sandbox) company_id: Option<Whole>,
     sku: Option<String>,
     name: Option<String>,
     #[serde(rename = "Type")]
     kind: Option<Kind>,
     #[serde(deserialize_with = "quantity")]
-    pub(crate) quantity_on_hand: Option<i64>,
-    pub(crate) identifiers: Option<Object<Identifiers>>,
-    pub(crate) is_active: Option<bool>,
+    pub(in crate::sandbox) quantity_on_hand: Option<i64>,
+    pub(in crate::sandbox) identifiers: Option<Object<Identifiers>>,
+    pub(in crate::sandbox) is_active: Option<bool>,
     is_auto_sync_enabled: Option<bool>,
     is_discontinued: Option<bool>,
     is_dropshipped: Option<bool>,
@@ -45,7 +45,7 @@ pub(crate) struct ProductBody {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-pub(crate) enum Kind {
+pub(in crate::sandbox) enum Kind {
     Product,
     Kit,
     Built,
@@ -53,9 +53,9 @@ pub(crate) enum Kind {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "UPPERCASE", default)]
-pub(crate) struct Identifiers {
+pub(in crate::sandbox) struct Identifiers {
     #[serde(rename = "ProductId")]
-    pub(crate) product_id: Option<Whole>,
+    pub(in crate::sandbox) product_id: Option<Whole>,
     upc: Option<String>,
     ean: Option<String>,
     isbn: Option<String>,
@@ -82,26 +82,26 @@ enum Condition {
 /// An image as it is sent.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Image {
-    pub(crate) id: Option<Whole>,
+pub(in crate::sandbox) struct Image {
+    pub(in crate::sandbox) id: Option<Whole>,
     #[serde(rename = "MIMEType")]
-    pub(crate) mime_type: Option<String>,
-    pub(crate) url: Option<String>,
-    pub(crate) display_order: Option<Whole>,
+    pub(in crate::sandbox) mime_type: Option<String>,
+    pub(in crate::sandbox) url: Option<String>,
+    pub(in crate::sandbox) display_order: Option<Whole>,
 }
 
 /// A link to a warehouse as it is sent.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct WarehouseEntry {
-    pub(crate) warehouse_id: Option<Whole>,
-    pub(crate) aisle: Option<String>,
-    pub(crate) bin: Option<String>,
+pub(in crate::sandbox) struct WarehouseEntry {
+    pub(in crate::sandbox) warehouse_id: Option<Whole>,
+    pub(in crate::sandbox) aisle: Option<String>,
+    pub(in crate::sandbox) bin: Option<String>,
     #[serde(default, deserialize_with = "quantity")]
-    pub(crate) quantity_on_hand: Option<i64>,
+    pub(in crate::sandbox) quantity_on_hand: Option<i64>,
     #[serde(rename = "SKU")]
-    pub(crate) sku: Option<String>,
-    pub(crate) is_active: Option<bool>,
+    pub(in crate::sandbox) sku: Option<String>,
+    pub(in crate::sandbox) is_active: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -117,35 +117,35 @@ struct Supply {
 
 /// The row of a product, column by column. The generated data uses it too.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Sheet {
-    pub(crate) sku: String,
-    pub(crate) name: String,
-    pub(crate) r#type: Kind,
-    pub(crate) upc: String,
-    pub(crate) ean: String,
-    pub(crate) isbn: String,
-    pub(crate) gtin: String,
-    pub(crate) is_auto_sync_enabled: bool,
-    pub(crate) is_discontinued: bool,
-    pub(crate) is_dropshipped: bool,
-    pub(crate) is_fire_arm: bool,
-    pub(crate) is_variation: bool,
-    pub(crate) is_parent: bool,
-    pub(crate) sold_as_name: String,
-    pub(crate) short_description: String,
-    pub(crate) long_description: String,
-    pub(crate) price: f64,
+pub(in crate::sandbox) struct Sheet {
+    pub(in crate::sandbox) sku: String,
+    pub(in crate::sandbox) name: String,
+    pub(in crate::sandbox) r#type: Kind,
+    pub(in crate::sandbox) upc: String,
+    pub(in crate::sandbox) ean: String,
+    pub(in crate::sandbox) isbn: String,
+    pub(in crate::sandbox) gtin: String,
+    pub(in crate::sandbox) is_auto_sync_enabled: bool,
+    pub(in crate::sandbox) is_discontinued: bool,
+    pub(in crate::sandbox) is_dropshipped: bool,
+    pub(in crate::sandbox) is_fire_arm: bool,
+    pub(in crate::sandbox) is_variation: bool,
+    pub(in crate::sandbox) is_parent: bool,
+    pub(in crate::sandbox) sold_as_name: String,
+    pub(in crate::sandbox) short_description: String,
+    pub(in crate::sandbox) long_description: String,
+    pub(in crate::sandbox) price: f64,
     condition: Condition,
-    pub(crate) supplier_id: Option<i64>,
-    pub(crate) supplier_sku: String,
-    pub(crate) supplier_price: f64,
-    pub(crate) supplier_out_of_stock: bool,
-    pub(crate) supplier_by_case: bool,
+    pub(in crate::sandbox) supplier_id: Option<i64>,
+    pub(in crate::sandbox) supplier_sku: String,
+    pub(in crate::sandbox) supplier_price: f64,
+    pub(in crate::sandbox) supplier_out_of_stock: bool,
+    pub(in crate::sandbox) supplier_by_case: bool,
 }
 
 impl Sheet {
     /// Returns a product with its names and kind only.
-    pub(crate) fn new(sku: &str, name: &str, kind: Kind) -> Self {
+    pub(in crate::sandbox) fn new(sku: &str, name: &str, kind: Kind) -> Self {
         let mut body = ProductBody { kind: Some(kind), ..ProductBody::default() };
         body.sku = Some(sku.to_owned());
         body.name = Some(name.to_owned());
@@ -154,28 +154,28 @@ impl Sheet {
 }
 
 impl ProductBody {
-    pub(crate) fn sku(&self) -> &str {
+    pub(in crate::sandbox) fn sku(&self) -> &str {
         self.sku.as_deref().unwrap_or_default()
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(in crate::sandbox) fn kind(&self) -> Kind {
         self.kind.unwrap_or(Kind::Product)
     }
 
     /// Returns the sent links; `None` if the field is absent.
-    pub(crate) fn warehouses(&self) -> Option<&[Object<WarehouseEntry>]> {
+    pub(in crate::sandbox) fn warehouses(&self) -> Option<&[Object<WarehouseEntry>]> {
         self.warehouses.as_deref()
     }
 
     /// Returns the first twelve images with a valid `Url`; `None` if the field is absent.
-    pub(crate) fn images(&self) -> Option<Vec<&Image>> {
+    pub(in crate::sandbox) fn images(&self) -> Option<Vec<&Image>> {
         let usable =
             self.images.as_deref()?.iter().filter(|image| is_url(image.url.as_deref().unwrap_or_default()));
         Some(usable.take(IMAGES_MAX).map(|Object(image)| image).collect())
     }
 
     /// Returns the row of this body.
-    pub(crate) fn sheet(&self) -> Sheet {
+    pub(in crate::sandbox) fn sheet(&self) -> Sheet {
         let none = (Identifiers::default(), Listing::default(), Supply::default());
         let identifiers = self.identifiers.as_deref().unwrap_or(&none.0);
         let listing = self.global_listing_attributes.as_deref().unwrap_or(&none.1);
@@ -208,7 +208,7 @@ impl ProductBody {
     }
 
     /// Returns the issues of the body alone; empty for a valid body.
-    pub(crate) fn own_issues(&self) -> Vec<String> {
+    pub(in crate::sandbox) fn own_issues(&self) -> Vec<String> {
         let mut issues = Vec::new();
         let blank = |value: &Option<String>| value.as_deref().unwrap_or_default().trim().is_empty();
         if blank(&self.sku) {
@@ -236,7 +236,7 @@ impl ProductBody {
     /// Returns the issues of the body against the company's records.
     ///
     /// `own_id` is the product itself in an update.
-    pub(crate) async fn issues(
+    pub(in crate::sandbox) async fn issues(
         &self,
         db: &mut SqliteConnection,
         company_id: i64,

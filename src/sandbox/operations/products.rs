@@ -49,7 +49,7 @@ const UPDATE: &str = concat!(
 );
 
 /// Answers *Create product*.
-pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(in crate::sandbox) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let body: ProductBody = call.object()?;
     let issues = body.issues(db, call.company_id, None).await?;
     if !issues.is_empty() {
@@ -63,7 +63,7 @@ pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<Str
 }
 
 /// Answers *Update product*.
-pub(crate) async fn update(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(in crate::sandbox) async fn update(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let body: ProductBody = call.object()?;
     let Some(Whole(product_id)) = body.id else { return Err(Refusal::bad_request("Id is required.")) };
     let kind: Option<String> =
@@ -93,7 +93,7 @@ pub(crate) async fn update(call: &Call, db: &mut SqliteConnection) -> Result<Str
 }
 
 /// Inserts rows of products, without links, and returns their ids in the order of the sheets.
-pub(crate) async fn insert(
+pub(in crate::sandbox) async fn insert(
     db: &mut SqliteConnection,
     company_id: i64,
     sheets: &[Sheet],

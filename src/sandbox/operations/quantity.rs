@@ -31,7 +31,7 @@ struct Target<'a> {
     warehouse_id: i64,
 }
 
-pub(crate) async fn update(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn update(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let entries: Vec<Object<Entry>> = call.json()?;
     check_whole_call(&entries)?;
     let mut messages = Vec::new();

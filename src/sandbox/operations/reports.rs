@@ -64,7 +64,7 @@ const WORK_QUEUE: &str = "\
         'QueuedListings', 0, 'queuedListings', 0)";
 
 /// Answers *Get top-selling products by month*.
-pub(crate) async fn top_selling(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn top_selling(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let query = call.query()?;
     let (last_year, last_month) = months_before(call.now_ms, 1);
     let best: String = sqlx::query_scalar(TOP_SELLING)
@@ -78,7 +78,7 @@ pub(crate) async fn top_selling(call: &Call, db: &mut SqliteConnection) -> Resul
 }
 
 /// Answers *Business health*.
-pub(crate) async fn business_health(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn business_health(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let query = call.query()?;
     let page = Page::from_query(&query)?;
     let (total, months): (i64, String) = sqlx::query_as(BUSINESS_HEALTH)
@@ -93,7 +93,7 @@ pub(crate) async fn business_health(call: &Call, db: &mut SqliteConnection) -> R
 }
 
 /// Answers *Work queue*: a bare object.
-pub(crate) async fn work_queue(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn work_queue(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     Ok(sqlx::query_scalar(WORK_QUEUE).bind(call.company_id).fetch_one(db).await?)
 }
 

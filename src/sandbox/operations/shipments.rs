@@ -40,7 +40,7 @@ struct Line {
 }
 
 /// Answers *Create shipments*.
-pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let mut results = Vec::new();
     for request in call.entries()? {
         let created = of_entry(create_one(call, db, &request).await)?;
@@ -166,7 +166,7 @@ async fn insert(
 }
 
 /// Answers *Get shipment line items*. An unknown shipment has no items, and a message states it.
-pub(crate) async fn line_items(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn line_items(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let page = Page::from_query(&call.query()?)?;
     let (total, items): (i64, String) = sqlx::query_as(LINE_ITEMS)
         .bind(call.id(0))

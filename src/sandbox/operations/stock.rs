@@ -46,13 +46,13 @@ struct ProductsRequest {
 }
 
 /// Answers *Get product balances*: a bare array.
-pub(crate) async fn balances(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn balances(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let request: BalancesRequest = call.object()?;
     find(db, BY_SKU, call.company_id, &request.skus).await
 }
 
 /// Answers *Get products by SKU or UPC*: the same records in the list envelope.
-pub(crate) async fn products(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn products(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let request: ProductsRequest = call.object()?;
     let statement = match request.id_type.as_str() {
         "sku" => BY_SKU,

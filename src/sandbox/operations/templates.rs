@@ -21,7 +21,7 @@ struct Template {
 /// Answers *Create listing template*.
 ///
 /// Absent fields give a message inside a 200. Two templates may have one name.
-pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let storefront_id = storefront(call, db).await?;
     let template: Template = call.object()?;
     let (Some(name), Some(body)) = (filled(&template.name), filled(&template.body)) else {
@@ -52,7 +52,7 @@ pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<Str
 }
 
 /// Answers *List listing templates*, filtered by `name` (contains, without case).
-pub(crate) async fn list(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn list(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let storefront_id = storefront(call, db).await?;
     let query = call.query()?;
     let page = Page::from_query(&query)?;

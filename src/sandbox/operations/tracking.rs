@@ -59,7 +59,7 @@ struct Tracked<'a> {
 type Item = (i64, bool);
 
 /// Answers *Submit tracking info*.
-pub(crate) async fn submit(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn submit(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let mut results = Vec::new();
     for request in call.entries()? {
         let messages: Vec<String> =

@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-pub(crate) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+pub(super) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
     let warehouse: Warehouse = call.object()?;
     check(&warehouse)?;
     let contact_id = match &warehouse.contact_information {

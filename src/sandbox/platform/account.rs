@@ -20,30 +20,33 @@ const APPLICATION_ID: &str = "application-id";
 
 /// A company account.
 #[derive(Debug, Clone)]
-pub(crate) struct Account {
-    pub(crate) id: i64,
-    pub(crate) multi_warehousing: bool,
+pub(in crate::sandbox) struct Account {
+    pub(in crate::sandbox) id: i64,
+    pub(in crate::sandbox) multi_warehousing: bool,
     is_subscribed: bool,
     application_id: Option<String>,
 }
 
 /// All accounts by integration key, and the gateway key.
 #[derive(Debug)]
-pub(crate) struct Accounts {
+pub(in crate::sandbox) struct Accounts {
     gateway_key: String,
     by_key: RwLock<HashMap<String, Account>>,
 }
 
 impl Accounts {
     /// Loads the accounts from the database.
-    pub(crate) async fn load(db: &mut SqliteConnection, gateway_key: String) -> Result<Self, sqlx::Error> {
+    pub(in crate::sandbox) async fn load(
+        db: &mut SqliteConnection,
+        gateway_key: String,
+    ) -> Result<Self, sqlx::Error> {
         let accounts = Self { gateway_key, by_key: RwLock::default() };
         accounts.reload(db).await?;
         Ok(accounts)
     }
 
     /// Reloads the accounts after a company was created.
-    pub(crate) async fn reload(&self, db: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    pub(in crate::sandbox) async fn reload(&self, db: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         let rows = sqlx::query(
             "SELECT integration_key, id, multi_warehousing, is_subscribed, application_id FROM company",
         )
@@ -64,14 +67,18 @@ impl Accounts {
     }
 
     /// Returns the account of an integration key.
-    pub(crate) fn of_key(&self, key: &str) -> Option<Account> {
+    pub(in crate::sandbox) fn of_key(&self, key: &str) -> Option<Account> {
         self.by_key.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
     /// Applies rule 1: the gateway key must be correct and the integration key known.
     ///
     /// A quantity update with an unknown key is answered 400 (rule 4), without a key 403 like all operations.
-    pub(crate) fn identify(&self, operation: &Operation, headers: &HeaderMap) -> Result<Account, Refusal> {
+    pub(in crate::sandbox) fn identify(
+        &self,
+        operation: &Operation,
+        headers: &HeaderMap,
+    ) -> Result<Account, Refusal> {
         if text(headers, GATEWAY_KEY) != Some(&self.gateway_key) {
             return Err(Refusal::forbidden(
                 "Access denied: the gateway subscription key is missing or not valid.",
@@ -84,7 +91,11 @@ impl Accounts {
 
 impl Account {
     /// Applies rules 2 to 4: a current subscription, and the application id of a marketplace application.
-    pub(crate) fn admit(&self, operation: &Operation, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(in crate::sandbox) fn admit(
+        &self,
+        operation: &Operation,
+        headers: &HeaderMap,
+    ) -> Result<(), Refusal> {
         if !self.is_subscribed {
             return Err(if operation.judges_keys_itself { inactive() } else { not_valid() });
         }

@@ -24,7 +24,7 @@ pub struct Call {
 
 /// Number of a call within the log.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CallNumber(usize);
+pub(in crate::sandbox) struct CallNumber(usize);
 
 #[derive(Debug, Default)]
 struct Book {
@@ -34,11 +34,11 @@ struct Book {
 
 /// The call log.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(Mutex<Book>);
+pub(in crate::sandbox) struct Calls(Mutex<Book>);
 
 impl Calls {
     /// Logs a call that has arrived.
-    pub(crate) fn arrived(&self, operation: &'static str, now_ms: i64) -> CallNumber {
+    pub(in crate::sandbox) fn arrived(&self, operation: &'static str, now_ms: i64) -> CallNumber {
         let mut book = self.lock();
         if book.calls.len() == CALLS_MAX {
             book.calls.pop_front();
@@ -49,7 +49,7 @@ impl Calls {
     }
 
     /// Logs the outcome of a call.
-    pub(crate) fn answered(&self, number: CallNumber, status: Option<u16>, now_ms: i64) {
+    pub(in crate::sandbox) fn answered(&self, number: CallNumber, status: Option<u16>, now_ms: i64) {
         let mut book = self.lock();
         let Some(index) = number.0.checked_sub(book.forgotten) else { return };
         if let Some(call) = book.calls.get_mut(index) {
@@ -59,7 +59,7 @@ impl Calls {
     }
 
     /// Returns the logged calls, in the order of arrival.
-    pub(crate) fn list(&self) -> Vec<Call> {
+    pub(in crate::sandbox) fn list(&self) -> Vec<Call> {
         self.lock().calls.iter().cloned().collect()
     }
 

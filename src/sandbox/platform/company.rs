@@ -12,22 +12,26 @@ use crate::sandbox::{Error, Options};
 
 /// The keys of the default company.
 #[derive(Debug)]
-pub(crate) struct Keys {
-    pub(crate) integration: String,
-    pub(crate) gateway: String,
+pub(in crate::sandbox) struct Keys {
+    pub(in crate::sandbox) integration: String,
+    pub(in crate::sandbox) gateway: String,
 }
 
 /// A company to create.
 #[derive(Debug)]
-pub(crate) struct Company<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) is_subscribed: bool,
-    pub(crate) application_id: Option<&'a str>,
-    pub(crate) multi_warehousing: bool,
+pub(in crate::sandbox) struct Company<'a> {
+    pub(in crate::sandbox) name: &'a str,
+    pub(in crate::sandbox) is_subscribed: bool,
+    pub(in crate::sandbox) application_id: Option<&'a str>,
+    pub(in crate::sandbox) multi_warehousing: bool,
 }
 
 /// Opens the default company, or creates it in an empty database.
-pub(crate) async fn open(db: &mut SqliteConnection, options: &Options, now_ms: i64) -> Result<Keys, Error> {
+pub(in crate::sandbox) async fn open(
+    db: &mut SqliteConnection,
+    options: &Options,
+    now_ms: i64,
+) -> Result<Keys, Error> {
     let mut transaction = db.begin().await?;
     let db = &mut *transaction;
     let seed = setting(db, "seed", None, options.seed.to_string()).await?;
@@ -96,7 +100,7 @@ async fn make_default(
 ///
 /// It has a default warehouse (and a second warehouse with multi-warehousing), a supplier, a storefront and
 /// no products.
-pub(crate) async fn add_company(
+pub(in crate::sandbox) async fn add_company(
     db: &mut SqliteConnection,
     company: &Company<'_>,
 ) -> Result<(i64, String), sqlx::Error> {

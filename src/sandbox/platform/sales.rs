@@ -15,21 +15,21 @@ use crate::sandbox::http::request::Whole;
 /// A line of an order to place.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Line {
-    pub(crate) sku: String,
-    pub(crate) quantity: Whole,
+pub(in crate::sandbox) struct Line {
+    pub(in crate::sandbox) sku: String,
+    pub(in crate::sandbox) quantity: Whole,
 }
 
 /// An order to place.
 #[derive(Debug)]
-pub(crate) struct Order<'a> {
-    pub(crate) company_id: i64,
-    pub(crate) lines: &'a [Line],
-    pub(crate) customer: &'a Contact,
+pub(in crate::sandbox) struct Order<'a> {
+    pub(in crate::sandbox) company_id: i64,
+    pub(in crate::sandbox) lines: &'a [Line],
+    pub(in crate::sandbox) customer: &'a Contact,
     /// State, as in table `sales_order`.
-    pub(crate) state: &'a str,
+    pub(in crate::sandbox) state: &'a str,
     /// Milliseconds since 1970.
-    pub(crate) placed_at_ms: i64,
+    pub(in crate::sandbox) placed_at_ms: i64,
 }
 
 /// A sold product.
@@ -49,7 +49,10 @@ struct Taken {
 }
 
 /// Places an order and returns its id. On a refusal the caller's transaction must be rolled back.
-pub(crate) async fn place_order(db: &mut SqliteConnection, order: &Order<'_>) -> Result<i64, Refusal> {
+pub(in crate::sandbox) async fn place_order(
+    db: &mut SqliteConnection,
+    order: &Order<'_>,
+) -> Result<i64, Refusal> {
     if order.lines.is_empty() {
         return Err(Refusal::bad_request("An order needs at least one line."));
     }
@@ -77,7 +80,7 @@ pub(crate) async fn place_order(db: &mut SqliteConnection, order: &Order<'_>) ->
 }
 
 /// Lowers a stock level as a sale elsewhere, without an order, and returns the quantity left.
-pub(crate) async fn sell(
+pub(in crate::sandbox) async fn sell(
     db: &mut SqliteConnection,
     company_id: i64,
     line: &Line,

@@ -21,15 +21,15 @@ const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 
 /// Limits of an account; 0 disables a limit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) calls_per_minute: usize,
-    pub(crate) concurrency: usize,
-    pub(crate) bad_requests_per_day: usize,
+pub(in crate::sandbox) struct Limits {
+    pub(in crate::sandbox) calls_per_minute: usize,
+    pub(in crate::sandbox) concurrency: usize,
+    pub(in crate::sandbox) bad_requests_per_day: usize,
 }
 
 /// The limits with the usage of every account.
 #[derive(Debug)]
-pub(crate) struct Throttle {
+pub(in crate::sandbox) struct Throttle {
     limits: Limits,
     accounts: Mutex<HashMap<i64, Spent>>,
 }
@@ -46,21 +46,21 @@ struct Spent {
 
 /// A concurrency slot of an operation, released on drop.
 #[derive(Debug)]
-pub(crate) struct Slot<'a> {
+pub(in crate::sandbox) struct Slot<'a> {
     throttle: &'a Throttle,
     company_id: i64,
     operation: &'static str,
 }
 
 impl Throttle {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(in crate::sandbox) fn new(limits: Limits) -> Self {
         Self { limits, accounts: Mutex::default() }
     }
 
     /// Admits a call, or returns the refusal with the longest wait.
     ///
     /// The bad-request limit comes first, then the rate, then the concurrency.
-    pub(crate) fn admit(
+    pub(in crate::sandbox) fn admit(
         &self,
         company_id: i64,
         operation: &'static str,
@@ -91,7 +91,7 @@ impl Throttle {
     }
 
     /// Counts an answer of 400.
-    pub(crate) fn bad_request(&self, company_id: i64, now_ms: i64) {
+    pub(in crate::sandbox) fn bad_request(&self, company_id: i64, now_ms: i64) {
         if self.limits.bad_requests_per_day > 0 {
             self.lock().entry(company_id).or_default().bad_requests.push_back(now_ms);
         }

@@ -46,7 +46,7 @@ const TOWNS: [(&str, &str, &str); 4] = [
 ];
 
 /// Fills an empty company.
-pub(crate) async fn fill(
+pub(in crate::sandbox) async fn fill(
     db: &mut SqliteConnection,
     company_id: i64,
     options: &Options,
