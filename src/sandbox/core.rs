@@ -1,9 +1,9 @@
 //! The sandbox without sockets: a request gives an answer.
 //!
-//! The server (http/server.rs) is a thin shell around [`Core::handle`], which routes requests to the control plane
-//! (control.rs) or to an operation. A simulation calls it directly with its own clock. All time comes from
-//! the clock, all randomness from the seed, and writes are serialised without concurrent reads. Therefore a
-//! seed and an order of requests give a fixed sequence of answers.
+//! The server (http/server.rs) is a thin shell around [`Core::handle`], which routes requests to the control
+//! plane (control.rs) or to an operation. A simulation calls it directly with its own clock. All time comes
+//! from the clock, all randomness from the seed, and writes are serialised without concurrent reads.
+//! Therefore a seed and an order of requests give a fixed sequence of answers.
 //!
 //! A call passes its gates in a fixed order:
 //!

@@ -14,8 +14,8 @@
 //! 5. `operations/mod.rs`: the table of operations
 //! 6. the operation's file, with `store.rs` and wire.sql
 //!
-//! `in_process.rs` offers the control plane's actions to callers in the process. `seed/` generates the initial
-//! data.
+//! `in_process.rs` offers the control plane's actions to callers in the process. `seed/` generates the
+//! initial data.
 //!
 //! Limits: the sandbox is a single process for tests on one host. It does not speak TLS, and it listens on
 //! the loopback interface by default.

@@ -1,8 +1,8 @@
 //! Sales orders in the interface.
 //!
 //! Implements docs/interface.md, *Get line items of a sales order* and *Get warehouse allocation of an order
-//! line item*. Orders are created in platform/sales.rs. Both operations have pagination without page parameters, so
-//! everything is on a single page.
+//! line item*. Orders are created in platform/sales.rs. Both operations have pagination without page
+//! parameters, so everything is on a single page.
 
 use serde::Deserialize;
 use sqlx::SqliteConnection;

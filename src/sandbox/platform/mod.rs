@@ -1,4 +1,4 @@
-//! The platform behind its operations: companies, their accounts and limits, contacts, sales and the call log.
+//! The platform behind its operations: companies, accounts, limits, contacts, sales and the call log.
 
 pub(in crate::sandbox) mod account;
 pub(in crate::sandbox) mod call_log;
