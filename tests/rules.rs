@@ -71,7 +71,7 @@ fn every_rule_names_the_tests_that_hold_it_and_they_are_there() {
 #[test]
 fn what_a_quantity_means_is_said_in_the_readme_and_in_the_help() {
     let meaning = "on the shelf, less what is sold and not yet picked";
-    for file in ["README.md", "src/cli/quantity.rs"] {
+    for file in ["README.md", "src/cli/commands/stock/quantity.rs"] {
         let text = std::fs::read_to_string(root().join(file)).unwrap().replace("/// ", "");
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains(meaning), "{file}");

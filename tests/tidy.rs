@@ -408,11 +408,11 @@ fn planted_violations_are_found() {
     assert_eq!(imports("src/limiter/mod.rs", "fn f() { crate::config::Config::load(); }"), 1);
     assert_eq!(imports("src/job/push.rs", "use crate::sandbox::Sandbox;"), 1);
     assert_eq!(imports("src/store/pool.rs", "use super::super::client::Verdict;"), 1);
-    assert_eq!(imports("src/sandbox/shop.rs", "use crate::model::Sku;"), 1);
+    assert_eq!(imports("src/sandbox/platform/company.rs", "use crate::model::Sku;"), 1);
     assert_eq!(imports("src/store/pool.rs", "use crate::telemetry;"), 1);
     let fine = "use crate::{model::{Sku, time}, telemetry::event};\nuse super::client;\n// crate::client\nconst S: &str = \"crate::client\";";
     assert_eq!(imports("src/store/pool.rs", fine), 0);
-    assert_eq!(imports("src/cli/demo.rs", "use crate::sandbox::Sandbox;"), 0);
+    assert_eq!(imports("src/cli/commands/demo/mod.rs", "use crate::sandbox::Sandbox;"), 0);
 
     let crates = |path: &str, text: &str| check_crates(&Source::new(path, text)).len();
     assert_eq!(crates("src/job/mod.rs", "let pool: sqlx::Pool<Sqlite>;"), 1);

@@ -6,7 +6,7 @@
 //! again changes nothing. Another file of equal name has new keys, also for lines with equal text.
 
 use super::Failure;
-use super::print::plain;
+use super::output::plain;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::Path;

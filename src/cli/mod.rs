@@ -1,50 +1,34 @@
-//! The command line: one file per command. Only this module prints and reads the environment and operators'
-//! files.
+//! The command line. Only this room prints and reads the environment and operators' files.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `commands/` | the commands, each in its own file |
+//! | `context.rs` | configuration, clock and store of a command |
+//! | `change.rs` | a change of the command line, and its insertion into the outbox |
+//! | `csv.rs` | operators' CSV files |
+//! | `output/` | tables, JSON, streamed lists and progress |
+//! | `logging.rs` | the log of a process |
+//! | `examples.rs` | the examples in the help |
 //!
 //! A command returns text and an exit code: 0 done, 1 failed, 2 wrong usage or configuration, 3 unhealthy.
 //! Reading commands take `--json`; the fields of their JSON are a contract.
 
-mod backup;
-mod budget;
-mod calendar;
-mod check;
-mod create;
+mod change;
+mod commands;
+mod context;
 pub mod csv;
-mod demo;
 mod examples;
-mod explain;
-mod job;
-mod journal;
 mod logging;
-mod order;
-mod outbox;
-mod packaging;
-mod place;
-mod plan;
-mod print;
-mod product;
-mod progress;
-mod quantity;
-mod quarantine;
-mod quota;
-mod replay;
-mod report;
-mod restored;
-mod run;
-mod sandbox;
-mod ship;
-mod shop;
-mod sku;
-mod status;
-mod stock;
-mod storefront;
-mod supplier;
-mod template;
-mod tracking;
-mod verify;
-mod warehouse;
-mod wish;
+mod output;
 
+use self::commands::catalog::{product, report, storefront, supplier, template, warehouse};
+use self::commands::daemon::{check, quota, run, status};
+use self::commands::demo::{self, sandbox};
+use self::commands::generate;
+use self::commands::journal::{backup, entries, job, replay, restored};
+use self::commands::outbox::{self, plan, ship, tracking};
+use self::commands::stock::{explain, levels, quantity, verify};
+use self::commands::tracked::{order, quarantine, sku};
 use clap::{Args, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -77,7 +61,7 @@ enum Command {
     #[command(subcommand)]
     Order(order::Command),
     /// Quantities per warehouse, what is pending, and how old the fact is
-    Stock(stock::Stock),
+    Stock(levels::Stock),
     /// Wishes for stock: counts and adjustments
     #[command(subcommand)]
     Quantity(quantity::Command),
@@ -124,7 +108,7 @@ enum Command {
     Job(job::Command),
     /// The record of exchanges and events
     #[command(subcommand)]
-    Journal(journal::Command),
+    Journal(entries::Command),
     /// Folds the journal into a fresh mirror, offline, and compares it with the live one
     Replay(replay::Replay),
     /// Copies the database to a file, proves the copy and marks it as one
@@ -134,9 +118,9 @@ enum Command {
     /// Serves the sandbox: a complete implementation of the service
     Sandbox(sandbox::Serve),
     /// Prints completions for a shell
-    Completions(packaging::Completions),
+    Completions(generate::Completions),
     /// Prints the manual page
-    Man(packaging::Man),
+    Man(generate::Man),
 }
 
 /// What every reading command takes.
@@ -180,10 +164,10 @@ impl Failure {
 
     /// Creates a message of one line; text from outside cannot begin another line.
     fn new(message: impl AsRef<str>, code: u8) -> Self {
-        Self { message: print::plain(message.as_ref()).into_owned(), code }
+        Self { message: output::plain(message.as_ref()).into_owned(), code }
     }
 
-    /// Creates a message of several lines. Text from outside must be masked with [`print::plain`].
+    /// Creates a message of several lines. Text from outside must be masked with [`output::plain`].
     fn lines(message: impl Into<String>, code: u8) -> Self {
         Self { message: message.into(), code }
     }
@@ -208,24 +192,24 @@ pub fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            print::complain(&format!("tallyd: cannot start its threads: {error}"));
+            output::complain(&format!("tallyd: cannot start its threads: {error}"));
             return ExitCode::from(1);
         }
     };
     match runtime.block_on(dispatch(cli)) {
         Ok(answer) => {
-            print::out(&answer.text);
+            output::out(&answer.text);
             ExitCode::from(answer.code)
         }
         Err(failure) => {
-            print::complain(&format!("tallyd: {}", failure.message));
+            output::complain(&format!("tallyd: {}", failure.message));
             ExitCode::from(failure.code)
         }
     }
 }
 
 async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
-    let place = place::Place::new(cli.config);
+    let place = context::Place::new(cli.config);
     match cli.command {
         Command::Demo(demo) => demo::demo(demo).await,
         Command::Run(run) => run::run(&place, run).await,
@@ -233,7 +217,7 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Status(args) => status::status(&place, args).await,
         Command::Sku(command) => sku::sku(&place, command).await,
         Command::Order(command) => order::order(&place, command).await,
-        Command::Stock(stock) => stock::stock(&place, stock).await,
+        Command::Stock(stock) => levels::stock(&place, stock).await,
         Command::Quantity(command) => quantity::quantity(&place, command).await,
         Command::Product(command) => product::product(&place, command).await,
         Command::Warehouse(command) => warehouse::warehouse(&place, command).await,
@@ -250,12 +234,12 @@ async fn dispatch(cli: Cli) -> Result<Answer, Failure> {
         Command::Quarantine(command) => quarantine::quarantine(&place, command).await,
         Command::Quota(command) => quota::quota(&place, command).await,
         Command::Job(command) => job::job(&place, command).await,
-        Command::Journal(command) => journal::journal(&place, command).await,
+        Command::Journal(command) => entries::journal(&place, command).await,
         Command::Replay(args) => replay::replay(&place, args).await,
         Command::Backup(args) => backup::backup(&place, args).await,
         Command::Restored => restored::restored(&place).await,
         Command::Sandbox(serve) => sandbox::serve(serve).await,
-        Command::Completions(shell) => Ok(packaging::completions(&shell).into()),
-        Command::Man(args) => packaging::man(&args),
+        Command::Completions(shell) => Ok(generate::completions(&shell).into()),
+        Command::Man(args) => generate::man(&args),
     }
 }

@@ -54,18 +54,18 @@ impl Clock {
 }
 
 /// Returns UTC in RFC 3339 with milliseconds, as the control plane shows instants.
-pub(crate) fn rfc3339(at_ms: i64) -> String {
+pub(super) fn rfc3339(at_ms: i64) -> String {
     instant(at_ms).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 /// Returns the year and month (1-12) of an instant.
-pub(crate) fn month_of(at_ms: i64) -> (i32, u32) {
+pub(super) fn month_of(at_ms: i64) -> (i32, u32) {
     let at = instant(at_ms);
     (at.year(), at.month())
 }
 
 /// Returns the year and month `back` months before the month of `at_ms`.
-pub(crate) fn months_before(at_ms: i64, back: u32) -> (i32, u32) {
+pub(super) fn months_before(at_ms: i64, back: u32) -> (i32, u32) {
     let (year, month) = month_of(at_ms);
     let first = NaiveDate::from_ymd_opt(year, month, 1).unwrap_or_default();
     let earlier = first.checked_sub_months(Months::new(back)).unwrap_or_default();
@@ -75,7 +75,7 @@ pub(crate) fn months_before(at_ms: i64, back: u32) -> (i32, u32) {
 /// Parses a date or date-time: `2026-11-21`, with a time, with or without a zone.
 ///
 /// Without a zone it is UTC. `None` if it is neither.
-pub(crate) fn parse_date(text: &str) -> Option<i64> {
+pub(super) fn parse_date(text: &str) -> Option<i64> {
     if let Ok(with_zone) = DateTime::parse_from_rfc3339(text) {
         return Some(with_zone.timestamp_millis());
     }

@@ -12,15 +12,15 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Refusal, json_response};
-use super::caller;
 use super::clock::rfc3339;
 use super::core::Core;
-use super::fault::Fault;
-use super::kits::Kit;
-use super::request::{Object, Whole, parse};
-use super::sales::Line;
-use super::shop;
+use super::faults::Fault;
+use super::http::answer::{Answer, Refusal, json_response};
+use super::http::origin;
+use super::http::request::{Object, Whole, parse};
+use super::operations::kits::Kit;
+use super::platform::company;
+use super::platform::sales::Line;
 
 /// Path prefix of the control plane; no operation has it.
 const PREFIX: &str = "/_sandbox/";
@@ -71,7 +71,7 @@ struct Advance {
 impl Core {
     /// Answers a request: a call of an operation or of the control plane.
     pub async fn handle(&self, request: Request<Bytes>) -> Answer {
-        if let Err(refused) = caller::check(request.uri(), request.headers(), &self.hosts) {
+        if let Err(refused) = origin::check(request.uri(), request.headers(), &self.hosts) {
             return Answer::Full(refused.response());
         }
         if !request.uri().path().starts_with(PREFIX) {
@@ -117,14 +117,14 @@ async fn company(core: &Core, new: NewCompany) -> Result<Value, Refusal> {
     if new.name.trim().is_empty() {
         return Err(Refusal::bad_request("Name must not be empty."));
     }
-    let company = shop::Company {
+    let company = company::Company {
         name: &new.name,
         is_subscribed: new.subscribed,
         application_id: new.application_id.as_deref().filter(|id| !id.is_empty()),
         multi_warehousing: new.multi_warehousing,
     };
     let mut database = core.database().await;
-    let (company_id, integration_key) = shop::add_company(&mut database, &company).await?;
+    let (company_id, integration_key) = company::add_company(&mut database, &company).await?;
     core.accounts.reload(&mut database).await?;
     Ok(json!({ "CompanyId": company_id, "IntegrationKey": integration_key }))
 }

@@ -1,9 +1,9 @@
 //! The sandbox without sockets: a request gives an answer.
 //!
-//! The server (server.rs) is a thin shell around [`Core::handle`], which routes requests to the control plane
-//! (control.rs) or to an operation. A simulation calls it directly with its own clock. All time comes from
-//! the clock, all randomness from the seed, and writes are serialised without concurrent reads. Therefore a
-//! seed and an order of requests give a fixed sequence of answers.
+//! The server (http/server.rs) is a thin shell around [`Core::handle`], which routes requests to the control
+//! plane (control.rs) or to an operation. A simulation calls it directly with its own clock. All time comes
+//! from the clock, all randomness from the seed, and writes are serialised without concurrent reads.
+//! Therefore a seed and an order of requests give a fixed sequence of answers.
 //!
 //! A call passes its gates in a fixed order:
 //!
@@ -21,16 +21,17 @@ use axum::http::{Request, Response, StatusCode};
 use sqlx::{Connection, SqliteConnection};
 use tokio::sync::RwLockWriteGuard;
 
-use super::account::{Account, Accounts};
-use super::answer::{Answer, Refusal, json_response};
-use super::calls::{Call as CallEntry, Calls};
 use super::clock::Clock;
-use super::fault::{Fault, Faults, Moment};
+use super::faults::{Fault, Faults, Moment};
+use super::http::answer::{Answer, Refusal, json_response};
+use super::http::request::Call;
 use super::operations::{self, Operation};
-use super::request::Call;
+use super::platform::account::{Account, Accounts};
+use super::platform::call_log::{Call as CallEntry, Calls};
+use super::platform::company;
+use super::platform::throttle::{Limits, Throttle};
 use super::store::Store;
-use super::throttle::{Limits, Throttle};
-use super::{Error, Options, shop};
+use super::{Error, Options};
 
 /// A sandbox: its data, limits, faults and clock.
 #[derive(Debug)]
@@ -40,11 +41,11 @@ pub struct Core {
     gateway_key: String,
     latency: Duration,
     /// Accepted host names beside addresses and local names.
-    pub(crate) hosts: Vec<String>,
-    pub(crate) clock: Clock,
-    pub(crate) accounts: Accounts,
-    pub(crate) faults: Faults,
-    pub(crate) calls: Calls,
+    pub(super) hosts: Vec<String>,
+    pub(super) clock: Clock,
+    pub(super) accounts: Accounts,
+    pub(super) faults: Faults,
+    pub(super) calls: Calls,
     throttle: Throttle,
 }
 
@@ -56,7 +57,7 @@ impl Core {
     pub async fn open(options: &Options, clock: Clock) -> Result<Self, Error> {
         let store = Store::open(options.data.as_deref()).await?;
         let mut database = store.write().await;
-        let keys = shop::open(&mut database, options, clock.now_ms()).await?;
+        let keys = company::open(&mut database, options, clock.now_ms()).await?;
         let accounts = Accounts::load(&mut database, keys.gateway.clone()).await?;
         let limits = Limits {
             calls_per_minute: options.calls_per_minute as usize,
@@ -207,7 +208,7 @@ impl Core {
     }
 
     /// Returns the writing connection, after earlier writers and readers.
-    pub(crate) async fn database(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
+    pub(super) async fn database(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
         self.store.write().await
     }
 }

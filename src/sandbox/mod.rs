@@ -7,53 +7,30 @@
 //!
 //! Path of a request:
 //!
-//! 1. `server`: sockets
-//! 2. `caller`: no web pages
-//! 3. `control`: routing to the control plane
-//! 4. `core`: the gates, with `account`, `throttle` and `fault`
-//! 5. `operations`: the table of operations
-//! 6. the operation's file, with `store` and wire.sql
+//! 1. `http/server.rs`: sockets
+//! 2. `http/origin.rs`: no web pages
+//! 3. `control.rs`: routing to the control plane
+//! 4. `core.rs`: the gates, with `platform/account.rs`, `platform/throttle.rs` and `faults/`
+//! 5. `operations/mod.rs`: the table of operations
+//! 6. the operation's file, with `store.rs` and wire.sql
 //!
-//! `world` offers the control plane's actions to callers in the process.
+//! `in_process.rs` offers the control plane's actions to callers in the process. `seed/` generates the
+//! initial data.
 //!
 //! Limits: the sandbox is a single process for tests on one host. It does not speak TLS, and it listens on
 //! the loopback interface by default.
 
-mod account;
-mod answer;
-mod assortment;
-mod caller;
-mod calls;
 mod clock;
-mod contact;
 mod control;
 mod core;
-mod fault;
-mod history;
-mod kits;
-mod line;
-mod links;
-mod lists;
+mod faults;
+mod http;
+mod in_process;
 mod operations;
-mod orders;
-mod page;
-mod product_body;
-mod products;
-mod quantity;
+mod platform;
 mod random;
-mod reports;
-mod request;
-mod sales;
-mod server;
-mod shipments;
-mod shop;
-mod stock;
+mod seed;
 mod store;
-mod templates;
-mod throttle;
-mod tracking;
-mod warehouses;
-mod world;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -66,11 +43,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::core::Core;
-pub use answer::Answer;
-pub use assortment::SKUS_MIN;
-pub use calls::Call;
 pub use clock::Clock;
-pub use world::StockRow;
+pub use http::answer::Answer;
+pub use in_process::StockRow;
+pub use platform::call_log::Call;
+pub use seed::catalog::SKUS_MIN;
 
 /// Longest time that [`Sandbox::stop`] waits for calls in flight.
 ///
@@ -169,8 +146,8 @@ pub enum Error {
     },
 }
 
-impl From<answer::Refusal> for Error {
-    fn from(refusal: answer::Refusal) -> Self {
+impl From<http::answer::Refusal> for Error {
+    fn from(refusal: http::answer::Refusal) -> Self {
         Self::Refused { status: refusal.status.as_u16(), message: refusal.message }
     }
 }
@@ -205,7 +182,7 @@ pub async fn start_on(listener: TcpListener, options: &Options) -> Result<Sandbo
     let addr = listener.local_addr().map_err(|cause| Error::Listen { at: options.listen, cause })?;
     let core = Arc::new(Core::open(options, Clock::host()).await?);
     let stop = CancellationToken::new();
-    let serving = tokio::spawn(server::serve(listener, Arc::clone(&core), stop.clone()));
+    let serving = tokio::spawn(http::server::serve(listener, Arc::clone(&core), stop.clone()));
     Ok(Sandbox { core, addr, stop, serving: AbortOnDropHandle::new(serving) })
 }
 

@@ -5,11 +5,11 @@
 
 /// A stream of pseudo-random numbers.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
     /// Returns the stream of a seed; `purpose` separates the streams of a sandbox.
-    pub(crate) fn new(seed: u64, purpose: &str) -> Self {
+    pub(super) fn new(seed: u64, purpose: &str) -> Self {
         let salt = purpose.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
@@ -17,7 +17,7 @@ impl Random {
     }
 
     /// Returns the next 64 bits.
-    pub(crate) fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -25,29 +25,29 @@ impl Random {
     }
 
     /// Returns a number in `0..bound`, 0 for the bound 0. Its bias is below 2^-32 for the bounds used here.
-    pub(crate) fn below(&mut self, bound: u32) -> u32 {
+    pub(super) fn below(&mut self, bound: u32) -> u32 {
         let scaled = (self.next() >> 32) * u64::from(bound);
         u32::try_from(scaled >> 32).unwrap_or(0)
     }
 
     /// Returns a number in `from..=to`.
-    pub(crate) fn between(&mut self, from: u32, to: u32) -> u32 {
+    pub(super) fn between(&mut self, from: u32, to: u32) -> u32 {
         from + self.below(to.saturating_sub(from) + 1)
     }
 
     /// Returns true with the given probability (0 never, 1 always).
-    pub(crate) fn chance(&mut self, probability: f64) -> bool {
+    pub(super) fn chance(&mut self, probability: f64) -> bool {
         f64::from(self.below(u32::MAX)) / f64::from(u32::MAX) < probability
     }
 
     /// Returns an element of the choices, which must not be empty.
-    pub(crate) fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
+    pub(super) fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
         let last = u32::try_from(choices.len() - 1).unwrap_or(u32::MAX);
         choices[self.between(0, last) as usize]
     }
 
     /// Returns a key in the platform's form: 32 hexadecimal digits.
-    pub(crate) fn key(&mut self) -> String {
+    pub(super) fn key(&mut self) -> String {
         format!("{:016x}{:016x}", self.next(), self.next())
     }
 }

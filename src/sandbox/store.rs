@@ -38,7 +38,7 @@ const VIEWS: &str = include_str!("wire.sql");
 
 /// The open database.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(super) struct Store {
     /// Writing connection. Its read guards are the permits for connections of `idle`.
     writer: RwLock<SqliteConnection>,
     idle: Mutex<Vec<SqliteConnection>>,
@@ -48,7 +48,7 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens the database, migrates its tables and creates the views.
-    pub(crate) async fn open(data: Option<&Path>) -> Result<Self, Error> {
+    pub(super) async fn open(data: Option<&Path>) -> Result<Self, Error> {
         let at = data.map_or_else(|| "in memory".to_owned(), |path| path.display().to_string());
         Self::connect(data).await.map_err(|cause| Error::Open { at, cause })
     }
@@ -72,14 +72,14 @@ impl Store {
     }
 
     /// Returns a reading connection, and waits for a free connection if necessary.
-    pub(crate) async fn read(&self) -> Reader<'_> {
+    pub(super) async fn read(&self) -> Reader<'_> {
         let turn = self.writer.read().await;
         let connection = self.lock().pop();
         Reader { store: self, connection, _turn: turn }
     }
 
     /// Returns the writing connection, after all readers.
-    pub(crate) async fn write(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
+    pub(super) async fn write(&self) -> RwLockWriteGuard<'_, SqliteConnection> {
         self.writer.write().await
     }
 
@@ -90,7 +90,7 @@ impl Store {
 }
 
 /// A reading connection, returned on drop.
-pub(crate) struct Reader<'a> {
+pub(super) struct Reader<'a> {
     store: &'a Store,
     /// Present until the drop.
     connection: Option<SqliteConnection>,

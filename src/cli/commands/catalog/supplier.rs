@@ -1,0 +1,39 @@
+//! `supplier`: the account's suppliers, from the mirror.
+
+use crate::cli::context::Place;
+use crate::cli::output::{Table, dash, json, yes};
+use crate::cli::{Answer, Failure, Reading};
+use clap::Subcommand;
+
+/// The company's suppliers.
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum Command {
+    /// List them
+    List(Reading),
+}
+
+pub(in crate::cli) async fn supplier(place: &Place, command: Command) -> Result<Answer, Failure> {
+    match command {
+        Command::List(reading) => list(place, reading).await,
+    }
+}
+
+async fn list(place: &Place, reading: Reading) -> Result<Answer, Failure> {
+    let rows = place.store().await?.supplier_list().await?;
+    if reading.json {
+        return Ok(json(&rows).into());
+    }
+    let mut table = Table::new(&["supplier", "name", "active", "account", "address", "missing since"]);
+    for row in rows {
+        let cells = [
+            row.id.to_string(),
+            dash(row.name),
+            yes(row.is_active),
+            dash(row.account_number),
+            dash(row.supplier_url),
+            dash(row.missing_since),
+        ];
+        table.row(cells);
+    }
+    Ok(table.render("no supplier is known yet; let `suppliers` run").into())
+}

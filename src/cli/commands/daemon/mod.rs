@@ -1,0 +1,11 @@
+//! Commands on the daemon: `run`, `check`, `status` and `quota`.
+//!
+//! `call_budget.rs` reads the calls and waits of the account for `status`. `schedules.rs` prints the
+//! schedules for `check`.
+
+mod call_budget;
+pub(in crate::cli) mod check;
+pub(in crate::cli) mod quota;
+pub(in crate::cli) mod run;
+mod schedules;
+pub(in crate::cli) mod status;

@@ -1,0 +1,176 @@
+//! `run`: the daemon in the foreground, or each job once.
+
+use crate::cli::context::Place;
+use crate::cli::output::{Table, plain};
+use crate::cli::{Answer, Failure, logging, output};
+use crate::config::{Config, LogFormat};
+use crate::daemon::{self, Daemon, StartError, SystemClock};
+use crate::telemetry::{Format, Telemetry, event};
+use clap::Args;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// The daemon in the foreground.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Run {
+    /// Each enabled job once, the outbox drained, then exit
+    #[arg(long)]
+    once: bool,
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        let code = match error {
+            StartError::Key(_) | StartError::Transport(_) | StartError::OtherAccount { .. } => 2,
+            StartError::Lock(_)
+            | StartError::Store(_)
+            | StartError::Fold(_)
+            | StartError::Schedule(_)
+            | StartError::Unproved(_) => 1,
+        };
+        Self::new(error.to_string(), code)
+    }
+}
+
+pub(in crate::cli) async fn run(place: &Place, args: Run) -> Result<Answer, Failure> {
+    let file = place.config_file()?;
+    let config = place.config()?;
+    let format = match config.log.format {
+        LogFormat::Json => Format::Json,
+        LogFormat::Text => Format::Text,
+    };
+    let logging = logging::begin(format, config.log.level)?;
+    let start = Daemon::start_patiently(config, Arc::new(SystemClock));
+    if args.once {
+        return on_its_thread(once(start.await?)).await;
+    }
+    let stop = CancellationToken::new();
+    let (changed, reload) = mpsc::channel(1);
+    let signals = Signals::register()?;
+    tokio::spawn(signals.listen(stop.clone(), Source { file, logging }, changed));
+    let daemon = tokio::select! {
+        daemon = start => daemon?,
+        // A start may wait for the platform or a lock. Cancelling it is as safe as killing the process.
+        () = stop.cancelled() => return Ok(String::new().into()),
+    };
+    on_its_thread(daemon.run(stop, reload)).await?;
+    Ok(String::new().into())
+}
+
+/// Runs `work` on a thread of the runtime.
+///
+/// On the main thread every wake-up would need a hand-over, which doubles the wake-ups of an idle daemon and
+/// of each page.
+async fn on_its_thread<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(broken) => std::panic::resume_unwind(broken.into_panic()),
+    }
+}
+
+async fn once(daemon: Daemon) -> Result<Answer, Failure> {
+    let base_url = daemon.base_url().to_owned();
+    let once = daemon.once().await?;
+    let mut table = Table::new(&["job", "outcome", "summary"]);
+    for run in &once.runs {
+        table.row([run.kind.as_str(), run.outcome.as_str(), &run.summary]);
+    }
+    let code = u8::from(!once.is_good());
+    let mut text = table.render("no job is enabled");
+    if !once.untried.is_empty() {
+        let untried: Vec<&str> = once.untried.iter().map(|kind| kind.as_str()).collect();
+        text.push_str(&format!(
+            "{} cannot be reached, so nothing else was tried ({}): check `service.base_url` and the way there\n",
+            plain(&base_url),
+            untried.join(", ")
+        ));
+    }
+    Ok(Answer { text, code })
+}
+
+/// Waits for SIGINT or SIGTERM.
+pub(in crate::cli) async fn interrupted() -> Result<(), Failure> {
+    let mut signals = Signals::register()?;
+    tokio::select! {
+        _ = signals.interrupt.recv() => {}
+        _ = signals.terminate.recv() => {}
+    }
+    Ok(())
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Registers once, before the daemon starts, because dropping a stream does not restore the default
+    /// action.
+    fn register() -> Result<Self, Failure> {
+        let register = |kind| {
+            signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
+        };
+        Ok(Self {
+            terminate: register(SignalKind::terminate())?,
+            interrupt: register(SignalKind::interrupt())?,
+            hangup: register(SignalKind::hangup())?,
+        })
+    }
+
+    /// Drains at the first TERM or INT and exits at the second; HUP reloads the configuration.
+    async fn listen(mut self, stop: CancellationToken, source: Source, changed: mpsc::Sender<Config>) {
+        loop {
+            tokio::select! {
+                _ = self.hangup.recv() => {
+                    if let Some(config) = source.read() {
+                        drop(changed.send(config).await);
+                    }
+                    continue;
+                }
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            if stop.is_cancelled() {
+                output::complain("tallyd: told twice, ending at once; what was in flight is in doubt");
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "the operator asked twice: nothing is left to drain"
+                )]
+                std::process::exit(1);
+            }
+            stop.cancel();
+        }
+    }
+}
+
+/// The source of a new configuration, and the log level, which the daemon does not handle.
+struct Source {
+    file: PathBuf,
+    logging: Telemetry,
+}
+
+impl Source {
+    /// Reads the configuration; logs an error and returns `None` if it is invalid.
+    fn read(&self) -> Option<Config> {
+        let read = Config::load(&self.file, std::env::vars()).map_err(|error| error.to_string());
+        let read = read.and_then(|config| {
+            self.logging.set_level(config.log.level).map_err(|error| error.to_string())?;
+            Ok(config)
+        });
+        match read {
+            Ok(config) => Some(config),
+            Err(why) => {
+                tracing::error!(
+                    event = event::CONFIG_REFUSED,
+                    "the running configuration stays in force: {why}"
+                );
+                daemon::reload_refused();
+                None
+            }
+        }
+    }
+}

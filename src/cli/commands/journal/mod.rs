@@ -1,0 +1,7 @@
+//! Commands on the journal and the database: `job`, `journal`, `replay`, `backup` and `restored`.
+
+pub(in crate::cli) mod backup;
+pub(in crate::cli) mod entries;
+pub(in crate::cli) mod job;
+pub(in crate::cli) mod replay;
+pub(in crate::cli) mod restored;

@@ -1,0 +1,57 @@
+//! `ship`: queues a shipment of an order, or of named lines of it.
+
+use crate::cli::change::{self, Key, Wish};
+use crate::cli::context::Place;
+use crate::cli::{Answer, Failure};
+use clap::Args;
+use serde_json::{Value, json};
+
+/// Ship an order.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Ship {
+    /// The order's id at the service
+    order: i64,
+    /// Only this line of it (may be repeated), so many of it, or what is left of it [default: all that is left]
+    #[arg(long, value_name = "ID[=QTY]", value_parser = line)]
+    line: Vec<Line>,
+    #[command(flatten)]
+    key: Key,
+}
+
+/// A line of the order, with its quantity if given.
+#[derive(Clone, Debug)]
+struct Line {
+    id: i64,
+    quantity: Option<i64>,
+}
+
+fn line(text: &str) -> Result<Line, String> {
+    let (id, quantity) = text.split_once('=').map_or((text, None), |(id, quantity)| (id, Some(quantity)));
+    let whole = |text: &str| text.trim().parse().map_err(|_| format!("`{text}` is no whole number"));
+    Ok(Line { id: whole(id)?, quantity: quantity.map(whole).transpose()? })
+}
+
+pub(in crate::cli) async fn ship(place: &Place, ship: Ship) -> Result<Answer, Failure> {
+    let mut body = json!({"order_id": ship.order});
+    if !ship.line.is_empty() {
+        let line = |line: &Line| match line.quantity {
+            Some(quantity) => json!({"line_item_id": line.id, "quantity": quantity}),
+            None => json!({"line_item_id": line.id}),
+        };
+        body["lines"] = ship.line.iter().map(line).collect::<Vec<Value>>().into();
+    }
+    change::insert(place, &[Wish::single(place, "shipment.create", body, ship.key)], &[]).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_an_id_with_or_without_a_quantity() {
+        let cases = [("7=2", Some((7, Some(2)))), ("7", Some((7, None))), ("7=", None), ("x=1", None)];
+        for (text, expected) in cases {
+            assert_eq!(line(text).ok().map(|line| (line.id, line.quantity)), expected, "{text}");
+        }
+    }
+}

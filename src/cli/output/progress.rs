@@ -1,0 +1,49 @@
+//! The progress of long work: a bar on a terminal, a line for each tenth elsewhere.
+//!
+//! Both go to standard error, so that programs can read the command's output.
+
+use crate::cli::output;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+
+/// Work with a known end.
+pub(in crate::cli) struct Progress {
+    what: &'static str,
+    bar: Option<ProgressBar>,
+    end: u64,
+    tenths: u64,
+}
+
+impl Progress {
+    /// Begins at zero; `what` names the work, such as "folding the journal".
+    pub(in crate::cli) fn new(what: &'static str, end: u64) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}");
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = ProgressBar::with_draw_target(Some(end), ProgressDrawTarget::stderr());
+            bar.with_style(style).with_message(what)
+        });
+        Self { what, bar, end, tenths: 0 }
+    }
+
+    /// Shows that `done` units of work are complete.
+    pub(in crate::cli) fn at(&mut self, done: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+            return;
+        }
+        let tenths = done.saturating_mul(10) / self.end.max(1);
+        if tenths > self.tenths {
+            self.tenths = tenths;
+            output::complain(&format!("{}: {done} of {}", self.what, self.end));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

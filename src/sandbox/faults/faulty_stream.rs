@@ -1,0 +1,213 @@
+//! A connection with a switch that cuts it, for the faults `Drop` and `Truncate`.
+//!
+//! An HTTP server always answers. A connection that closes without an answer, or within a body of declared
+//! length, must be made below the server. The switch limits the bytes that pass and fails the next write; the
+//! server then drops the connection like any broken connection.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Pause after a failed accept (mostly out of file descriptors), so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The bytes that a connection still passes.
+#[derive(Debug, Clone, Copy, Default)]
+enum Passing {
+    #[default]
+    Everything,
+    /// The head of the next answer and this many bytes of its body.
+    HeadAndBody(usize),
+    /// This many bytes.
+    Bytes(usize),
+}
+
+/// The switch of a connection.
+#[derive(Debug, Clone, Default)]
+pub(in crate::sandbox) struct Switch(Arc<Mutex<Passing>>);
+
+impl Switch {
+    /// Passes no more bytes.
+    pub(in crate::sandbox) fn cut(&self) {
+        self.set(Passing::Bytes(0));
+    }
+
+    /// Passes the next answer's head and `keep` bytes of its body.
+    pub(in crate::sandbox) fn cut_in_body(&self, keep: usize) {
+        self.set(Passing::HeadAndBody(keep));
+    }
+
+    fn set(&self, passing: Passing) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = passing;
+    }
+
+    /// Returns the number of bytes that may pass; `None` means all.
+    fn allowance(&self, about_to_write: &[u8]) -> Option<usize> {
+        let mut passing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Passing::HeadAndBody(keep) = *passing {
+            let head = about_to_write.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
+            *passing = Passing::Bytes(head + keep);
+        }
+        match *passing {
+            Passing::Bytes(left) => Some(left),
+            Passing::Everything | Passing::HeadAndBody(_) => None,
+        }
+    }
+
+    fn lets_everything_pass(&self) -> bool {
+        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), Passing::Everything)
+    }
+
+    fn passed(&self, bytes: usize) {
+        if let Passing::Bytes(left) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            *left -= bytes.min(*left);
+        }
+    }
+}
+
+impl Connected<IncomingStream<'_, Lines>> for Switch {
+    fn connect_info(stream: IncomingStream<'_, Lines>) -> Self {
+        stream.io().switch.clone()
+    }
+}
+
+/// A listener whose connections have a switch.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Lines(pub(in crate::sandbox) TcpListener);
+
+impl Listener for Lines {
+    type Io = Line;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Line, SocketAddr) {
+        loop {
+            match self.0.accept().await {
+                Ok((stream, caller)) => {
+                    // Without it a small answer waits 40 ms for the caller's delayed acknowledgement.
+                    if let Err(cause) = stream.set_nodelay(true) {
+                        tracing::debug!(%cause, "a connection keeps its delay of small writes");
+                    }
+                    return (Line { stream, switch: Switch::default() }, caller);
+                }
+                Err(cause) => {
+                    tracing::warn!(%cause, "the sandbox cannot accept a connection; it tries again");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Line {
+    stream: TcpStream,
+    switch: Switch,
+}
+
+impl AsyncRead for Line {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let part = match self.switch.allowance(buf) {
+            None => buf,
+            Some(0) => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
+            Some(left) => &buf[..left.min(buf.len())],
+        };
+        let written = Pin::new(&mut self.stream).poll_write(cx, part);
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.switch.passed(bytes);
+        }
+        written
+    }
+
+    /// Writes head and body without a copy.
+    ///
+    /// Otherwise the server would first copy a body of half a megabyte behind its head. A connection that is
+    /// about to be cut is written piece by piece, the head before the body.
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.switch.lets_everything_pass() {
+            return Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        }
+        let next = pieces.iter().find(|piece| !piece.is_empty());
+        self.poll_write(cx, next.map_or(&[], |piece| &**piece))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[test]
+    fn the_switch_lets_the_head_and_the_promised_part_of_the_body_pass() {
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbody";
+        let switch = Switch::default();
+        assert_eq!(switch.allowance(answer), None);
+        switch.cut_in_body(1);
+        assert_eq!(switch.allowance(answer), Some(answer.len() - 3));
+        switch.passed(answer.len() - 3);
+        assert_eq!(switch.allowance(b"ody"), Some(0));
+    }
+
+    #[test]
+    fn a_cut_line_lets_nothing_pass() {
+        let switch = Switch::default();
+        switch.cut();
+        assert_eq!(switch.allowance(b"HTTP/1.1 200 OK\r\n\r\n"), Some(0));
+    }
+
+    #[tokio::test]
+    async fn pieces_written_at_once_are_cut_as_if_they_were_one() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut line, _) = Lines(listener).accept().await;
+        let pieces = [IoSlice::new(b"HTTP/1.1 200 OK\r\n\r\n"), IoSlice::new(b"body")];
+        assert_eq!(line.write_vectored(&pieces).await.unwrap(), 23, "a line nobody cuts takes all of them");
+        line.switch.cut_in_body(1);
+        assert_eq!(line.write_vectored(&pieces).await.unwrap(), 19);
+        assert_eq!(line.write_vectored(&pieces[1..]).await.unwrap(), 1);
+        assert!(line.write_vectored(&[IoSlice::new(b"ody")]).await.is_err());
+        drop(line);
+        let mut taken = String::new();
+        caller.read_to_string(&mut taken).await.unwrap();
+        assert_eq!(taken, "HTTP/1.1 200 OK\r\n\r\nbodyHTTP/1.1 200 OK\r\n\r\nb");
+    }
+}

@@ -1,0 +1,236 @@
+//! Injected faults, by operation, with their number and probability.
+//!
+//! A fault changes the delivery of an answer, never the platform's rules. It is drawn after the call was
+//! admitted and counted, so a fault costs quota like a real failure. Only the first fault that fires takes
+//! effect.
+//!
+//! `faulty_stream.rs` cuts connections.
+
+pub(in crate::sandbox) mod faulty_stream;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use axum::http::{HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::http::answer::Refusal;
+use super::operations::OPERATIONS;
+use super::random::Random;
+
+/// A fault as it is posted, and as `GET /_sandbox/faults` shows its remainder.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+pub(in crate::sandbox) struct Fault {
+    /// Operation, as docs/interface.md writes it: `POST /api/product/getProductBalances`.
+    operation: String,
+    /// Answers with this status and a `{Message}`.
+    pub(in crate::sandbox) status: Option<u16>,
+    /// Closes the connection without an answer, before or after the handler.
+    ///
+    /// With a status: answers it before or after the handler.
+    pub(in crate::sandbox) drop: Option<Moment>,
+    /// Sends only this many bytes of the body (`true`: half), then closes.
+    pub(in crate::sandbox) truncate: Option<Truncate>,
+    /// Delays the answer inside the operation's slot.
+    pub(in crate::sandbox) latency_ms: Option<u64>,
+    /// `Retry-After` of the injected status: seconds, or any text.
+    retry_after: Option<Value>,
+    /// Number of times that it fires; `None` means until the faults are cleared.
+    times: Option<u32>,
+    /// Probability that it fires, 0 to 1; `None` means always.
+    probability: Option<f64>,
+}
+
+/// Before or after the handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::sandbox) enum Moment {
+    Before,
+    After,
+}
+
+/// The cut position in a body.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize)]
+#[serde(untagged)]
+pub(in crate::sandbox) enum Truncate {
+    Half(bool),
+    Bytes(usize),
+}
+
+impl Truncate {
+    /// Returns the bytes to send of a body; always fewer than all.
+    pub(in crate::sandbox) fn keep(self, length: usize) -> Option<usize> {
+        match self {
+            Self::Half(false) => None,
+            Self::Half(true) => Some(length / 2),
+            Self::Bytes(bytes) => Some(bytes.min(length.saturating_sub(1))),
+        }
+    }
+}
+
+impl Fault {
+    /// Returns the injected answer, if it has a status.
+    pub(in crate::sandbox) fn refusal(&self) -> Option<Refusal> {
+        let status = StatusCode::from_u16(self.status?).ok()?;
+        let mut refusal = match status {
+            // An injected failure has the text of the real failure (docs/interface.md, *Errors*).
+            StatusCode::INTERNAL_SERVER_ERROR => Refusal::went_wrong(),
+            _ => Refusal::new(status, format!("Injected by the sandbox: {status}.")),
+        };
+        refusal.retry_after = self.retry_after_text();
+        Some(refusal)
+    }
+
+    fn retry_after_text(&self) -> Option<String> {
+        match self.retry_after.as_ref()? {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(seconds) => Some(seconds.to_string()),
+            _ => None,
+        }
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let wrong = |what: String| Err(Refusal::bad_request(what));
+        if !OPERATIONS.iter().any(|operation| operation.name == self.operation) {
+            return wrong(format!(
+                "'{}' is no operation of the service, as the document writes it.",
+                self.operation
+            ));
+        }
+        if self.status.is_some_and(|status| !(200..=599).contains(&status)) {
+            return wrong("Status must be between 200 and 599.".to_owned());
+        }
+        if self.retry_after.is_some()
+            && self.retry_after_text().is_none_or(|text| HeaderValue::from_str(&text).is_err())
+        {
+            return wrong("RetryAfter must be seconds or the text of a header.".to_owned());
+        }
+        if self.probability.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
+            return wrong("Probability must be between 0 and 1.".to_owned());
+        }
+        if self.times == Some(0) {
+            return wrong("Times must be at least 1.".to_owned());
+        }
+        if self.status.is_none()
+            && self.drop.is_none()
+            && self.truncate.is_none()
+            && self.latency_ms.is_none()
+        {
+            return wrong("A fault needs Status, Drop, Truncate or LatencyMs.".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// The active faults with their random generator.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Faults {
+    state: Mutex<(Vec<Fault>, Random)>,
+}
+
+impl Faults {
+    pub(in crate::sandbox) fn new(seed: u64) -> Self {
+        Self { state: Mutex::new((Vec::new(), Random::new(seed, "faults"))) }
+    }
+
+    /// Appends faults; an invalid fault refuses all.
+    pub(in crate::sandbox) fn add(&self, faults: Vec<Fault>) -> Result<(), Refusal> {
+        faults.iter().try_for_each(Fault::check)?;
+        self.lock().0.extend(faults);
+        Ok(())
+    }
+
+    /// Removes all faults.
+    pub(in crate::sandbox) fn clear(&self) {
+        self.lock().0.clear();
+    }
+
+    /// Returns the faults that can still fire.
+    pub(in crate::sandbox) fn list(&self) -> Vec<Fault> {
+        self.lock().0.clone()
+    }
+
+    /// Returns the fault of a call of this operation, if any.
+    pub(in crate::sandbox) fn draw(&self, operation: &str) -> Option<Fault> {
+        let mut state = self.lock();
+        let (faults, random) = &mut *state;
+        let index = faults.iter().position(|fault| {
+            fault.operation == operation && fault.probability.is_none_or(|p| random.chance(p))
+        })?;
+        let fired = faults[index].clone();
+        match faults[index].times.as_mut() {
+            Some(left) if *left > 1 => *left -= 1,
+            Some(_) => drop(faults.remove(index)),
+            None => {}
+        }
+        Some(fired)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Vec<Fault>, Random)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUEUE: &str = "GET /api/Company/WorkQueue";
+
+    fn faults(json: &str) -> Result<Faults, Refusal> {
+        let faults = Faults::new(1);
+        faults.add(serde_json::from_str(json).map_err(|cause| Refusal::bad_request(cause.to_string()))?)?;
+        Ok(faults)
+    }
+
+    #[test]
+    fn a_fault_fires_as_often_as_it_was_told_and_in_order() {
+        let faults = faults(&format!(
+            r#"[{{"Operation":"{QUEUE}","Status":500,"Times":2}},{{"Operation":"{QUEUE}","Status":503,"Times":1}}]"#
+        ))
+        .expect("valid");
+        let drawn: Vec<_> = (0..4).map(|_| faults.draw(QUEUE).and_then(|fault| fault.status)).collect();
+        assert_eq!(drawn, [Some(500), Some(500), Some(503), None]);
+        assert!(faults.list().is_empty());
+    }
+
+    #[test]
+    fn a_fault_is_for_its_operation_alone() {
+        let faults = faults(&format!(r#"[{{"Operation":"{QUEUE}","Drop":"after"}}]"#)).expect("valid");
+        assert!(faults.draw("GET /api/Warehouses").is_none());
+        assert_eq!(faults.draw(QUEUE).and_then(|fault| fault.drop), Some(Moment::After));
+    }
+
+    #[test]
+    fn a_senseless_fault_is_refused() {
+        for fields in [
+            r#""Status":99"#,
+            r#""Status":600"#,
+            r#""Drop":"never""#,
+            r#""Status":429,"RetryAfter":"a\nb""#,
+            r#""Status":429,"RetryAfter":[]"#,
+            r#""Status":500,"Probability":1.5"#,
+            r#""Times":1"#,
+            r#""Status":500,"Times":0"#,
+            r#""Stauts":500"#,
+        ] {
+            let posted = format!(r#"[{{"Operation":"{QUEUE}",{fields}}}]"#);
+            assert!(faults(&posted).is_err(), "{posted}");
+        }
+        assert!(faults(r#"[{"Operation":"get /api/company/workqueue","Status":500}]"#).is_err());
+    }
+
+    #[test]
+    fn a_cut_body_is_never_whole() {
+        for (truncate, length, keep) in [
+            (Truncate::Half(true), 100, Some(50)),
+            (Truncate::Half(false), 100, None),
+            (Truncate::Bytes(0), 100, Some(0)),
+            (Truncate::Bytes(500), 100, Some(99)),
+            (Truncate::Bytes(1), 0, Some(0)),
+        ] {
+            assert_eq!(truncate.keep(length), keep, "{truncate:?} of {length}");
+        }
+    }
+}

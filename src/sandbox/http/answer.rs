@@ -1,0 +1,197 @@
+//! Answers: refusals with their `Message`, the list envelope, and cut or dropped responses.
+//!
+//! Implements docs/interface.md, *Response envelopes* and *Errors*. Records come from the database as JSON
+//! text (wire.sql) and are inserted into the envelope without parsing, because parsing would only cost time.
+
+use axum::body::Bytes;
+use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use serde::Serialize;
+use serde_json::json;
+
+/// Message of a 500; the cause is in the sandbox's log only.
+const WENT_WRONG: &str = "Something went wrong while processing the request. Please try again later.";
+
+/// The outcome of a request.
+#[derive(Debug)]
+pub enum Answer {
+    /// Sent unchanged.
+    Full(Response<Bytes>),
+    /// Cut: the head and the first `keep` bytes of the body are sent, then the connection is closed.
+    ///
+    /// `Content-Length` states the complete body (fault `Truncate`).
+    Cut {
+        /// Complete response.
+        response: Response<Bytes>,
+        /// Bytes of the body to send.
+        keep: usize,
+    },
+    /// Dropped: the connection is closed without a byte (fault `Drop`).
+    Dropped,
+}
+
+/// The refusal of an operation: the status and the text of `{Message}`.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Refusal {
+    pub(in crate::sandbox) status: StatusCode,
+    pub(in crate::sandbox) message: String,
+    /// Value of the `Retry-After` header.
+    pub(in crate::sandbox) retry_after: Option<String>,
+    /// Value of the `Allow` header: the methods of the path.
+    allow: Option<String>,
+}
+
+impl Refusal {
+    pub(in crate::sandbox) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), retry_after: None, allow: None }
+    }
+
+    /// Returns a 400: the request cannot be attempted.
+    pub(in crate::sandbox) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// Returns a 403: a key, or an id in the path, is not the company's.
+    pub(in crate::sandbox) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, message)
+    }
+
+    pub(in crate::sandbox) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    pub(in crate::sandbox) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, message)
+    }
+
+    /// Returns a 405: the path is known, and the method is not one of `methods`.
+    pub(in crate::sandbox) fn method_not_allowed(method: &Method, methods: &[&str]) -> Self {
+        let allow = methods.join(", ");
+        let message = format!("This path does not take {method}; it takes {allow}.");
+        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, message) }
+    }
+
+    /// Returns a 500: the sandbox failed. The caller has logged the cause.
+    pub(in crate::sandbox) fn went_wrong() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, WENT_WRONG)
+    }
+
+    /// Adds `Retry-After`, in whole seconds.
+    pub(in crate::sandbox) fn retry_after(mut self, seconds: i64) -> Self {
+        self.retry_after = Some(seconds.to_string());
+        self
+    }
+
+    /// Returns the error body `{Message}`.
+    pub(in crate::sandbox) fn response(&self) -> Response<Bytes> {
+        self.with_body(json!({ "Message": self.message }).to_string())
+    }
+
+    /// Returns the error body of the quantity update's 400.
+    ///
+    /// Its fields are `Message`, `ExceptionMessage`, `ExceptionType` and `StackTrace`.
+    pub(in crate::sandbox) fn response_with_exception(&self) -> Response<Bytes> {
+        let body = json!({
+            "Message": "An error has occurred.",
+            "ExceptionMessage": self.message,
+            "ExceptionType": "System.ArgumentException",
+            "StackTrace": null,
+        });
+        self.with_body(body.to_string())
+    }
+
+    fn with_body(&self, body: String) -> Response<Bytes> {
+        let mut response = json_response(self.status, body);
+        for (name, value) in [(header::RETRY_AFTER, &self.retry_after), (header::ALLOW, &self.allow)] {
+            if let Some(value) = value.as_deref().and_then(|text| HeaderValue::from_str(text).ok()) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response
+    }
+}
+
+impl From<sqlx::Error> for Refusal {
+    fn from(cause: sqlx::Error) -> Self {
+        tracing::error!(%cause, "the sandbox's database failed an operation; the caller is answered 500");
+        Self::went_wrong()
+    }
+}
+
+/// The failure of an entry.
+///
+/// `Entry` is a message of its own inside the 200, `Call` a refusal of the whole call.
+#[derive(Debug)]
+pub(in crate::sandbox) enum EntryError {
+    Entry(String),
+    Call(Refusal),
+}
+
+impl From<String> for EntryError {
+    fn from(message: String) -> Self {
+        Self::Entry(message)
+    }
+}
+
+impl From<&str> for EntryError {
+    fn from(message: &str) -> Self {
+        Self::Entry(message.to_owned())
+    }
+}
+
+impl From<sqlx::Error> for EntryError {
+    fn from(cause: sqlx::Error) -> Self {
+        Self::Call(cause.into())
+    }
+}
+
+/// Separates the failure of an entry from the refusal of the call.
+pub(in crate::sandbox) fn of_entry<T>(outcome: Result<T, EntryError>) -> Result<Result<T, String>, Refusal> {
+    match outcome {
+        Ok(done) => Ok(Ok(done)),
+        Err(EntryError::Entry(message)) => Ok(Err(message)),
+        Err(EntryError::Call(refusal)) => Err(refusal),
+    }
+}
+
+/// Returns a JSON response; `body` must be JSON text.
+pub(in crate::sandbox) fn json_response(status: StatusCode, body: String) -> Response<Bytes> {
+    const JSON: (HeaderName, HeaderValue) =
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(JSON.0, JSON.1);
+    response
+}
+
+/// The `pagination` object.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(in crate::sandbox) struct Pagination {
+    pub(in crate::sandbox) current_page: i64,
+    pub(in crate::sandbox) total_number_of_entries: i64,
+    pub(in crate::sandbox) total_number_of_pages: i64,
+}
+
+impl Pagination {
+    /// Returns a single page, for operations with pagination and without page parameters.
+    pub(in crate::sandbox) fn single(entries: i64) -> Self {
+        Self { current_page: 1, total_number_of_entries: entries, total_number_of_pages: entries.min(1) }
+    }
+}
+
+/// Returns the list envelope with status `Success`.
+pub(in crate::sandbox) fn envelope(data: &str, pagination: Option<&Pagination>) -> String {
+    envelope_with("Success", &[], data, pagination)
+}
+
+/// Returns the list envelope; `data` must be JSON text.
+pub(in crate::sandbox) fn envelope_with(
+    status: &str,
+    messages: &[String],
+    data: &str,
+    pagination: Option<&Pagination>,
+) -> String {
+    let messages = json!(messages);
+    let pagination = json!(pagination);
+    format!(r#"{{"status":"{status}","messages":{messages},"pagination":{pagination},"data":{data}}}"#)
+}

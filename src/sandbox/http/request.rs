@@ -1,0 +1,272 @@
+//! Requests, parsed strictly: the call of an operation, its ids, its query and its JSON body.
+//!
+//! An invalid body gives a 400 with the position of the error. Causes: no JSON, another shape, nesting deeper
+//! than 128 (the limit of serde_json), not UTF-8. No request may cause a 500.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use axum::body::Bytes;
+use axum::extract::Query;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::answer::Refusal;
+
+/// Maximum size of a body. All documented bodies are far smaller; 50 MB would only fill memory.
+pub(in crate::sandbox) const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Maximum entries of a call that creates shipments or submits tracking.
+///
+/// docs/interface.md has no maximum, but the answer echoes each entry and must have a bound.
+pub(in crate::sandbox) const ENTRIES_MAX: usize = 1_000;
+
+/// Largest int32, the maximum of numbers that docs/interface.md declares as int32.
+pub(in crate::sandbox) const INT32_MAX: i64 = i32::MAX as i64;
+
+/// Maximum price. Far larger prices would become infinite in the database and invalid JSON in the answer.
+const PRICE_MAX: f64 = 1e12;
+
+/// A call of an operation, for the company of its key.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Call {
+    pub(in crate::sandbox) company_id: i64,
+    pub(in crate::sandbox) multi_warehousing: bool,
+    /// Sandbox time at arrival, ms.
+    pub(in crate::sandbox) now_ms: i64,
+    /// Ids of the path in the order of their braces; `None` for a segment that is no id.
+    pub(in crate::sandbox) ids: Vec<Option<i64>>,
+    pub(in crate::sandbox) uri: Uri,
+    pub(in crate::sandbox) headers: HeaderMap,
+    pub(in crate::sandbox) body: Bytes,
+}
+
+impl Call {
+    /// Returns the id in the `index`th braces of the path.
+    ///
+    /// An unreadable id gives 0, which no record has.
+    pub(in crate::sandbox) fn id(&self, index: usize) -> i64 {
+        self.ids.get(index).copied().flatten().unwrap_or(0)
+    }
+
+    /// Returns the query's parameters; the last of equal names counts.
+    pub(in crate::sandbox) fn query(&self) -> Result<HashMap<String, String>, Refusal> {
+        Query::try_from_uri(&self.uri)
+            .map(|Query(parameters)| parameters)
+            .map_err(|cause| Refusal::bad_request(format!("The query cannot be read: {cause}.")))
+    }
+
+    /// Returns the JSON body as `T`; the body must be an object.
+    pub(in crate::sandbox) fn object<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        self.json().map(|Object(body)| body)
+    }
+
+    /// Returns the JSON body as `T`. Operations without a body do not call it, so their bodies are ignored.
+    pub(in crate::sandbox) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        if self.body.len() > BODY_BYTES_MAX {
+            let message = format!("The request body is larger than {BODY_BYTES_MAX} bytes.");
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+        }
+        check_media_type(&self.headers)?;
+        parse(&self.body)
+    }
+
+    /// Returns the entries of a JSON array, at most [`ENTRIES_MAX`].
+    pub(in crate::sandbox) fn entries(&self) -> Result<Vec<serde_json::Value>, Refusal> {
+        let entries: Vec<serde_json::Value> = self.json()?;
+        if entries.len() > ENTRIES_MAX {
+            let sent = entries.len();
+            return Err(Refusal::bad_request(format!(
+                "The request has {sent} entries; at most {ENTRIES_MAX} are taken."
+            )));
+        }
+        Ok(entries)
+    }
+}
+
+/// Parses a body as `T`.
+///
+/// # Errors
+/// A 400 with the position of the error.
+pub(in crate::sandbox) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body)
+        .map_err(|cause| Refusal::bad_request(format!("The request body is not valid: {cause}.")))
+}
+
+/// Checks for a JSON media type. A request without a media type is accepted.
+fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let named = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let is_json = named.is_empty()
+        || named.eq_ignore_ascii_case("application/json")
+        || named.eq_ignore_ascii_case("text/json")
+        || named.to_ascii_lowercase().ends_with("+json");
+    if is_json {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        format!("The media type '{named}' is not supported; send application/json."),
+    ))
+}
+
+/// An integer, written `28` or `28.0`: the platform's own ids have both forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(in crate::sandbox) struct Whole(pub(in crate::sandbox) i64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WholeVisitor)
+    }
+}
+
+struct WholeVisitor;
+
+impl Visitor<'_> for WholeVisitor {
+    type Value = Whole;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number")
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Whole, E> {
+        Ok(Whole(value))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Whole, E> {
+        i64::try_from(value).map(Whole).map_err(|_| E::custom("the number is too large"))
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "the bounds are checked; both are exact in f64")]
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Whole, E> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        if value.fract() == 0.0 && value.abs() <= EXACT {
+            return Ok(Whole(value as i64));
+        }
+        Err(E::custom(format!("{value} is not a whole number")))
+    }
+}
+
+/// A JSON object as `T`.
+///
+/// serde alone would also accept an array, field by field in the order of the struct.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Object<T>(pub(in crate::sandbox) T);
+
+impl<T> Deref for Object<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Object<T>, M::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+/// Deserialises a quantity: an integer within `0..=INT32_MAX`.
+pub(in crate::sandbox) fn quantity<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<i64>, D::Error> {
+    match Option::<Whole>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(Whole(value)) if (0..=INT32_MAX).contains(&value) => Ok(Some(value)),
+        Some(Whole(value)) => Err(D::Error::custom(format!("{value} is not a quantity (0 to {INT32_MAX})"))),
+    }
+}
+
+/// Deserialises a price, at most [`PRICE_MAX`] in either direction.
+pub(in crate::sandbox) fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    match Option::<f64>::deserialize(deserializer)? {
+        Some(value) if value.abs() > PRICE_MAX => {
+            Err(D::Error::custom(format!("{value} is not a price (at most {PRICE_MAX})")))
+        }
+        price => Ok(price),
+    }
+}
+
+/// Deserialises an optional object; see [`Object`].
+pub(in crate::sandbox) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(found)| found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_come_with_and_without_a_point() {
+        for (text, expected) in [
+            ("28", Some(28)),
+            ("28.0", Some(28)),
+            ("-3", Some(-3)),
+            ("2.8e1", Some(28)),
+            ("28.5", None),
+            ("\"28\"", None),
+            ("1e300", None),
+            ("18446744073709551615", None),
+            ("true", None),
+        ] {
+            assert_eq!(parse::<Whole>(text.as_bytes()).ok(), expected.map(Whole), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_no_array_of_its_fields() {
+        #[derive(Debug, Deserialize)]
+        struct Wanted {
+            skus: Vec<String>,
+        }
+        let Object(taken) = parse::<Object<Wanted>>(br#"{"skus":["A"]}"#).expect("an object");
+        assert_eq!(taken.skus, ["A"]);
+        assert!(parse::<Wanted>(br#"[["A"]]"#).is_ok(), "what serde itself would take");
+        assert!(parse::<Object<Wanted>>(br#"[["A"]]"#).is_err());
+    }
+
+    #[test]
+    fn a_senseless_body_is_a_400() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        for body in [deep.as_bytes(), b"", b"{", b"\xff\xfe", b"\"\\ud800\"", b"1e999", b"[] []"] {
+            let refused = parse::<serde_json::Value>(body).expect_err("senseless");
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+        }
+    }
+
+    #[test]
+    fn only_json_media_types_are_taken() {
+        for (value, taken) in [
+            ("application/json", true),
+            ("Application/JSON; charset=utf-8", true),
+            ("text/json", true),
+            ("application/vnd.api+json", true),
+            ("text/plain", false),
+            ("application/x-www-form-urlencoded", false),
+        ] {
+            let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, value.parse().unwrap())]);
+            assert_eq!(check_media_type(&headers).is_ok(), taken, "{value}");
+        }
+    }
+}

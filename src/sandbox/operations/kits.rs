@@ -1,0 +1,111 @@
+//! Kits: their components, and their creation.
+//!
+//! Implements docs/interface.md, *Get kit components*. The interface has no operation that creates a kit. A
+//! kit has no stock of its own; its quantity follows from its components (view `cell` in wire.sql). Kits of
+//! kits are refused, because the interface has components only.
+
+use serde::Deserialize;
+use sqlx::SqliteConnection;
+
+use super::product_body::{Kind, Sheet};
+use super::{links, products};
+use crate::sandbox::http::answer::{Refusal, envelope};
+use crate::sandbox::http::request::{Call, Whole};
+use crate::sandbox::platform::sales::Line;
+
+/// A kit to create.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(in crate::sandbox) struct Kit {
+    pub(in crate::sandbox) sku: String,
+    pub(in crate::sandbox) name: String,
+    pub(in crate::sandbox) components: Vec<Line>,
+}
+
+/// Answers *Get kit components*. An id that is no kit of the company is answered 403.
+pub(in crate::sandbox) async fn components(
+    call: &Call,
+    db: &mut SqliteConnection,
+) -> Result<String, Refusal> {
+    let found: Option<String> = sqlx::query_scalar(
+        "SELECT (SELECT '[' || coalesce(group_concat(k.body, ',' ORDER BY k.id), '') || ']'
+                   FROM wire_kit_component k WHERE k.kit_id = p.id)
+           FROM product p WHERE p.company_id = ?1 AND p.id = ?2 AND p.type = 'Kit'",
+    )
+    .bind(call.company_id)
+    .bind(call.id(0))
+    .fetch_optional(db)
+    .await?;
+    let components =
+        found.ok_or_else(|| Refusal::forbidden("Invalid ProductId: it is no kit of the company."))?;
+    Ok(envelope(&components, None))
+}
+
+/// Creates a kit and returns its product id.
+pub(in crate::sandbox) async fn create(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    kit: &Kit,
+) -> Result<i64, Refusal> {
+    if kit.sku.trim().is_empty() || kit.name.trim().is_empty() || kit.components.is_empty() {
+        return Err(Refusal::bad_request("A kit needs a Sku, a Name and at least one component."));
+    }
+    let taken = "SELECT EXISTS (SELECT 1 FROM product WHERE company_id = ?1 AND sku = ?2)";
+    if sqlx::query_scalar(taken).bind(company_id).bind(&kit.sku).fetch_one(&mut *db).await? {
+        return Err(Refusal::conflict(format!("A product with the SKU '{}' exists already.", kit.sku)));
+    }
+    let sheet = Sheet::new(&kit.sku, &kit.name, Kind::Kit);
+    let ids = products::insert(db, company_id, &[sheet]).await?;
+    let Some(kit_id) = ids.first().copied() else { return Err(sqlx::Error::RowNotFound.into()) };
+    links::connect(db, company_id, kit_id).await?;
+    for component in &kit.components {
+        add_component(db, company_id, kit_id, component).await?;
+    }
+    price_from_components(db, kit_id).await?;
+    Ok(kit_id)
+}
+
+async fn add_component(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    kit_id: i64,
+    component: &Line,
+) -> Result<(), Refusal> {
+    let Line { sku, quantity: Whole(quantity) } = component;
+    if !(1..=1_000).contains(quantity) {
+        return Err(Refusal::bad_request(format!(
+            "The Quantity {quantity} of '{sku}' is not between 1 and 1000."
+        )));
+    }
+    let added = sqlx::query(
+        "INSERT INTO kit_component (kit_id, component_id, quantity)
+         SELECT ?1, id, ?4 FROM product WHERE company_id = ?2 AND sku = ?3 AND type <> 'Kit'
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(kit_id)
+    .bind(company_id)
+    .bind(sku)
+    .bind(quantity)
+    .execute(db)
+    .await?;
+    if added.rows_affected() == 0 {
+        let message =
+            format!("The component '{sku}' is no product of the company, is a kit itself or is named twice.");
+        return Err(Refusal::bad_request(message));
+    }
+    Ok(())
+}
+
+/// Sets the kit's price to the sum of its components.
+async fn price_from_components(db: &mut SqliteConnection, kit_id: i64) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "UPDATE product SET price = (SELECT round(sum(k.quantity * c.price), 2)
+                                       FROM kit_component k JOIN product c ON c.id = k.component_id
+                                      WHERE k.kit_id = ?1)
+          WHERE id = ?1",
+    )
+    .bind(kit_id)
+    .execute(db)
+    .await?;
+    Ok(())
+}

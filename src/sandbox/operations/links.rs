@@ -1,0 +1,126 @@
+//! Links of a product to warehouses with their quantities, and its images.
+//!
+//! Implements docs/interface.md, *Create product*, rules 1 and 4. With multi-warehousing every warehouse of
+//! the company is linked, and the product's quantity is the sum of its links. A `QuantityOnHand` beside the
+//! links is ignored. Without multi-warehousing the stock of a product is a single number in the default
+//! warehouse's link; other links can exist and stay empty. The sum is the quantity in both cases.
+
+use sqlx::SqliteConnection;
+
+use super::product_body::{Image, ProductBody, WarehouseEntry};
+use crate::sandbox::http::request::{Call, Object, Whole};
+
+/// Links a new product to all warehouses, or without multi-warehousing to the default warehouse.
+pub(super) async fn connect(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    product_id: i64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO link (product_id, warehouse_id, sku)
+         SELECT p.id, w.id, p.sku
+           FROM product p JOIN company c ON c.id = p.company_id JOIN warehouse w ON w.company_id = c.id
+          WHERE p.id = ?2 AND c.id = ?1 AND (c.multi_warehousing OR w.is_default) ORDER BY w.id",
+    )
+    .bind(company_id)
+    .bind(product_id)
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Writes the entries' links without quantities, and creates missing links.
+pub(super) async fn write(
+    db: &mut SqliteConnection,
+    product_id: i64,
+    entries: &[Object<WarehouseEntry>],
+) -> Result<(), sqlx::Error> {
+    for entry in entries {
+        sqlx::query(
+            "INSERT INTO link (product_id, warehouse_id, aisle, bin, sku, is_active)
+             SELECT p.id, ?2, coalesce(?3, ''), coalesce(?4, ''), coalesce(?5, p.sku), coalesce(?6, 1)
+               FROM product p WHERE p.id = ?1
+             ON CONFLICT (product_id, warehouse_id) DO UPDATE
+                SET aisle = coalesce(?3, aisle), bin = coalesce(?4, bin), sku = coalesce(?5, sku),
+                    is_active = coalesce(?6, is_active)",
+        )
+        .bind(product_id)
+        .bind(entry.warehouse_id.map(|Whole(id)| id))
+        .bind(&entry.aisle)
+        .bind(&entry.bin)
+        .bind(entry.sku.as_ref().filter(|sku| !sku.is_empty()))
+        .bind(entry.is_active)
+        .execute(&mut *db)
+        .await?;
+    }
+    Ok(())
+}
+
+/// Writes the quantities of a body; others stay.
+pub(super) async fn write_quantities(
+    db: &mut SqliteConnection,
+    call: &Call,
+    product_id: i64,
+    body: &ProductBody,
+) -> Result<(), sqlx::Error> {
+    let entries = body.warehouses().unwrap_or_default();
+    if !call.multi_warehousing {
+        let sent: Vec<i64> = entries.iter().filter_map(|entry| entry.quantity_on_hand).collect();
+        let total = body.quantity_on_hand.or((!sent.is_empty()).then(|| sent.iter().sum()));
+        return match total {
+            Some(quantity) => set_default(db, product_id, quantity).await,
+            None => Ok(()),
+        };
+    }
+    for entry in entries {
+        sqlx::query(
+            "UPDATE link SET quantity = coalesce(?3, quantity) WHERE product_id = ?1 AND warehouse_id = ?2",
+        )
+        .bind(product_id)
+        .bind(entry.warehouse_id.map(|Whole(id)| id))
+        .bind(entry.quantity_on_hand)
+        .execute(&mut *db)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn set_default(db: &mut SqliteConnection, product_id: i64, quantity: i64) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "UPDATE link SET quantity = min(?2, 2147483647)
+          WHERE product_id = ?1 AND warehouse_id IN (SELECT id FROM warehouse WHERE is_default)",
+    )
+    .bind(product_id)
+    .bind(quantity)
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Replaces the images. An image that is sent with its id keeps the id.
+pub(super) async fn write_images(
+    db: &mut SqliteConnection,
+    product_id: i64,
+    images: &[&Image],
+) -> Result<(), sqlx::Error> {
+    let mut own: Vec<i64> = sqlx::query_scalar("SELECT id FROM product_image WHERE product_id = ?1")
+        .bind(product_id)
+        .fetch_all(&mut *db)
+        .await?;
+    sqlx::query("DELETE FROM product_image WHERE product_id = ?1").bind(product_id).execute(&mut *db).await?;
+    for (position, image) in images.iter().enumerate() {
+        let kept = image.id.and_then(|Whole(id)| own.iter().position(|own_id| *own_id == id));
+        let position = i64::try_from(position).unwrap_or(i64::MAX);
+        sqlx::query(
+            "INSERT INTO product_image (id, product_id, mime_type, url, display_order) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )
+        .bind(kept.map(|index| own.swap_remove(index)))
+        .bind(product_id)
+        .bind(image.mime_type.as_deref().unwrap_or_default())
+        .bind(image.url.as_deref().unwrap_or_default())
+        .bind(image.display_order.map_or(position, |Whole(order)| order))
+        .execute(&mut *db)
+        .await?;
+    }
+    Ok(())
+}

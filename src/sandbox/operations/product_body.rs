@@ -1,0 +1,355 @@
+//! Products as callers send them, with their validation.
+//!
+//! Implements docs/interface.md, *Product*, *Create product* and *Update product*. The nested object of the
+//! request is flattened into a [`Sheet`], the row of table `product`. Absent fields have the documented
+//! default.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sqlx::SqliteConnection;
+
+use crate::sandbox::http::request::{Object, Whole, price, quantity};
+
+/// Maximum images of a product (docs/interface.md, *Limits*).
+const IMAGES_MAX: usize = 12;
+
+/// Maximum issues in an answer, so that a body with thousands of faults has a short answer.
+const ISSUES_MAX: usize = 20;
+
+/// A product as it is sent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(in crate::sandbox) struct ProductBody {
+    pub(in crate::sandbox) id: Option<Whole>,
+    pub(in crate::sandbox) company_id: Option<Whole>,
+    sku: Option<String>,
+    name: Option<String>,
+    #[serde(rename = "Type")]
+    kind: Option<Kind>,
+    #[serde(deserialize_with = "quantity")]
+    pub(in crate::sandbox) quantity_on_hand: Option<i64>,
+    pub(in crate::sandbox) identifiers: Option<Object<Identifiers>>,
+    pub(in crate::sandbox) is_active: Option<bool>,
+    is_auto_sync_enabled: Option<bool>,
+    is_discontinued: Option<bool>,
+    is_dropshipped: Option<bool>,
+    is_fire_arm: Option<bool>,
+    is_variation: Option<bool>,
+    is_parent: Option<bool>,
+    global_listing_attributes: Option<Object<Listing>>,
+    images: Option<Vec<Object<Image>>>,
+    warehouses: Option<Vec<Object<WarehouseEntry>>>,
+    supplier_information: Option<Object<Supply>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub(in crate::sandbox) enum Kind {
+    Product,
+    Kit,
+    Built,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "UPPERCASE", default)]
+pub(in crate::sandbox) struct Identifiers {
+    #[serde(rename = "ProductId")]
+    pub(in crate::sandbox) product_id: Option<Whole>,
+    upc: Option<String>,
+    ean: Option<String>,
+    isbn: Option<String>,
+    gtin: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Listing {
+    sold_as_name: Option<String>,
+    short_description: Option<String>,
+    long_description: Option<String>,
+    #[serde(deserialize_with = "price")]
+    price: Option<f64>,
+    condition: Option<Condition>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, Serialize)]
+enum Condition {
+    New,
+    Used,
+}
+
+/// An image as it is sent.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(in crate::sandbox) struct Image {
+    pub(in crate::sandbox) id: Option<Whole>,
+    #[serde(rename = "MIMEType")]
+    pub(in crate::sandbox) mime_type: Option<String>,
+    pub(in crate::sandbox) url: Option<String>,
+    pub(in crate::sandbox) display_order: Option<Whole>,
+}
+
+/// A link to a warehouse as it is sent.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(in crate::sandbox) struct WarehouseEntry {
+    pub(in crate::sandbox) warehouse_id: Option<Whole>,
+    pub(in crate::sandbox) aisle: Option<String>,
+    pub(in crate::sandbox) bin: Option<String>,
+    #[serde(default, deserialize_with = "quantity")]
+    pub(in crate::sandbox) quantity_on_hand: Option<i64>,
+    #[serde(rename = "SKU")]
+    pub(in crate::sandbox) sku: Option<String>,
+    pub(in crate::sandbox) is_active: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Supply {
+    supplier_id: Option<Whole>,
+    sku: Option<String>,
+    #[serde(deserialize_with = "price")]
+    price: Option<f64>,
+    is_out_of_stock: Option<bool>,
+    is_ordered_by_case: Option<bool>,
+}
+
+/// The row of a product, column by column. The generated data uses it too.
+#[derive(Debug, Clone, Serialize)]
+pub(in crate::sandbox) struct Sheet {
+    pub(in crate::sandbox) sku: String,
+    pub(in crate::sandbox) name: String,
+    pub(in crate::sandbox) r#type: Kind,
+    pub(in crate::sandbox) upc: String,
+    pub(in crate::sandbox) ean: String,
+    pub(in crate::sandbox) isbn: String,
+    pub(in crate::sandbox) gtin: String,
+    pub(in crate::sandbox) is_auto_sync_enabled: bool,
+    pub(in crate::sandbox) is_discontinued: bool,
+    pub(in crate::sandbox) is_dropshipped: bool,
+    pub(in crate::sandbox) is_fire_arm: bool,
+    pub(in crate::sandbox) is_variation: bool,
+    pub(in crate::sandbox) is_parent: bool,
+    pub(in crate::sandbox) sold_as_name: String,
+    pub(in crate::sandbox) short_description: String,
+    pub(in crate::sandbox) long_description: String,
+    pub(in crate::sandbox) price: f64,
+    condition: Condition,
+    pub(in crate::sandbox) supplier_id: Option<i64>,
+    pub(in crate::sandbox) supplier_sku: String,
+    pub(in crate::sandbox) supplier_price: f64,
+    pub(in crate::sandbox) supplier_out_of_stock: bool,
+    pub(in crate::sandbox) supplier_by_case: bool,
+}
+
+impl Sheet {
+    /// Returns a product with its names and kind only.
+    pub(in crate::sandbox) fn new(sku: &str, name: &str, kind: Kind) -> Self {
+        let mut body = ProductBody { kind: Some(kind), ..ProductBody::default() };
+        body.sku = Some(sku.to_owned());
+        body.name = Some(name.to_owned());
+        body.sheet()
+    }
+}
+
+impl ProductBody {
+    pub(in crate::sandbox) fn sku(&self) -> &str {
+        self.sku.as_deref().unwrap_or_default()
+    }
+
+    pub(in crate::sandbox) fn kind(&self) -> Kind {
+        self.kind.unwrap_or(Kind::Product)
+    }
+
+    /// Returns the sent links; `None` if the field is absent.
+    pub(in crate::sandbox) fn warehouses(&self) -> Option<&[Object<WarehouseEntry>]> {
+        self.warehouses.as_deref()
+    }
+
+    /// Returns the first twelve images with a valid `Url`; `None` if the field is absent.
+    pub(in crate::sandbox) fn images(&self) -> Option<Vec<&Image>> {
+        let usable =
+            self.images.as_deref()?.iter().filter(|image| is_url(image.url.as_deref().unwrap_or_default()));
+        Some(usable.take(IMAGES_MAX).map(|Object(image)| image).collect())
+    }
+
+    /// Returns the row of this body.
+    pub(in crate::sandbox) fn sheet(&self) -> Sheet {
+        let none = (Identifiers::default(), Listing::default(), Supply::default());
+        let identifiers = self.identifiers.as_deref().unwrap_or(&none.0);
+        let listing = self.global_listing_attributes.as_deref().unwrap_or(&none.1);
+        let supply = self.supplier_information.as_deref().unwrap_or(&none.2);
+        Sheet {
+            sku: text(&self.sku),
+            name: text(&self.name),
+            r#type: self.kind(),
+            upc: text(&identifiers.upc),
+            ean: text(&identifiers.ean),
+            isbn: text(&identifiers.isbn),
+            gtin: text(&identifiers.gtin),
+            is_auto_sync_enabled: self.is_auto_sync_enabled.unwrap_or(true),
+            is_discontinued: self.is_discontinued.unwrap_or(false),
+            is_dropshipped: self.is_dropshipped.unwrap_or(false),
+            is_fire_arm: self.is_fire_arm.unwrap_or(false),
+            is_variation: self.is_variation.unwrap_or(false),
+            is_parent: self.is_parent.unwrap_or(false),
+            sold_as_name: text(&listing.sold_as_name),
+            short_description: text(&listing.short_description),
+            long_description: text(&listing.long_description),
+            price: listing.price.unwrap_or(0.0),
+            condition: listing.condition.unwrap_or(Condition::New),
+            supplier_id: supply.supplier_id.map(|Whole(id)| id),
+            supplier_sku: text(&supply.sku),
+            supplier_price: supply.price.unwrap_or(0.0),
+            supplier_out_of_stock: supply.is_out_of_stock.unwrap_or(false),
+            supplier_by_case: supply.is_ordered_by_case.unwrap_or(false),
+        }
+    }
+
+    /// Returns the issues of the body alone; empty for a valid body.
+    pub(in crate::sandbox) fn own_issues(&self) -> Vec<String> {
+        let mut issues = Vec::new();
+        let blank = |value: &Option<String>| value.as_deref().unwrap_or_default().trim().is_empty();
+        if blank(&self.sku) {
+            issues.push("Sku is required.".to_owned());
+        }
+        if blank(&self.name) {
+            issues.push("Name is required.".to_owned());
+        }
+        if self.is_variation == Some(true) && self.is_parent == Some(true) {
+            issues.push("IsVariation and IsParent must not both be true.".to_owned());
+        }
+        let mut seen = HashSet::new();
+        for (index, entry) in self.warehouses.iter().flatten().enumerate() {
+            match entry.warehouse_id {
+                None => issues.push(format!("Warehouses[{index}]: WarehouseId is required.")),
+                Some(Whole(id)) if !seen.insert(id) => {
+                    issues.push(format!("Warehouses[{index}]: WarehouseId {id} appears more than once."));
+                }
+                Some(_) => {}
+            }
+        }
+        issues
+    }
+
+    /// Returns the issues of the body against the company's records.
+    ///
+    /// `own_id` is the product itself in an update.
+    pub(in crate::sandbox) async fn issues(
+        &self,
+        db: &mut SqliteConnection,
+        company_id: i64,
+        own_id: Option<i64>,
+    ) -> Result<Vec<String>, sqlx::Error> {
+        let mut issues = self.own_issues();
+        let twin =
+            "SELECT EXISTS (SELECT 1 FROM product WHERE company_id = ?1 AND sku = ?2 AND id IS NOT ?3)";
+        if sqlx::query_scalar(twin).bind(company_id).bind(self.sku()).bind(own_id).fetch_one(&mut *db).await?
+        {
+            issues.push(format!("A product with the SKU '{}' exists already.", self.sku()));
+        }
+        let sent: Vec<i64> = self
+            .warehouses
+            .iter()
+            .flatten()
+            .filter_map(|entry| entry.warehouse_id)
+            .map(|Whole(id)| id)
+            .collect();
+        let unknown: Vec<i64> = sqlx::query_scalar(
+            "SELECT value FROM json_each(?2) WHERE value NOT IN (SELECT id FROM warehouse WHERE company_id = ?1)",
+        )
+        .bind(company_id)
+        .bind(json!(sent).to_string())
+        .fetch_all(&mut *db)
+        .await?;
+        issues.extend(unknown.iter().map(|id| format!("The company has no warehouse with the id {id}.")));
+        if let Some(Whole(id)) = self.supplier_information.as_ref().and_then(|supply| supply.supplier_id) {
+            let known = "SELECT EXISTS (SELECT 1 FROM supplier WHERE company_id = ?1 AND id = ?2)";
+            if !sqlx::query_scalar(known).bind(company_id).bind(id).fetch_one(&mut *db).await? {
+                issues.push(format!("The company has no supplier with the id {id}."));
+            }
+        }
+        issues.truncate(ISSUES_MAX);
+        Ok(issues)
+    }
+}
+
+fn text(value: &Option<String>) -> String {
+    value.clone().unwrap_or_default()
+}
+
+/// Returns true for a URI (RFC 3986): a scheme, a colon and a rest, without excluded characters.
+///
+/// A URI over http needs a host.
+fn is_url(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    let excluded = |c: char| c.is_whitespace() || c.is_control() || "<>\"{}|\\^`".contains(c);
+    let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let has_host =
+        rest.strip_prefix("//").is_some_and(|host| !host.is_empty() && !host.starts_with(['/', '?', '#']));
+    is_scheme && !rest.is_empty() && !rest.contains(excluded) && (has_host || !is_web)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(json: &str) -> ProductBody {
+        serde_json::from_str(json).expect("a product")
+    }
+
+    #[test]
+    fn an_image_needs_a_url_that_is_one() {
+        for (url, taken) in [
+            ("https://images.example/a.jpg", true),
+            ("http://images.example", true),
+            ("ftp://images.example/a.jpg", true),
+            ("data:image/png;base64,AAAA", true),
+            ("urn:image:7", true),
+            ("images.example/a.jpg", false),
+            ("//images.example/a.jpg", false),
+            ("https://images.example/a b.jpg", false),
+            ("https:/a.jpg", false),
+            ("7up://images.example", false),
+            ("/a.jpg", false),
+            ("https://", false),
+            ("not a url", false),
+            ("", false),
+        ] {
+            assert_eq!(is_url(url), taken, "{url}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_twelve_usable_images_are_attached() {
+        let images: Vec<String> = (0..15)
+            .map(|n| {
+                if n == 3 { r#"{"Url":"no url"}"#.to_owned() } else { format!(r#"{{"Url":"http://i/{n}"}}"#) }
+            })
+            .collect();
+        let body = body(&format!(r#"{{"Images":[{}]}}"#, images.join(",")));
+        let urls: Vec<_> =
+            body.images().expect("sent").iter().map(|image| image.url.clone().unwrap()).collect();
+        assert_eq!(urls.len(), 12);
+        assert_eq!(urls.last().map(String::as_str), Some("http://i/12"));
+        assert!(ProductBody::default().images().is_none());
+    }
+
+    #[test]
+    fn a_body_is_judged_by_itself() {
+        for (json, issues) in [
+            (r#"{"Sku":"A","Name":"a"}"#, 0),
+            (r#"{"Sku":"A","Name":"a","IsVariation":true,"IsParent":false}"#, 0),
+            (r#"{"Sku":"A","Name":"a","IsVariation":true,"IsParent":true}"#, 1),
+            (r#"{}"#, 2),
+            (r#"{"Sku":" ","Name":"a"}"#, 1),
+            (r#"{"Sku":"A","Name":"a","Warehouses":[{"QuantityOnHand":1},{"WarehouseId":2}]}"#, 1),
+            (r#"{"Sku":"A","Name":"a","Warehouses":[{"WarehouseId":2},{"WarehouseId":2.0}]}"#, 1),
+        ] {
+            assert_eq!(body(json).own_issues().len(), issues, "{json}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Implements docs/interface.md, *Update quantity on hand*: absolute quantities for up to 25 SKUs.
+//!
+//! Causes for a 400 of the whole call: more than 25 entries, a SKU twice, an inactive key, a body that is no
+//! array of entries. Any other fault fails its entry alone, with a message that names the entry's index. The
+//! SKUs of a call are compared without case, so that a call cannot set a product twice under two spellings.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::Number;
+use sqlx::SqliteConnection;
+
+use crate::sandbox::http::answer::{EntryError, Refusal, envelope_with, of_entry};
+use crate::sandbox::http::request::{Call, INT32_MAX, Object, Whole, parse};
+
+/// Maximum entries of a call (docs/interface.md, *Limits*).
+const ENTRIES_MAX: usize = 25;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    sku: Option<String>,
+    quantity: Option<Number>,
+    warehouse_id: Option<Whole>,
+}
+
+/// A complete entry.
+struct Target<'a> {
+    sku: &'a str,
+    quantity: i64,
+    warehouse_id: i64,
+}
+
+pub(super) async fn update(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+    let entries: Vec<Object<Entry>> = call.json()?;
+    check_whole_call(&entries)?;
+    let mut messages = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        if let Err(why) = of_entry(update_entry(db, call.company_id, entry).await)? {
+            messages.push(format!("Index {index}: {why}"));
+        }
+    }
+    let updated = entries.len() - messages.len();
+    let status = match (updated, messages.len()) {
+        (_, 0) => "Success",
+        (0, _) => "Failure",
+        _ => "Partial Success",
+    };
+    let data = format!("\"{updated} of {} products were updated.\"", entries.len());
+    Ok(envelope_with(status, &messages, &data, None))
+}
+
+fn check_whole_call(entries: &[Object<Entry>]) -> Result<(), Refusal> {
+    if entries.len() > ENTRIES_MAX {
+        let sent = entries.len();
+        return Err(Refusal::bad_request(format!(
+            "{sent} updates were sent; at most {ENTRIES_MAX} are allowed."
+        )));
+    }
+    let mut seen = HashSet::new();
+    for sku in entries.iter().filter_map(|entry| entry.sku.as_deref()) {
+        if !seen.insert(sku.trim().to_lowercase()) {
+            return Err(Refusal::bad_request(format!("The SKU '{sku}' appears more than once.")));
+        }
+    }
+    Ok(())
+}
+
+/// Sets a stock level.
+async fn update_entry(db: &mut SqliteConnection, company_id: i64, entry: &Entry) -> Result<(), EntryError> {
+    let target = target(entry)?;
+    let found: Option<(String, Option<i64>)> = sqlx::query_as(
+        "SELECT p.type, l.id
+           FROM product p LEFT JOIN link l ON l.product_id = p.id AND l.warehouse_id = ?3
+          WHERE p.company_id = ?1 AND p.is_active AND p.sku = ?2 COLLATE NOCASE
+          ORDER BY p.sku = ?2 DESC, p.id LIMIT 1",
+    )
+    .bind(company_id)
+    .bind(target.sku)
+    .bind(target.warehouse_id)
+    .fetch_optional(&mut *db)
+    .await?;
+    let sku = target.sku;
+    let Some((kind, link_id)) = found else {
+        return Err(format!("No active product with the SKU '{sku}' was found.").into());
+    };
+    if kind == "Kit" {
+        return Err(format!("The SKU '{sku}' is a kit; its quantity follows from its components.").into());
+    }
+    let link_id = link_id.ok_or_else(|| {
+        format!("The product with the SKU '{sku}' is in no warehouse with the id {}.", target.warehouse_id)
+    })?;
+    sqlx::query("UPDATE link SET quantity = ?2 WHERE id = ?1")
+        .bind(link_id)
+        .bind(target.quantity)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+fn target(entry: &Entry) -> Result<Target<'_>, String> {
+    let sku = entry.sku.as_deref().filter(|sku| !sku.trim().is_empty()).ok_or("Sku is required.")?;
+    let sent = entry.quantity.as_ref().ok_or_else(|| format!("Quantity is required (SKU '{sku}')."))?;
+    let Whole(quantity) = parse(sent.to_string().as_bytes())
+        .map_err(|_| format!("The quantity {sent} is not a whole number (SKU '{sku}')."))?;
+    if !(0..=INT32_MAX).contains(&quantity) {
+        return Err(format!("The quantity {quantity} is not between 0 and {INT32_MAX} (SKU '{sku}')."));
+    }
+    let Whole(warehouse_id) =
+        entry.warehouse_id.ok_or_else(|| format!("WarehouseId is required (SKU '{sku}')."))?;
+    Ok(Target { sku, quantity, warehouse_id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(json: &str) -> Object<Entry> {
+        serde_json::from_str(json).expect("an entry")
+    }
+
+    #[test]
+    fn an_entry_is_judged_by_itself() {
+        for (json, expected) in [
+            (r#"{"Sku":"A","Quantity":3,"WarehouseId":1}"#, Ok(3)),
+            (r#"{"Sku":"A","Quantity":3.0,"WarehouseId":1.0}"#, Ok(3)),
+            (r#"{"Sku":"A","Quantity":0,"WarehouseId":1}"#, Ok(0)),
+            (r#"{"Sku":"A","Quantity":-1,"WarehouseId":1}"#, Err("not between 0")),
+            (r#"{"Sku":"A","Quantity":2147483648,"WarehouseId":1}"#, Err("not between 0")),
+            (r#"{"Sku":"A","Quantity":1.5,"WarehouseId":1}"#, Err("not a whole number")),
+            (r#"{"Sku":" ","Quantity":1,"WarehouseId":1}"#, Err("Sku is required")),
+            (r#"{"Sku":"A","WarehouseId":1}"#, Err("Quantity is required")),
+            (r#"{"Sku":"A","Quantity":1,"WarehouseId":null}"#, Err("WarehouseId is required")),
+        ] {
+            match (target(&entry(json)).map(|target| target.quantity), expected) {
+                (Ok(quantity), Ok(expected)) => assert_eq!(quantity, expected, "{json}"),
+                (Err(why), Err(expected)) => assert!(why.contains(expected), "{json}: {why}"),
+                (judged, _) => panic!("{json}: {judged:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn twins_never_share_a_call() {
+        let twins = [entry(r#"{"Sku":"ab-1"}"#), entry(r#"{"Sku":"AB-1"}"#)];
+        assert!(check_whole_call(&twins).is_err());
+        assert!(check_whole_call(&twins[..1]).is_ok());
+        let many: Vec<_> = (0..26).map(|n| entry(&format!(r#"{{"Sku":"{n}"}}"#))).collect();
+        assert!(check_whole_call(&many).is_err());
+        assert!(check_whole_call(&many[1..]).is_ok());
+    }
+}

@@ -1,0 +1,220 @@
+//! Shipments: *Create shipments* and *Get shipment line items* in docs/interface.md.
+//!
+//! A shipment ties quantities of order lines; the stock fell when the order was placed and does not change
+//! again. The requests of a call are independent, and a later request sees the effect of an earlier request.
+//! The platform has no idempotency key, so a call that is sent twice ships twice if enough is left.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sqlx::SqliteConnection;
+
+use crate::sandbox::http::answer::{EntryError, Refusal, envelope, of_entry};
+use crate::sandbox::http::paging::{Page, page_of};
+use crate::sandbox::http::request::{Call, Object, Whole};
+
+const LINE_ITEMS: &str =
+    page_of!("wire_shipment_item" where "shipment_id = ?1 AND company_id = ?4" order by "id");
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Request {
+    order_id: Whole,
+    line_items: Option<Vec<Object<RequestedLine>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct RequestedLine {
+    line_item_id: Whole,
+    quantity: Option<Whole>,
+}
+
+/// An order line, as shipping needs it.
+#[derive(sqlx::FromRow)]
+struct Line {
+    id: i64,
+    warehouse_id: i64,
+    quantity: i64,
+    /// `QuantityNotTiedToShipment`.
+    untied: i64,
+}
+
+/// Answers *Create shipments*.
+pub(super) async fn create(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+    let mut results = Vec::new();
+    for request in call.entries()? {
+        let created = of_entry(create_one(call, db, &request).await)?;
+        let (shipment, messages) = match created {
+            Ok(shipment) => (shipment, vec![]),
+            Err(why) => ("null".to_owned(), vec![why]),
+        };
+        let (succeeded, messages) = (messages.is_empty(), json!(messages));
+        results.push(format!(
+            r#"{{"Request":{request},"Shipment":{shipment},"WasSuccessful":{succeeded},"Messages":{messages}}}"#
+        ));
+    }
+    Ok(envelope(&format!("[{}]", results.join(",")), None))
+}
+
+async fn create_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> Result<String, EntryError> {
+    let Object(request) = Object::<Request>::deserialize(request)
+        .map_err(|cause| format!("The request is not valid: {cause}."))?;
+    let Whole(order_id) = request.order_id;
+    let state: Option<String> =
+        sqlx::query_scalar("SELECT state FROM sales_order WHERE company_id = ?1 AND id = ?2")
+            .bind(call.company_id)
+            .bind(order_id)
+            .fetch_optional(&mut *db)
+            .await?;
+    match state.as_deref() {
+        None => return Err(format!("No order with the id {order_id} was found.").into()),
+        Some("Cancelled") => return Err(format!("The order {order_id} is cancelled.").into()),
+        Some(_) => {}
+    }
+    let lines: Vec<Line> = sqlx::query_as(
+        "SELECT l.id, l.warehouse_id, l.quantity, u.quantity AS untied
+           FROM order_line l JOIN untied u ON u.line_id = l.id WHERE l.order_id = ?1 ORDER BY l.id",
+    )
+    .bind(order_id)
+    .fetch_all(&mut *db)
+    .await?;
+    let items = match request.line_items.filter(|lines| !lines.is_empty()) {
+        None => everything(&lines, has_shipments(db, order_id).await?)?,
+        Some(requested) => chosen(&lines, &requested)?,
+    };
+    let shipment_id = insert(db, order_id, &items, call.now_ms).await?;
+    Ok(sqlx::query_scalar("SELECT body FROM wire_shipment WHERE id = ?1")
+        .bind(shipment_id)
+        .fetch_one(db)
+        .await?)
+}
+
+/// Returns true if the order has any shipment.
+///
+/// Cancelled shipments count too, because the interface does not distinguish them.
+async fn has_shipments(db: &mut SqliteConnection, order_id: i64) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM shipment WHERE order_id = ?1)")
+        .bind(order_id)
+        .fetch_one(db)
+        .await
+}
+
+/// Returns all lines of an order without shipments.
+///
+/// # Errors
+/// A message if the order has shipments, because the caller must then name the lines.
+fn everything(lines: &[Line], has_shipments: bool) -> Result<Vec<(&Line, i64)>, String> {
+    if has_shipments {
+        return Err(
+            "LineItems is required: the order is partly fulfilled or already has shipments.".to_owned()
+        );
+    }
+    Ok(lines.iter().map(|line| (line, line.quantity)).collect())
+}
+
+/// Returns the requested lines with their quantities, each line once and at most the quantity left.
+fn chosen<'a>(
+    lines: &'a [Line],
+    requested: &[Object<RequestedLine>],
+) -> Result<Vec<(&'a Line, i64)>, String> {
+    let mut items: Vec<(&Line, i64)> = Vec::new();
+    for Object(RequestedLine { line_item_id: Whole(id), quantity }) in requested {
+        let line = lines
+            .iter()
+            .find(|line| line.id == *id)
+            .ok_or_else(|| format!("The line item {id} does not belong to the order."))?;
+        if items.iter().any(|(taken, _)| taken.id == *id) {
+            return Err(format!("The line item {id} appears more than once."));
+        }
+        let quantity = quantity.map_or(line.untied, |Whole(quantity)| quantity);
+        if quantity < 1 || quantity > line.untied {
+            let left = line.untied;
+            return Err(format!(
+                "The line item {id} cannot ship {quantity}: {left} are not tied to a shipment."
+            ));
+        }
+        items.push((line, quantity));
+    }
+    Ok(items)
+}
+
+/// Stores a shipment of at least one item and returns its id.
+async fn insert(
+    db: &mut SqliteConnection,
+    order_id: i64,
+    items: &[(&Line, i64)],
+    now_ms: i64,
+) -> Result<i64, EntryError> {
+    let (first, _) = items.first().ok_or("The order has no line items.")?;
+    let shipment_id: i64 = sqlx::query_scalar(
+        "INSERT INTO shipment (order_id, warehouse_id, created_at_ms) VALUES (?1, ?2, ?3) RETURNING id",
+    )
+    .bind(order_id)
+    .bind(first.warehouse_id)
+    .bind(now_ms)
+    .fetch_one(&mut *db)
+    .await?;
+    for (line, quantity) in items {
+        sqlx::query("INSERT INTO shipment_item (shipment_id, line_id, quantity) VALUES (?1, ?2, ?3)")
+            .bind(shipment_id)
+            .bind(line.id)
+            .bind(quantity)
+            .execute(&mut *db)
+            .await?;
+    }
+    Ok(shipment_id)
+}
+
+/// Answers *Get shipment line items*. An unknown shipment has no items, and a message states it.
+pub(super) async fn line_items(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+    let page = Page::from_query(&call.query()?)?;
+    let (total, items): (i64, String) = sqlx::query_as(LINE_ITEMS)
+        .bind(call.id(0))
+        .bind(page.size)
+        .bind(page.offset())
+        .bind(call.company_id)
+        .fetch_one(db)
+        .await?;
+    let messages = if total > 0 { vec![] } else { vec!["No shipment with this id was found.".to_owned()] };
+    Ok(page.envelope_with(&messages, total, &items))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(id: i64, quantity: i64, untied: i64) -> Line {
+        Line { id, warehouse_id: 1, quantity, untied }
+    }
+
+    #[test]
+    fn only_what_is_left_of_a_line_can_be_chosen() {
+        let lines = [line(1, 5, 5), line(2, 5, 2), line(3, 5, 0)];
+        for (requested, expected) in [
+            (r#"[{"LineItemId":1}]"#, Ok(vec![(1, 5)])),
+            (r#"[{"LineItemId":2}]"#, Ok(vec![(2, 2)])),
+            (r#"[{"LineItemId":1,"Quantity":3.0},{"LineItemId":2,"Quantity":1}]"#, Ok(vec![(1, 3), (2, 1)])),
+            (r#"[{"LineItemId":2,"Quantity":3}]"#, Err("2 are not tied")),
+            (r#"[{"LineItemId":3}]"#, Err("0 are not tied")),
+            (r#"[{"LineItemId":1,"Quantity":0}]"#, Err("cannot ship 0")),
+            (r#"[{"LineItemId":1,"Quantity":-1}]"#, Err("cannot ship -1")),
+            (r#"[{"LineItemId":9}]"#, Err("does not belong")),
+            (r#"[{"LineItemId":1,"Quantity":1},{"LineItemId":1,"Quantity":1}]"#, Err("more than once")),
+        ] {
+            let asked: Vec<Object<RequestedLine>> = serde_json::from_str(requested).expect("lines");
+            let items = chosen(&lines, &asked)
+                .map(|items| items.iter().map(|(line, quantity)| (line.id, *quantity)).collect::<Vec<_>>());
+            match (items, expected) {
+                (Ok(items), Ok(expected)) => assert_eq!(items, expected, "{requested}"),
+                (Err(why), Err(part)) => assert!(why.contains(part), "{requested}: {why}"),
+                (items, _) => panic!("{requested}: {items:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn everything_is_shipped_only_of_an_order_without_shipments() {
+        assert!(everything(&[line(1, 5, 5), line(2, 1, 1)], false).is_ok());
+        assert!(everything(&[line(1, 5, 5), line(2, 1, 1)], true).is_err());
+    }
+}

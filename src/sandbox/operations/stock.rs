@@ -1,0 +1,77 @@
+//! Stock balances by SKU or UPC.
+//!
+//! Implements docs/interface.md, *Get product balances* and *Get products by SKU or UPC*. Both are a single
+//! statement that takes the requested values as a JSON array and returns the records as a JSON text. The
+//! values are bound, so `%`, `_` and quotes are ordinary characters. Unknown values are omitted, and
+//! duplicates are returned once, in the order of the request.
+//!
+//! A SKU is found in its exact spelling, else in another case (ASCII). Two SKUs that differ in case only are
+//! two products here. Platforms differ in this, and a client must handle both.
+
+use serde::Deserialize;
+use sqlx::SqliteConnection;
+
+use crate::sandbox::http::answer::{Refusal, envelope, envelope_with};
+use crate::sandbox::http::request::Call;
+
+const BY_SKU: &str = "\
+    SELECT '[' || coalesce(group_concat(b.body, ',' ORDER BY asked.place), '') || ']'
+      FROM (SELECT found.id, min(found.place) AS place
+              FROM (SELECT j.key AS place,
+                           coalesce((SELECT p.id FROM product p WHERE p.company_id = ?1 AND p.sku = j.value),
+                                    (SELECT min(p.id) FROM product p
+                                      WHERE p.company_id = ?1 AND p.sku = j.value COLLATE NOCASE)) AS id
+                      FROM json_each(?2) j) found
+             GROUP BY found.id) asked
+      JOIN wire_balance b ON b.id = asked.id";
+
+const BY_UPC: &str = "\
+    SELECT '[' || coalesce(group_concat(b.body, ',' ORDER BY asked.place, asked.id), '') || ']'
+      FROM (SELECT p.id, min(j.key) AS place
+              FROM json_each(?2) j JOIN product p ON p.company_id = ?1 AND p.upc = j.value
+             WHERE p.upc <> ''
+             GROUP BY p.id) asked
+      JOIN wire_balance b ON b.id = asked.id";
+
+#[derive(Deserialize)]
+struct BalancesRequest {
+    skus: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ProductsRequest {
+    id_type: String,
+    id_list: Vec<String>,
+}
+
+/// Answers *Get product balances*: a bare array.
+pub(super) async fn balances(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+    let request: BalancesRequest = call.object()?;
+    find(db, BY_SKU, call.company_id, &request.skus).await
+}
+
+/// Answers *Get products by SKU or UPC*: the same records in the list envelope.
+pub(super) async fn products(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+    let request: ProductsRequest = call.object()?;
+    let statement = match request.id_type.as_str() {
+        "sku" => BY_SKU,
+        "upc" => BY_UPC,
+        other => {
+            let message = format!("The idType must be sku or upc, not '{other}'.");
+            return Ok(envelope_with("Error", &[message], "[]", None));
+        }
+    };
+    let found = find(db, statement, call.company_id, &request.id_list).await?;
+    Ok(envelope(&found, None))
+}
+
+async fn find(
+    db: &mut SqliteConnection,
+    statement: &'static str,
+    company_id: i64,
+    wanted: &[String],
+) -> Result<String, Refusal> {
+    let wanted = serde_json::to_string(wanted).expect("a list of strings is always JSON");
+    Ok(sqlx::query_scalar(statement).bind(company_id).bind(wanted).fetch_one(db).await?)
+}

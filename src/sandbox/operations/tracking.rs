@@ -1,0 +1,232 @@
+//! Implements docs/interface.md, *Submit tracking info*, which changes the state of shipments.
+//!
+//! A tracking number makes an item shipped and confirmed. The state of the shipment follows from its items
+//! (`Unshipped`, `PartiallyShipped`, `Shipped`). A shipped item takes the new number, so that a mistyped
+//! number can be corrected; the caller must prevent accidental overwrites. Any carrier id is accepted,
+//! because the list of carriers is not part of the interface. Entries are independent, and an entry with any
+//! fault changes nothing.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sqlx::SqliteConnection;
+
+use crate::sandbox::clock::parse_date;
+use crate::sandbox::http::answer::{EntryError, Refusal, envelope, of_entry};
+use crate::sandbox::http::request::{Call, Object, Whole};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Request {
+    shipment_id: Whole,
+    shipped_date: Option<String>,
+    line_items: Option<Vec<Object<RequestedLine>>>,
+    #[serde(flatten)]
+    base: Details,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct RequestedLine {
+    line_item_id: Whole,
+    #[serde(flatten)]
+    own: Details,
+}
+
+/// Values of the shipment or of a line.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Details {
+    carrier_id: Option<Whole>,
+    tracking_number: Option<String>,
+    #[serde(rename = "TrackingURL")]
+    tracking_url: Option<String>,
+    estimated_delivery_date: Option<String>,
+}
+
+/// The values to write to a shipment item.
+#[derive(Debug, PartialEq, Eq)]
+struct Tracked<'a> {
+    item_id: i64,
+    carrier_id: Option<i64>,
+    tracking_number: &'a str,
+    tracking_url: Option<&'a str>,
+    estimated_delivery_at_ms: Option<i64>,
+}
+
+/// A shipment item: its id, and true if it was shipped before.
+type Item = (i64, bool);
+
+/// Answers *Submit tracking info*.
+pub(super) async fn submit(call: &Call, db: &mut SqliteConnection) -> Result<String, Refusal> {
+    let mut results = Vec::new();
+    for request in call.entries()? {
+        let messages: Vec<String> =
+            of_entry(submit_one(call, db, &request).await)?.err().into_iter().collect();
+        let succeeded = messages.is_empty();
+        results.push(json!({ "Request": request, "WasSuccessful": succeeded, "Messages": messages }));
+    }
+    Ok(envelope(&json!(results).to_string(), None))
+}
+
+async fn submit_one(call: &Call, db: &mut SqliteConnection, request: &Value) -> Result<(), EntryError> {
+    let request =
+        Request::deserialize(request).map_err(|cause| format!("The request is not valid: {cause}."))?;
+    let Whole(shipment_id) = request.shipment_id;
+    let state: Option<String> =
+        sqlx::query_scalar("SELECT state FROM shipment_state WHERE company_id = ?1 AND id = ?2")
+            .bind(call.company_id)
+            .bind(shipment_id)
+            .fetch_optional(&mut *db)
+            .await?;
+    match state.as_deref() {
+        None => return Err(format!("No shipment with the id {shipment_id} was found.").into()),
+        Some("Cancelled") => return Err(format!("The shipment {shipment_id} is cancelled.").into()),
+        Some(_) => {}
+    }
+    let items: Vec<Item> =
+        sqlx::query_as("SELECT id, is_shipped FROM shipment_item WHERE shipment_id = ?1 ORDER BY id")
+            .bind(shipment_id)
+            .fetch_all(&mut *db)
+            .await?;
+    let tracked = tracked(&request, &items)?;
+    let shipped_at_ms = date(request.shipped_date.as_deref(), "ShippedDate")?.unwrap_or(call.now_ms);
+    write(db, shipment_id, shipped_at_ms, &tracked).await?;
+    Ok(())
+}
+
+/// Returns the items with their values; without lines, all unshipped items.
+fn tracked<'a>(request: &'a Request, items: &[Item]) -> Result<Vec<Tracked<'a>>, String> {
+    let base = &request.base;
+    let lines = request.line_items.as_deref().unwrap_or_default();
+    let mut seen = HashSet::new();
+    if let Some(Whole(id)) = lines.iter().map(|line| line.line_item_id).find(|Whole(id)| !seen.insert(*id)) {
+        return Err(format!("The line item {id} appears more than once."));
+    }
+    if !lines.is_empty() {
+        return lines.iter().map(|line| line_tracked(line, base, items)).collect();
+    }
+    let unshipped = items.iter().filter(|(_, is_shipped)| !is_shipped);
+    let tracked: Vec<_> = unshipped.map(|(id, _)| tracked_item(*id, base, base)).collect::<Result<_, _>>()?;
+    if tracked.is_empty() {
+        return Err("All items of the shipment have been shipped already.".to_owned());
+    }
+    Ok(tracked)
+}
+
+fn line_tracked<'a>(
+    line: &'a RequestedLine,
+    base: &'a Details,
+    items: &[Item],
+) -> Result<Tracked<'a>, String> {
+    let Whole(item_id) = line.line_item_id;
+    if !items.iter().any(|(id, _)| *id == item_id) {
+        return Err(format!("The line item {item_id} does not belong to the shipment."));
+    }
+    tracked_item(item_id, &line.own, base)
+}
+
+/// Returns an item's own values, with the shipment's values as default.
+fn tracked_item<'a>(item_id: i64, own: &'a Details, base: &'a Details) -> Result<Tracked<'a>, String> {
+    let number = filled(&own.tracking_number).or(filled(&base.tracking_number));
+    let estimated = filled(&own.estimated_delivery_date).or(filled(&base.estimated_delivery_date));
+    Ok(Tracked {
+        item_id,
+        carrier_id: own.carrier_id.or(base.carrier_id).map(|Whole(id)| id),
+        tracking_number: number
+            .ok_or_else(|| format!("TrackingNumber is required (line item {item_id})."))?,
+        tracking_url: filled(&own.tracking_url).or(filled(&base.tracking_url)),
+        estimated_delivery_at_ms: date(estimated, "EstimatedDeliveryDate")?,
+    })
+}
+
+fn date(text: Option<&str>, field: &str) -> Result<Option<i64>, String> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    parse_date(text).map(Some).ok_or_else(|| format!("{field} '{text}' is neither a date nor a date-time."))
+}
+
+fn filled(value: &Option<String>) -> Option<&str> {
+    value.as_deref().filter(|text| !text.trim().is_empty())
+}
+
+async fn write(
+    db: &mut SqliteConnection,
+    shipment_id: i64,
+    shipped_at_ms: i64,
+    tracked: &[Tracked<'_>],
+) -> Result<(), sqlx::Error> {
+    for item in tracked {
+        sqlx::query(
+            "UPDATE shipment_item
+                SET is_shipped = 1, carrier_id = ?2, tracking_number = ?3, tracking_url = ?4,
+                    estimated_delivery_at_ms = ?5
+              WHERE id = ?1",
+        )
+        .bind(item.item_id)
+        .bind(item.carrier_id)
+        .bind(item.tracking_number)
+        .bind(item.tracking_url)
+        .bind(item.estimated_delivery_at_ms)
+        .execute(&mut *db)
+        .await?;
+    }
+    sqlx::query("UPDATE shipment SET shipped_at_ms = ?2 WHERE id = ?1")
+        .bind(shipment_id)
+        .bind(shipped_at_ms)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_falls_back_to_the_base_and_names_items_of_its_own_shipment() {
+        let items = [(1, true), (2, false), (3, false)];
+        for (request, expected) in [
+            (r#"{"ShipmentId":9,"TrackingNumber":"B"}"#, Ok(vec![(2, "B"), (3, "B")])),
+            (r#"{"ShipmentId":9,"TrackingNumber":"B","LineItems":[]}"#, Ok(vec![(2, "B"), (3, "B")])),
+            (r#"{"ShipmentId":9,"TrackingNumber":"B","LineItems":[{"LineItemId":3}]}"#, Ok(vec![(3, "B")])),
+            (
+                r#"{"ShipmentId":9,"LineItems":[{"LineItemId":1.0,"TrackingNumber":"X"},{"LineItemId":2,"TrackingNumber":"Y"}]}"#,
+                Ok(vec![(1, "X"), (2, "Y")]),
+            ),
+            (
+                r#"{"ShipmentId":9,"TrackingNumber":"B","LineItems":[{"LineItemId":2},{"LineItemId":2.0}]}"#,
+                Err("more than once"),
+            ),
+            (r#"{"ShipmentId":9}"#, Err("TrackingNumber is required")),
+            (r#"{"ShipmentId":9,"TrackingNumber":" "}"#, Err("TrackingNumber is required")),
+            (r#"{"ShipmentId":9,"LineItems":[{"LineItemId":2}]}"#, Err("TrackingNumber is required")),
+            (
+                r#"{"ShipmentId":9,"TrackingNumber":"B","LineItems":[{"LineItemId":4}]}"#,
+                Err("does not belong"),
+            ),
+            (
+                r#"{"ShipmentId":9,"TrackingNumber":"B","EstimatedDeliveryDate":"soon"}"#,
+                Err("neither a date"),
+            ),
+        ] {
+            let parsed: Request = serde_json::from_str(request).expect("a request");
+            match (tracked(&parsed, &items), expected) {
+                (Ok(items), Ok(expected)) => {
+                    let items: Vec<_> =
+                        items.iter().map(|item| (item.item_id, item.tracking_number)).collect();
+                    assert_eq!(items, expected, "{request}");
+                }
+                (Err(why), Err(part)) => assert!(why.contains(part), "{request}: {why}"),
+                (items, _) => panic!("{request}: {items:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_shipment_without_anything_left_is_not_shipped_again() {
+        let request: Request =
+            serde_json::from_str(r#"{"ShipmentId":9,"TrackingNumber":"B"}"#).expect("a request");
+        assert!(tracked(&request, &[(1, true)]).is_err());
+    }
+}

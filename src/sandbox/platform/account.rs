@@ -1,0 +1,124 @@
+//! Company accounts by their keys, and the four rules of docs/interface.md, *Authentication*.
+//!
+//! The accounts are kept in memory beside their table, because every call needs an account and only the
+//! control plane creates accounts. The rules have two parts, because a call is counted between them.
+//! [`Accounts::identify`] finds the company whose quota the call uses. [`Account::admit`] decides if that
+//! company may call.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use axum::http::HeaderMap;
+use sqlx::{Row, SqliteConnection};
+
+use crate::sandbox::http::answer::Refusal;
+use crate::sandbox::operations::Operation;
+
+const INTEGRATION_KEY: &str = "svc-subscription-key";
+const GATEWAY_KEY: &str = "gateway-subscription-key";
+const APPLICATION_ID: &str = "application-id";
+
+/// A company account.
+#[derive(Debug, Clone)]
+pub(in crate::sandbox) struct Account {
+    pub(in crate::sandbox) id: i64,
+    pub(in crate::sandbox) multi_warehousing: bool,
+    is_subscribed: bool,
+    application_id: Option<String>,
+}
+
+/// All accounts by integration key, and the gateway key.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Accounts {
+    gateway_key: String,
+    by_key: RwLock<HashMap<String, Account>>,
+}
+
+impl Accounts {
+    /// Loads the accounts from the database.
+    pub(in crate::sandbox) async fn load(
+        db: &mut SqliteConnection,
+        gateway_key: String,
+    ) -> Result<Self, sqlx::Error> {
+        let accounts = Self { gateway_key, by_key: RwLock::default() };
+        accounts.reload(db).await?;
+        Ok(accounts)
+    }
+
+    /// Reloads the accounts after a company was created.
+    pub(in crate::sandbox) async fn reload(&self, db: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        let rows = sqlx::query(
+            "SELECT integration_key, id, multi_warehousing, is_subscribed, application_id FROM company",
+        )
+        .fetch_all(db)
+        .await?;
+        let by_key = rows.iter().map(|row| {
+            let account = Account {
+                id: row.try_get(1)?,
+                multi_warehousing: row.try_get(2)?,
+                is_subscribed: row.try_get(3)?,
+                application_id: row.try_get(4)?,
+            };
+            Ok((row.try_get(0)?, account))
+        });
+        let by_key = by_key.collect::<Result<_, sqlx::Error>>()?;
+        *self.by_key.write().unwrap_or_else(PoisonError::into_inner) = by_key;
+        Ok(())
+    }
+
+    /// Returns the account of an integration key.
+    pub(in crate::sandbox) fn of_key(&self, key: &str) -> Option<Account> {
+        self.by_key.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    /// Applies rule 1: the gateway key must be correct and the integration key known.
+    ///
+    /// A quantity update with an unknown key is answered 400 (rule 4), without a key 403 like all operations.
+    pub(in crate::sandbox) fn identify(
+        &self,
+        operation: &Operation,
+        headers: &HeaderMap,
+    ) -> Result<Account, Refusal> {
+        if text(headers, GATEWAY_KEY) != Some(&self.gateway_key) {
+            return Err(Refusal::forbidden(
+                "Access denied: the gateway subscription key is missing or not valid.",
+            ));
+        }
+        let Some(key) = text(headers, INTEGRATION_KEY) else { return Err(not_valid()) };
+        self.of_key(key).ok_or_else(|| if operation.judges_keys_itself { inactive() } else { not_valid() })
+    }
+}
+
+impl Account {
+    /// Applies rules 2 to 4: a current subscription, and the application id of a marketplace application.
+    pub(in crate::sandbox) fn admit(
+        &self,
+        operation: &Operation,
+        headers: &HeaderMap,
+    ) -> Result<(), Refusal> {
+        if !self.is_subscribed {
+            return Err(if operation.judges_keys_itself { inactive() } else { not_valid() });
+        }
+        match &self.application_id {
+            Some(required) if text(headers, APPLICATION_ID) != Some(required) => Err(Refusal::forbidden(
+                "The combination of subscription key and application id is not valid or does not belong to a \
+                 company with a current subscription.",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn not_valid() -> Refusal {
+    Refusal::forbidden(
+        "The subscription key is not valid or does not belong to a company with a current subscription.",
+    )
+}
+
+fn inactive() -> Refusal {
+    Refusal::bad_request("The integration key does not belong to a company with an active account.")
+}

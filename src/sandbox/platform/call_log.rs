@@ -1,0 +1,91 @@
+//! The call log: every call of an operation in the order of arrival, for tests of clients.
+//!
+//! Requests without an operation (404, 405) and the control plane's requests are not logged. The log keeps
+//! the last [`CALLS_MAX`] calls, so that a demonstration of weeks does not grow.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Maximum number of logged calls: a day and a half at the default rate.
+const CALLS_MAX: usize = 262_144;
+
+/// A call of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Operation, as docs/interface.md writes it: `GET /api/Shipments/{shipmentid}/LineItems`.
+    pub operation: &'static str,
+    /// Status of the answer; `None` before the answer, and permanently for a dropped connection.
+    pub status: Option<u16>,
+    /// Sandbox time of arrival, ms since 1970.
+    pub started_at_ms: i64,
+    /// Time from arrival to the answer, ms; `None` while the call runs.
+    pub duration_ms: Option<i64>,
+}
+
+/// Number of a call within the log.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::sandbox) struct CallNumber(usize);
+
+#[derive(Debug, Default)]
+struct Book {
+    calls: VecDeque<Call>,
+    forgotten: usize,
+}
+
+/// The call log.
+#[derive(Debug, Default)]
+pub(in crate::sandbox) struct Calls(Mutex<Book>);
+
+impl Calls {
+    /// Logs a call that has arrived.
+    pub(in crate::sandbox) fn arrived(&self, operation: &'static str, now_ms: i64) -> CallNumber {
+        let mut book = self.lock();
+        if book.calls.len() == CALLS_MAX {
+            book.calls.pop_front();
+            book.forgotten += 1;
+        }
+        book.calls.push_back(Call { operation, status: None, started_at_ms: now_ms, duration_ms: None });
+        CallNumber(book.forgotten + book.calls.len() - 1)
+    }
+
+    /// Logs the outcome of a call.
+    pub(in crate::sandbox) fn answered(&self, number: CallNumber, status: Option<u16>, now_ms: i64) {
+        let mut book = self.lock();
+        let Some(index) = number.0.checked_sub(book.forgotten) else { return };
+        if let Some(call) = book.calls.get_mut(index) {
+            call.status = status;
+            call.duration_ms = Some(now_ms - call.started_at_ms);
+        }
+    }
+
+    /// Returns the logged calls, in the order of arrival.
+    pub(in crate::sandbox) fn list(&self) -> Vec<Call> {
+        self.lock().calls.iter().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_calls_are_forgotten_and_the_rest_keep_their_numbers() {
+        let calls = Calls::default();
+        let first = calls.arrived("first", 0);
+        let second = calls.arrived("second", 1);
+        for _ in 0..CALLS_MAX - 1 {
+            calls.arrived("more", 2);
+        }
+        calls.answered(first, Some(500), 5);
+        calls.answered(second, Some(200), 5);
+        let list = calls.list();
+        assert_eq!(list.len(), CALLS_MAX);
+        let oldest = Call { operation: "second", status: Some(200), started_at_ms: 1, duration_ms: Some(4) };
+        assert_eq!(list.first(), Some(&oldest));
+        assert!(list.iter().skip(1).all(|call| call.status.is_none()));
+    }
+}

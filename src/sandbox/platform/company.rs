@@ -1,0 +1,158 @@
+//! Companies: their keys, and the initial data of a new company.
+//!
+//! The default company is generated once, from the seed (seed/). A file with a company
+//! keeps its data with any seed. Keys follow from the seed too, so that a demonstration can be repeated; for
+//! secret keys, configure them.
+
+use sqlx::{Connection, SqliteConnection};
+
+use crate::sandbox::random::Random;
+use crate::sandbox::seed::{catalog, orders};
+use crate::sandbox::{Error, Options};
+
+/// The keys of the default company.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Keys {
+    pub(in crate::sandbox) integration: String,
+    pub(in crate::sandbox) gateway: String,
+}
+
+/// A company to create.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Company<'a> {
+    pub(in crate::sandbox) name: &'a str,
+    pub(in crate::sandbox) is_subscribed: bool,
+    pub(in crate::sandbox) application_id: Option<&'a str>,
+    pub(in crate::sandbox) multi_warehousing: bool,
+}
+
+/// Opens the default company, or creates it in an empty database.
+pub(in crate::sandbox) async fn open(
+    db: &mut SqliteConnection,
+    options: &Options,
+    now_ms: i64,
+) -> Result<Keys, Error> {
+    let mut transaction = db.begin().await?;
+    let db = &mut *transaction;
+    let seed = setting(db, "seed", None, options.seed.to_string()).await?;
+    let mut random = Random::new(seed.parse().unwrap_or(options.seed), "keys");
+    let (own_key, gateway_key) = (random.key(), random.key());
+    let gateway = setting(db, "gateway_key", options.gateway_key.as_deref(), gateway_key).await?;
+    let known: Option<(i64, String)> =
+        sqlx::query_as("SELECT id, integration_key FROM company WHERE is_default = 1")
+            .fetch_optional(&mut *db)
+            .await?;
+    let integration = match (known, &options.integration_key) {
+        (Some((_, kept)), None) => kept,
+        (Some((company_id, _)), Some(key)) => {
+            let set = "UPDATE company SET integration_key = ?2 WHERE id = ?1";
+            sqlx::query(set).bind(company_id).bind(key).execute(&mut *db).await?;
+            key.clone()
+        }
+        (None, key) => {
+            let key = key.clone().unwrap_or(own_key);
+            make_default(db, options, &key, now_ms).await?;
+            key
+        }
+    };
+    transaction.commit().await?;
+    Ok(Keys { integration, gateway })
+}
+
+/// Returns a setting: the given value, else the stored value, else the first value, which is then stored.
+async fn setting(
+    db: &mut SqliteConnection,
+    name: &str,
+    given: Option<&str>,
+    first: String,
+) -> Result<String, sqlx::Error> {
+    sqlx::query_scalar(
+        "INSERT INTO setting (name, value) VALUES (?1, coalesce(?2, ?3))
+         ON CONFLICT (name) DO UPDATE SET value = coalesce(?2, value) RETURNING value",
+    )
+    .bind(name)
+    .bind(given)
+    .bind(first)
+    .fetch_one(db)
+    .await
+}
+
+async fn make_default(
+    db: &mut SqliteConnection,
+    options: &Options,
+    integration_key: &str,
+    now_ms: i64,
+) -> Result<(), Error> {
+    let company_id: i64 = sqlx::query_scalar(
+        "INSERT INTO company (name, integration_key, is_subscribed, multi_warehousing, is_default)
+         VALUES ('Harbour Goods', ?1, 1, 1, 1) RETURNING id",
+    )
+    .bind(integration_key)
+    .fetch_one(&mut *db)
+    .await?;
+    let mut random = Random::new(options.seed, "shop");
+    catalog::fill(db, company_id, options, &mut random).await?;
+    orders::fill(db, company_id, options.orders, now_ms, &mut random).await?;
+    Ok(())
+}
+
+/// Creates a small company and returns its id and its integration key.
+///
+/// It has a default warehouse (and a second warehouse with multi-warehousing), a supplier, a storefront and
+/// no products.
+pub(in crate::sandbox) async fn add_company(
+    db: &mut SqliteConnection,
+    company: &Company<'_>,
+) -> Result<(i64, String), sqlx::Error> {
+    let mut transaction = db.begin().await?;
+    let db = &mut *transaction;
+    let (seed, ordinal): (String, i64) = sqlx::query_as(
+        "SELECT (SELECT value FROM setting WHERE name = 'seed'), (SELECT max(id) FROM company)",
+    )
+    .fetch_one(&mut *db)
+    .await?;
+    let key = Random::new(seed.parse().unwrap_or_default(), &format!("company after {ordinal}")).key();
+    let company_id: i64 = sqlx::query_scalar(
+        "INSERT INTO company (name, integration_key, application_id, is_subscribed, multi_warehousing, is_default)
+         VALUES (?1, ?2, ?3, ?4, ?5, 0) RETURNING id",
+    )
+    .bind(company.name)
+    .bind(&key)
+    .bind(company.application_id)
+    .bind(company.is_subscribed)
+    .bind(company.multi_warehousing)
+    .fetch_one(&mut *db)
+    .await?;
+    furnish(db, company_id, company.multi_warehousing).await?;
+    transaction.commit().await?;
+    Ok((company_id, key))
+}
+
+async fn furnish(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    multi_warehousing: bool,
+) -> Result<(), sqlx::Error> {
+    let warehouse =
+        "INSERT INTO warehouse (company_id, name, is_system_generated, is_default) VALUES (?1, ?2, ?3, ?3)";
+    sqlx::query(warehouse).bind(company_id).bind("Main Warehouse").bind(true).execute(&mut *db).await?;
+    if multi_warehousing {
+        sqlx::query(warehouse)
+            .bind(company_id)
+            .bind("Second Warehouse")
+            .bind(false)
+            .execute(&mut *db)
+            .await?;
+    }
+    sqlx::query("INSERT INTO supplier (company_id, name) VALUES (?1, 'First Supplier')")
+        .bind(company_id)
+        .execute(&mut *db)
+        .await?;
+    sqlx::query(
+        "INSERT INTO storefront (company_id, name, type) VALUES (?1, 'First Storefront', 'Marketplace')",
+    )
+    .bind(company_id)
+    .execute(db)
+    .await?;
+    Ok(())
+}

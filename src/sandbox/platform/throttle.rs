@@ -1,0 +1,200 @@
+//! The platform's three limits per company account (docs/interface.md, *Limits*).
+//!
+//! - rate: a sliding window of 60 s over the arrived calls. A call refused for the rate does not count, so
+//!   that a caller that waits as told is accepted. A call refused for concurrency counts.
+//! - concurrency: running calls of an operation. A [`Slot`] is held until the answer is ready.
+//! - bad requests: answers of 400 in a sliding window of 24 h. Above the limit all calls are refused until
+//!   enough answers have left the window.
+//!
+//! The counts are kept in memory: a restart clears them. A limit of 0 is disabled, and nothing is counted for
+//! it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use axum::http::StatusCode;
+
+use crate::sandbox::http::answer::Refusal;
+
+const MINUTE_MS: i64 = 60_000;
+const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
+
+/// Limits of an account; 0 disables a limit.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::sandbox) struct Limits {
+    pub(in crate::sandbox) calls_per_minute: usize,
+    pub(in crate::sandbox) concurrency: usize,
+    pub(in crate::sandbox) bad_requests_per_day: usize,
+}
+
+/// The limits with the usage of every account.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Throttle {
+    limits: Limits,
+    accounts: Mutex<HashMap<i64, Spent>>,
+}
+
+#[derive(Debug, Default)]
+struct Spent {
+    /// Arrival of each call of the last minute, oldest first.
+    calls: VecDeque<i64>,
+    /// Time of each answer of 400 of the last day, oldest first.
+    bad_requests: VecDeque<i64>,
+    /// Running calls by operation.
+    running: HashMap<&'static str, usize>,
+}
+
+/// A concurrency slot of an operation, released on drop.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Slot<'a> {
+    throttle: &'a Throttle,
+    company_id: i64,
+    operation: &'static str,
+}
+
+impl Throttle {
+    pub(in crate::sandbox) fn new(limits: Limits) -> Self {
+        Self { limits, accounts: Mutex::default() }
+    }
+
+    /// Admits a call, or returns the refusal with the longest wait.
+    ///
+    /// The bad-request limit comes first, then the rate, then the concurrency.
+    pub(in crate::sandbox) fn admit(
+        &self,
+        company_id: i64,
+        operation: &'static str,
+        now_ms: i64,
+    ) -> Result<Slot<'_>, Refusal> {
+        let mut accounts = self.lock();
+        let spent = accounts.entry(company_id).or_default();
+        if let Some(wait) =
+            wait_seconds(&mut spent.bad_requests, self.limits.bad_requests_per_day, DAY_MS, now_ms)
+        {
+            let message = "Too many bad requests: calls of this account are refused until they have aged.";
+            return Err(Refusal::forbidden(message).retry_after(wait));
+        }
+        if let Some(wait) = wait_seconds(&mut spent.calls, self.limits.calls_per_minute, MINUTE_MS, now_ms) {
+            let message = format!("Rate limit is exceeded. Try again in {wait} seconds.");
+            return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(wait));
+        }
+        if self.limits.calls_per_minute > 0 {
+            spent.calls.push_back(now_ms);
+        }
+        let running = spent.running.entry(operation).or_default();
+        if self.limits.concurrency > 0 && *running >= self.limits.concurrency {
+            let message = "Too many simultaneous calls of this operation. Try again when one has completed.";
+            return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, message));
+        }
+        *running += 1;
+        Ok(Slot { throttle: self, company_id, operation })
+    }
+
+    /// Counts an answer of 400.
+    pub(in crate::sandbox) fn bad_request(&self, company_id: i64, now_ms: i64) {
+        if self.limits.bad_requests_per_day > 0 {
+            self.lock().entry(company_id).or_default().bad_requests.push_back(now_ms);
+        }
+    }
+
+    /// Locks the counts.
+    ///
+    /// A poisoned lock is used, because no statement under it leaves the counts inconsistent.
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Spent>> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if let Some(running) = self
+            .throttle
+            .lock()
+            .get_mut(&self.company_id)
+            .and_then(|spent| spent.running.get_mut(self.operation))
+        {
+            *running = running.saturating_sub(1);
+        }
+    }
+}
+
+/// Removes times that left the window and returns the wait until another call fits.
+///
+/// The wait is in whole seconds, at least 1. `None` means that the next call fits now.
+fn wait_seconds(times: &mut VecDeque<i64>, limit: usize, window_ms: i64, now_ms: i64) -> Option<i64> {
+    while times.front().is_some_and(|at| *at <= now_ms - window_ms) {
+        times.pop_front();
+    }
+    if limit == 0 || times.len() < limit {
+        return None;
+    }
+    let leaves_ms = times[times.len() - limit] + window_ms;
+    Some((leaves_ms - now_ms + 999) / 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { calls_per_minute: 3, concurrency: 2, bad_requests_per_day: 2 };
+
+    fn status_and_wait(refused: &Refusal) -> (u16, Option<&str>) {
+        (refused.status.as_u16(), refused.retry_after.as_deref())
+    }
+
+    #[test]
+    fn a_place_in_the_minute_is_free_exactly_after_the_wait_that_was_named() {
+        let throttle = Throttle::new(LIMITS);
+        for at in [0, 400, 800] {
+            drop(throttle.admit(1, "a", at).expect("within the minute's three"));
+        }
+        let refused = throttle.admit(1, "a", 1_000).expect_err("the fourth");
+        assert_eq!(status_and_wait(&refused), (429, Some("59")));
+        assert!(throttle.admit(1, "a", 59_999).is_err());
+        assert!(throttle.admit(1, "a", 60_000).is_ok());
+        assert!(throttle.admit(1, "a", 60_000).is_err(), "only the oldest has left the window");
+    }
+
+    #[test]
+    fn a_refused_call_takes_no_place_in_the_minute() {
+        let throttle = Throttle::new(LIMITS);
+        (0..3).for_each(|at| drop(throttle.admit(1, "a", at)));
+        (10..1_000).for_each(|at| assert!(throttle.admit(1, "a", at).is_err()));
+        assert!(throttle.admit(1, "a", 60_002).is_ok());
+    }
+
+    #[test]
+    fn slots_are_counted_per_company_and_operation_and_given_back() {
+        let throttle = Throttle::new(Limits { calls_per_minute: 0, ..LIMITS });
+        let held = [throttle.admit(1, "a", 0), throttle.admit(1, "a", 0)];
+        let refused = throttle.admit(1, "a", 0).expect_err("the third at once");
+        assert_eq!(status_and_wait(&refused), (429, None));
+        assert!(throttle.admit(1, "b", 0).is_ok());
+        assert!(throttle.admit(2, "a", 0).is_ok());
+        drop(held);
+        assert!(throttle.admit(1, "a", 0).is_ok());
+    }
+
+    #[test]
+    fn what_has_no_limit_is_not_kept() {
+        let throttle = Throttle::new(Limits { calls_per_minute: 0, concurrency: 0, bad_requests_per_day: 0 });
+        for at in 0..1_000 {
+            drop(throttle.admit(1, "a", at).expect("no limit"));
+            throttle.bad_request(1, at);
+        }
+        let accounts = throttle.lock();
+        assert!(accounts[&1].calls.is_empty() && accounts[&1].bad_requests.is_empty());
+    }
+
+    #[test]
+    fn bad_requests_block_everything_until_the_day_has_passed() {
+        let throttle = Throttle::new(LIMITS);
+        throttle.bad_request(1, 0);
+        assert!(throttle.admit(1, "a", 10).is_ok());
+        throttle.bad_request(1, 5_000);
+        let refused = throttle.admit(1, "b", 6_000).expect_err("two in a day");
+        assert_eq!(status_and_wait(&refused), (403, Some("86394")));
+        assert!(throttle.admit(2, "a", 6_000).is_ok());
+        assert!(throttle.admit(1, "a", DAY_MS).is_ok());
+    }
+}

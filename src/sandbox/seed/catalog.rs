@@ -1,0 +1,296 @@
+//! Generated master data: warehouses, suppliers, storefronts, templates, products with stock, and kits.
+//!
+//! The data looks real: readable names, UPCs with a valid check digit, a SKU with unusual characters. Rows
+//! are written in batches of [`BATCH`], so that 100,000 SKUs take seconds.
+
+use serde_json::json;
+use sqlx::SqliteConnection;
+
+use crate::sandbox::http::request::Whole;
+use crate::sandbox::operations::kits::{self, Kit};
+use crate::sandbox::operations::product_body::{Kind, Sheet};
+use crate::sandbox::operations::products;
+use crate::sandbox::platform::contact::{Address, Contact};
+use crate::sandbox::platform::sales::Line;
+use crate::sandbox::random::Random;
+use crate::sandbox::{Error, Options};
+
+/// Minimum number of products of a company with kits.
+pub const SKUS_MIN: u32 = 10;
+/// Products per statement.
+const BATCH: usize = 1_000;
+/// Products per kit; at least two kits are created.
+const PRODUCTS_PER_KIT: u32 = 20;
+
+const COLOURS: [&str; 8] = ["Slate", "Amber", "Moss", "Coral", "Ivory", "Navy", "Plum", "Copper"];
+const MATERIALS: [&str; 8] = ["Oak", "Steel", "Linen", "Cork", "Enamel", "Wool", "Bamboo", "Stoneware"];
+const THINGS: [(&str, &str); 12] = [
+    ("Mug", "MUG"),
+    ("Bowl", "BWL"),
+    ("Tray", "TRY"),
+    ("Kettle", "KTL"),
+    ("Lantern", "LNT"),
+    ("Apron", "APR"),
+    ("Basket", "BSK"),
+    ("Stool", "STL"),
+    ("Blanket", "BLK"),
+    ("Cutting Board", "CUT"),
+    ("Storage Jar", "JAR"),
+    ("Coat Hook", "HOK"),
+];
+const TOWNS: [(&str, &str, &str); 4] = [
+    ("Portland", "ME", "04101"),
+    ("Savannah", "GA", "31401"),
+    ("Tacoma", "WA", "98402"),
+    ("Duluth", "MN", "55802"),
+];
+
+/// Fills an empty company.
+pub(in crate::sandbox) async fn fill(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    options: &Options,
+    random: &mut Random,
+) -> Result<(), Error> {
+    let warehouse_ids = warehouses(db, company_id, options.warehouses.max(1)).await?;
+    let supplier_ids = suppliers(db, company_id).await?;
+    storefronts(db, company_id).await?;
+    let skus = options.skus.max(SKUS_MIN);
+    let kits = (skus / PRODUCTS_PER_KIT).max(2);
+    // Every order of the history takes up to six units. This stock is enough for all orders, with any number
+    // of products.
+    let spare = 6 * options.orders / (skus - kits) + 1;
+    let numbers: Vec<u32> = (0..skus - kits).collect();
+    let mut made = Vec::new();
+    for batch in numbers.chunks(BATCH) {
+        let sheets: Vec<Sheet> = batch.iter().map(|number| sheet(*number, &supplier_ids, random)).collect();
+        let product_ids = products::insert(db, company_id, &sheets).await?;
+        stock(db, &product_ids, &sheets, &warehouse_ids, spare, random).await?;
+        made.extend(sheets.into_iter().map(|sheet| sheet.sku));
+    }
+    extras(db, company_id).await?;
+    make_kits(db, company_id, kits, &made, random).await
+}
+
+async fn warehouses(db: &mut SqliteConnection, company_id: i64, count: u32) -> Result<Vec<i64>, Error> {
+    let mut ids = Vec::new();
+    for number in 0..count {
+        let (town, state, zip_code) = TOWNS[number as usize % TOWNS.len()];
+        let contact_id = dock(town, state, zip_code).insert(db).await?;
+        let kind = if number == 2 { "FulfillmentCenter" } else { "Standard" };
+        let name =
+            if number < 4 { format!("{town} Warehouse") } else { format!("{town} Warehouse {number}") };
+        let id: i64 = sqlx::query_scalar(
+            "INSERT INTO warehouse (company_id, name, account_number, is_system_generated, is_default, type, contact_id)
+             VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6) RETURNING id",
+        )
+        .bind(company_id)
+        .bind(name)
+        .bind(format!("WH-{}", 100 + number))
+        .bind(number == 0)
+        .bind(kind)
+        .bind(contact_id)
+        .fetch_one(&mut *db)
+        .await?;
+        ids.push(id);
+    }
+    Ok(ids)
+}
+
+fn dock(town: &str, state: &str, zip_code: &str) -> Contact {
+    let word = |text: &str| Some(text.to_owned());
+    Contact {
+        company_name: word("Harbour Goods"),
+        full_name: Some(format!("{town} Dock Office")),
+        phone: word("+1 555 0170"),
+        address: Some(Address {
+            street1: word("12 Quay Street"),
+            city: word(town),
+            state: word(state),
+            country: word("US"),
+            zip_code: word(zip_code),
+            ..Address::default()
+        }),
+        ..Contact::default()
+    }
+}
+
+async fn suppliers(db: &mut SqliteConnection, company_id: i64) -> Result<Vec<i64>, Error> {
+    let mut ids = Vec::new();
+    for (name, account_number, is_active) in [
+        ("Northern Potters", "NP-4471", true),
+        ("Loom & Line", "LL-0020", true),
+        ("Old Forge Trading", "OF-9", false),
+    ] {
+        let id: i64 = sqlx::query_scalar(
+            "INSERT INTO supplier (company_id, name, account_number, is_active, supplier_url)
+             VALUES (?1, ?2, ?3, ?4, 'https://suppliers.example.com/' || lower(?3)) RETURNING id",
+        )
+        .bind(company_id)
+        .bind(name)
+        .bind(account_number)
+        .bind(is_active)
+        .fetch_one(&mut *db)
+        .await?;
+        ids.push(id);
+    }
+    Ok(ids)
+}
+
+async fn storefronts(db: &mut SqliteConnection, company_id: i64) -> Result<(), Error> {
+    for (name, kind, is_active) in [
+        ("Harbour Goods Online", "WebStore", true),
+        ("Harbour Goods Market", "Marketplace", true),
+        ("Harbour Goods Outlet", "Auction", false),
+    ] {
+        let storefront_id: i64 = sqlx::query_scalar(
+            "INSERT INTO storefront (company_id, name, is_active, type, properties)
+             VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id",
+        )
+        .bind(company_id)
+        .bind(name)
+        .bind(is_active)
+        .bind(kind)
+        .bind(json!({ "Currency": "USD", "SyncInventory": is_active }).to_string())
+        .fetch_one(&mut *db)
+        .await?;
+        for template in ["Plain", "Season's Sale"] {
+            sqlx::query("INSERT INTO listing_template (storefront_id, name, folded_name, body) VALUES (?1, ?2, ?3, ?4)")
+                .bind(storefront_id)
+                .bind(template)
+                .bind(template.to_lowercase())
+                .bind("<h1>{{Name}}</h1><p>{{LongDescription}}</p>")
+                .execute(&mut *db)
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+fn sheet(number: u32, supplier_ids: &[i64], random: &mut Random) -> Sheet {
+    let (thing, code) = THINGS[random.below(12) as usize];
+    let (material, colour) = (random.pick(&MATERIALS), random.pick(&COLOURS));
+    let sku = match number {
+        5 => "O'RING 50%_B".to_owned(),
+        _ => format!("{code}-{:05}-{}", 10_000 + number, colour[..3].to_uppercase()),
+    };
+    let cents = random.between(450, 18_999);
+    let mut sheet = Sheet::new(&sku, &format!("{colour} {material} {thing}"), Kind::Product);
+    if number % 40 == 39 {
+        sheet.r#type = Kind::Built;
+    }
+    sheet.upc = upc(72_000_000_000 + u64::from(number) * 11);
+    sheet.gtin = format!("00{}", sheet.upc);
+    sheet.sold_as_name = format!("{thing} of {material}, {colour}");
+    sheet.short_description =
+        format!("{thing} of {}, in {}.", material.to_lowercase(), colour.to_lowercase());
+    sheet.long_description = format!("{} Made to be used every day.", sheet.short_description);
+    sheet.price = f64::from(cents) / 100.0;
+    sheet.is_dropshipped = number % 25 == 24;
+    let supplier = random.below(u32::try_from(supplier_ids.len()).unwrap_or(0)) as usize;
+    sheet.supplier_id = supplier_ids.get(supplier).copied();
+    sheet.supplier_sku = format!("S-{number}");
+    sheet.supplier_price = f64::from(cents * 3 / 5) / 100.0;
+    sheet.supplier_by_case = number.is_multiple_of(7);
+    sheet
+}
+
+/// Returns a UPC-A: eleven digits and the check digit that makes the weighted sum a multiple of ten.
+fn upc(eleven: u64) -> String {
+    let digits = format!("{eleven:011}");
+    let weighted =
+        digits.bytes().enumerate().map(|(at, byte)| u32::from(byte - b'0') * if at % 2 == 0 { 3 } else { 1 });
+    let check = (10 - weighted.sum::<u32>() % 10) % 10;
+    format!("{digits}{check}")
+}
+
+/// Links every product to every warehouse.
+///
+/// A tenth of the stock levels is empty. The default warehouse gets the spare units.
+async fn stock(
+    db: &mut SqliteConnection,
+    product_ids: &[i64],
+    sheets: &[Sheet],
+    warehouse_ids: &[i64],
+    spare: u32,
+    random: &mut Random,
+) -> Result<(), Error> {
+    let mut rows = Vec::new();
+    for (product_id, sheet) in product_ids.iter().zip(sheets) {
+        for (place, warehouse_id) in warehouse_ids.iter().enumerate() {
+            let shelf = if random.below(10) == 0 { 0 } else { random.between(5, 240) };
+            let quantity = if place == 0 { shelf + spare } else { shelf };
+            let (aisle, bin) = (random.between(1, 30), random.between(1, 99));
+            rows.push(json!([
+                product_id,
+                warehouse_id,
+                quantity,
+                format!("A{aisle}"),
+                format!("B{bin}"),
+                sheet.sku
+            ]));
+        }
+    }
+    sqlx::query(
+        "WITH cell AS MATERIALIZED (SELECT value FROM json_each(?1))
+         INSERT INTO link (product_id, warehouse_id, quantity, aisle, bin, sku)
+         SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5 FROM cell",
+    )
+    .bind(json!(rows).to_string())
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Adds images, and the values that only kit components show.
+async fn extras(db: &mut SqliteConnection, company_id: i64) -> Result<(), Error> {
+    for statement in [
+        "INSERT INTO product_image (product_id, mime_type, url)
+         SELECT id, 'image/jpeg', 'https://images.example.com/' || id || '.jpg' FROM product WHERE company_id = ?1",
+        "UPDATE product
+            SET average_cost = round(price * 0.6, 2), average_landed_cost = round(price * 0.65, 2),
+                reorder_level = 20 + id % 60, reserve_level = 2, target_inventory_level = 200, notes = 'Handle with care'
+          WHERE company_id = ?1",
+    ] {
+        sqlx::query(statement).bind(company_id).execute(&mut *db).await?;
+    }
+    Ok(())
+}
+
+/// Creates kits of two or three products each.
+async fn make_kits(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    count: u32,
+    skus: &[String],
+    random: &mut Random,
+) -> Result<(), Error> {
+    let products = u32::try_from(skus.len()).unwrap_or(u32::MAX);
+    for number in 0..count {
+        let first = random.below(products);
+        let parts = random.between(2, 3);
+        let components = (0..parts).map(|step| {
+            let sku = skus[((first + step) % products) as usize].clone();
+            Line { sku, quantity: Whole(i64::from(random.between(1, 3))) }
+        });
+        let components: Vec<Line> = components.collect();
+        let kit = Kit {
+            sku: format!("KIT-{:04}", 1 + number),
+            name: format!("Gift Set No. {}", 1 + number),
+            components,
+        };
+        kits::create(db, company_id, &kit).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_upc_ends_with_its_check_digit() {
+        assert_eq!(upc(3_600_029_145), "036000291452");
+        assert_eq!(upc(1_234_567_890), "012345678905");
+    }
+}

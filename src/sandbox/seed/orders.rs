@@ -1,0 +1,222 @@
+//! Generated history: orders and shipments in all states, months of sales, and 24 months of business health.
+
+use serde_json::json;
+use sqlx::SqliteConnection;
+
+use crate::sandbox::Error;
+use crate::sandbox::clock::months_before;
+use crate::sandbox::http::request::Whole;
+use crate::sandbox::platform::contact::{Address, Contact};
+use crate::sandbox::platform::sales::{self, Line, Order};
+use crate::sandbox::random::Random;
+
+const DAY_MS: i64 = 24 * 3_600_000;
+/// Maximum age of an order in days.
+const ORDER_DAYS: u32 = 60;
+/// Months of business health, from the last complete month backwards.
+const HEALTH_MONTHS: u32 = 24;
+/// Months of sales before the current month.
+const SALES_MONTHS: u32 = 3;
+/// Sold products per month and storefront: more than the ten that are shown.
+const SOLD_PRODUCTS: u32 = 30;
+
+const FIRST_NAMES: [&str; 8] = ["Ada", "Bruno", "Carla", "Deniz", "Emil", "Fumiko", "Gita", "Henrik"];
+const LAST_NAMES: [&str; 8] = ["Abara", "Brandt", "Costa", "Dahl", "Eriksen", "Fischer", "Grant", "Hughes"];
+
+/// Adds the history of a filled company.
+pub(in crate::sandbox) async fn fill(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    orders: u32,
+    now_ms: i64,
+    random: &mut Random,
+) -> Result<(), Error> {
+    let skus: Vec<String> = sqlx::query_scalar("SELECT sku FROM product WHERE company_id = ?1 ORDER BY id")
+        .bind(company_id)
+        .fetch_all(&mut *db)
+        .await?;
+    for number in 0..orders {
+        let age_days = ORDER_DAYS - ORDER_DAYS * number / orders;
+        let placed_at_ms = now_ms - i64::from(age_days) * DAY_MS + i64::from(random.below(3_600_000));
+        place(db, company_id, number, &skus, placed_at_ms, random).await?;
+    }
+    sales_of_months(db, company_id, now_ms, random).await?;
+    business_health(db, company_id, now_ms, random).await
+}
+
+/// Places an order of one to three lines, with its shipments.
+async fn place(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    number: u32,
+    skus: &[String],
+    placed_at_ms: i64,
+    random: &mut Random,
+) -> Result<(), Error> {
+    let state = match number % 8 {
+        5 => "AwaitingPayment",
+        6 => "InProcess",
+        7 => "Cancelled",
+        _ => "ReadyToShip",
+    };
+    let last_sku = u32::try_from(skus.len() - 1).unwrap_or(u32::MAX);
+    let lines: Vec<Line> = (0..random.between(1, 3))
+        .map(|_| {
+            let sku = skus[random.between(0, last_sku) as usize].clone();
+            Line { sku, quantity: Whole(i64::from(random.between(1, 2))) }
+        })
+        .collect();
+    let customer = customer(random);
+    let order = Order { company_id, lines: &lines, customer: &customer, state, placed_at_ms };
+    let order_id = match sales::place_order(db, &order).await.map_err(Error::from) {
+        Ok(order_id) => order_id,
+        // A component of a kit is out of stock: no order is placed.
+        Err(Error::Refused { status: 409, .. }) => return Ok(()),
+        Err(cause) => return Err(cause),
+    };
+    match number % 8 {
+        0..=3 => ship(db, order_id, number % 8, placed_at_ms + DAY_MS).await,
+        7 => give_back(db, order_id).await,
+        _ => Ok(()),
+    }
+}
+
+fn customer(random: &mut Random) -> Contact {
+    let (first, last) = (random.pick(&FIRST_NAMES), random.pick(&LAST_NAMES));
+    let word = |text: &str| Some(text.to_owned());
+    Contact {
+        full_name: Some(format!("{first} {last}")),
+        first_name: word(first),
+        last_name: word(last),
+        email_address: Some(format!("{}.{}@example.com", first.to_lowercase(), last.to_lowercase())),
+        phone: Some(format!("+1 555 01{:02}", random.below(100))),
+        address: Some(Address {
+            street1: Some(format!("{} Main Street", random.between(1, 400))),
+            city: word("Springfield"),
+            state: word("IL"),
+            country: word("US"),
+            zip_code: word("62701"),
+            is_residential: Some(true),
+            ..Address::default()
+        }),
+        ..Contact::default()
+    }
+}
+
+/// Creates a shipment of the whole order: 0 shipped, 1 first item shipped, 2 unshipped, 3 cancelled.
+async fn ship(db: &mut SqliteConnection, order_id: i64, outcome: u32, at_ms: i64) -> Result<(), Error> {
+    let shipment_id: i64 = sqlx::query_scalar(
+        "INSERT INTO shipment (order_id, warehouse_id, is_cancelled, created_at_ms, shipped_at_ms)
+         SELECT order_id, warehouse_id, ?2 = 3, ?3, iif(?2 < 2, ?3, NULL)
+           FROM order_line WHERE order_id = ?1 ORDER BY id LIMIT 1 RETURNING id",
+    )
+    .bind(order_id)
+    .bind(outcome)
+    .bind(at_ms)
+    .fetch_one(&mut *db)
+    .await?;
+    sqlx::query(
+        "INSERT INTO shipment_item (shipment_id, line_id, quantity, is_shipped, carrier_id, tracking_number)
+         SELECT ?1, id, quantity, shipped, iif(shipped, 1, NULL), iif(shipped, '1Z' || printf('%016d', id), NULL)
+           FROM (SELECT id, quantity,
+                        ?3 = 0 OR (?3 = 1 AND row_number() OVER (ORDER BY id) = 1) AS shipped
+                   FROM order_line WHERE order_id = ?2 ORDER BY id)",
+    )
+    .bind(shipment_id)
+    .bind(order_id)
+    .bind(outcome)
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Returns the units of a cancelled order to their warehouses.
+async fn give_back(db: &mut SqliteConnection, order_id: i64) -> Result<(), Error> {
+    sqlx::query(
+        "UPDATE link SET quantity = link.quantity + taken.quantity
+           FROM (SELECT a.product_id, a.warehouse_id, sum(a.quantity) AS quantity
+                   FROM allocation a JOIN order_line l ON l.id = a.line_id
+                  WHERE l.order_id = ?1 GROUP BY 1, 2) taken
+          WHERE link.product_id = taken.product_id AND link.warehouse_id = taken.warehouse_id",
+    )
+    .bind(order_id)
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Adds the sales of the last months for each active storefront.
+async fn sales_of_months(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    now_ms: i64,
+    random: &mut Random,
+) -> Result<(), Error> {
+    let storefronts: Vec<i64> =
+        sqlx::query_scalar("SELECT id FROM storefront WHERE company_id = ?1 AND is_active ORDER BY id")
+            .bind(company_id)
+            .fetch_all(&mut *db)
+            .await?;
+    let products: Vec<i64> = sqlx::query_scalar("SELECT id FROM product WHERE company_id = ?1 ORDER BY id")
+        .bind(company_id)
+        .fetch_all(&mut *db)
+        .await?;
+    let last_product = u32::try_from(products.len() - 1).unwrap_or(u32::MAX);
+    let mut rows = Vec::new();
+    for back in 1..=SALES_MONTHS {
+        let (year, month) = months_before(now_ms, back);
+        for storefront_id in &storefronts {
+            for _ in 0..SOLD_PRODUCTS {
+                let product_id = products[random.between(0, last_product) as usize];
+                rows.push(json!([storefront_id, product_id, year, month, random.between(1, 90)]));
+            }
+        }
+    }
+    sqlx::query(
+        "INSERT INTO sale (storefront_id, product_id, year, month, quantity, amount)
+         SELECT value->>0, p.id, value->>2, value->>3, value->>4, (value->>4) * p.price
+           FROM json_each(?1) JOIN product p ON p.id = value->>1 WHERE true
+         ON CONFLICT DO UPDATE SET quantity = quantity + excluded.quantity, amount = amount + excluded.amount",
+    )
+    .bind(json!(rows).to_string())
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Adds months of business health that are consistent.
+///
+/// The profit is the remainder of each month. A month starts with the inventory of the month before.
+async fn business_health(
+    db: &mut SqliteConnection,
+    company_id: i64,
+    now_ms: i64,
+    random: &mut Random,
+) -> Result<(), Error> {
+    let mut inventory = 250_000 + random.below(50_000);
+    let mut rows = Vec::new();
+    for back in (1..=HEALTH_MONTHS).rev() {
+        let (year, month) = months_before(now_ms, back);
+        let revenue = random.between(80_000, 140_000);
+        let (goods, shipping) = (revenue * 58 / 100, revenue * 9 / 100);
+        let (collected, labels) = (revenue * 7 / 100, revenue * 8 / 100);
+        let start = inventory;
+        inventory = inventory + random.below(20_000) - 9_000;
+        let profit = revenue + collected - goods - shipping;
+        let listings = random.between(3, 40);
+        rows.push(json!([
+            company_id, year, month, revenue, goods, shipping, profit, collected, labels, start, inventory,
+            listings
+        ]));
+    }
+    sqlx::query(
+        "INSERT INTO business_month
+         SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,
+                value->>9, value->>10, value->>11
+           FROM json_each(?1)",
+    )
+    .bind(json!(rows).to_string())
+    .execute(db)
+    .await?;
+    Ok(())
+}
