@@ -7,8 +7,8 @@ use super::place::Place;
 use super::print::{json, line, plain};
 use super::{Answer, Failure, Reading};
 use crate::daemon::preview;
-use crate::job::{Planned, Preview};
 use crate::model::{Effect, WishId};
+use crate::push::{Planned, Preview};
 use serde_json::{Value, json as value};
 
 pub(super) async fn plan(place: &Place, reading: Reading) -> Result<Answer, Failure> {

@@ -6,7 +6,7 @@ use super::place::Place;
 use super::print::{Table, age, dash, json, plain};
 use super::{Answer, Failure, Reading};
 use crate::daemon;
-use crate::job::{VERIFY_CALLS, Verified};
+use crate::sync::{VERIFY_CALLS, Verified};
 use clap::Args;
 use serde_json::json as value;
 use std::sync::Arc;

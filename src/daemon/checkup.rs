@@ -5,7 +5,8 @@
 //! on it.
 
 use super::{boot_id, metrics, notify};
-use crate::job::{Code, Context, DaemonState, Finding, Health, Look, health};
+use crate::exec::Context;
+use crate::health::{Code, DaemonState, Finding, Health, Look, health};
 use crate::limiter;
 use crate::model::Moment;
 use crate::store::StoreError;

@@ -1,0 +1,163 @@
+//! A finding: a fault, with a code that programs may rely on.
+
+use crate::model::Timestamp;
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal),+ $(,)?) => {
+        /// Code of a finding.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code { $($(#[doc = $doc])+ $variant),+ }
+
+        impl Code {
+            /// Every code, in the order in which findings are listed.
+            pub const ALL: &'static [Code] = &[$(Code::$variant),+];
+
+            /// Returns the code used in JSON, metrics and the log.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$variant => $code),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The database that a daemon has open is not the file at its path.
+    DatabaseReplaced = "database_replaced",
+    /// The platform refuses the key.
+    KeyRefused = "key_refused",
+    /// No daemon runs.
+    NoDaemon = "no_daemon",
+    /// The platform cannot be reached.
+    Unreachable = "unreachable",
+    /// Every call fails.
+    CallsFail = "calls_fail",
+    /// The pushes fail repeatedly.
+    PushFails = "push_fails",
+    /// The platform orders a long wait.
+    QuotaHold = "quota_hold",
+    /// The platform throttled the account for bad requests.
+    ReadsOnly = "reads_only",
+    /// Answers of 400 reached a threshold at which calls stop.
+    BadRequests = "bad_requests",
+    /// The data of a job is older than twice its interval.
+    Stale = "stale",
+    /// The last good backup of the database is too old.
+    BackupOld = "backup_old",
+    /// The clock jumped, so nothing of the journal is deleted by age.
+    NotPruned = "not_pruned",
+    /// Changes wait longer than they should.
+    Waiting = "waiting",
+    /// Changes wait for a shipment that no change creates.
+    AwaitsNobody = "awaits_nobody",
+    /// Changes are held for an operator.
+    Held = "held",
+    /// Changes are in doubt.
+    InDoubt = "in_doubt",
+    /// Changes were rejected and not acknowledged.
+    Rejected = "rejected",
+    /// Written quantities do not show at the platform.
+    NotShown = "not_shown",
+    /// Entries fail alone and are quarantined.
+    Quarantined = "quarantined",
+    /// Records that no poll can read.
+    Unreadable = "unreadable",
+    /// Tracked SKUs that the platform does not return.
+    MissingSkus = "missing_skus",
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+/// Longest text of a finding, in characters.
+const TEXT_MAX: usize = 800;
+
+/// Severity of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// An operator must act: `status` exits with 3.
+    Person,
+    /// For information; nothing is wrong.
+    Note,
+}
+
+/// A fault, or information for the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Code of the finding.
+    pub code: Code,
+    /// Severity of the finding.
+    pub severity: Severity,
+    /// Number of affected jobs, changes, records or calls.
+    pub count: i64,
+    /// Start of the fault, if known.
+    #[serde(serialize_with = "rfc3339")]
+    pub since: Option<Timestamp>,
+    /// Names of the affected jobs, changes (by key), SKUs or orders.
+    pub subjects: Vec<String>,
+    /// Sentence for an operator.
+    pub text: String,
+    /// Next step, with the command.
+    pub what_to_do: String,
+}
+
+impl Finding {
+    pub(crate) fn new(code: Code, count: i64, text: impl Into<String>, todo: impl Into<String>) -> Self {
+        Self {
+            code,
+            severity: Severity::Person,
+            count,
+            since: None,
+            subjects: Vec::new(),
+            text: one_line(&text.into()),
+            what_to_do: one_line(&todo.into()),
+        }
+    }
+
+    pub(crate) fn since(self, since: Timestamp) -> Self {
+        Self { since: Some(since), ..self }
+    }
+
+    pub(crate) fn about(self, subjects: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { subjects: subjects.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    pub(crate) fn noted(self) -> Self {
+        Self { severity: Severity::Note, ..self }
+    }
+
+    /// Returns true if an operator must act.
+    pub fn needs_a_person(&self) -> bool {
+        self.severity == Severity::Person
+    }
+
+    /// Returns the finding and the next step as one line.
+    pub fn sentence(&self) -> String {
+        format!("{}; {}", self.text, self.what_to_do)
+    }
+}
+
+/// Truncates a text and replaces its control characters, because it may contain the platform's messages.
+fn one_line(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let cut = if text.chars().nth(TEXT_MAX).is_some() { "…" } else { "" };
+    text.chars().take(TEXT_MAX).map(plain).chain(cut.chars()).collect()
+}
+
+fn rfc3339<S: Serializer>(at: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => to.serialize_str(&at.rfc3339()),
+        None => to.serialize_none(),
+    }
+}

@@ -1,0 +1,93 @@
+//! Adaptive number of SKUs per balances call, kept over restarts. Pure.
+//!
+//! The platform documents no limit. The size doubles after a full page that worked and halves after a
+//! failure. A size that failed is tried again only after [`TRY_AGAIN`] pages in a row, because otherwise
+//! every other page would fail.
+
+/// Smallest page. Answers to so few SKUs are trusted to be complete.
+pub(super) const PAGE_MIN: usize = 25;
+/// Largest page. A larger one saves few calls, and each takes about 1 s longer; a failed page wastes as much.
+const PAGE_MAX: usize = 1_000;
+/// Consecutive pages after which a failed size is tried again.
+const TRY_AGAIN: u32 = 20;
+
+/// Size of the next page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageSize {
+    size: usize,
+    most: usize,
+    /// The smallest size that failed recently.
+    failed: Option<usize>,
+    in_a_row: u32,
+}
+
+impl PageSize {
+    /// Starts with the proved size, or else with the configured one.
+    pub(crate) fn new(configured: usize, proved: Option<usize>) -> Self {
+        let most = PAGE_MAX.max(configured);
+        Self { size: proved.unwrap_or(configured).clamp(1, most), most, failed: None, in_a_row: 0 }
+    }
+
+    /// Returns the number of SKUs of the next page.
+    pub(crate) fn get(self) -> usize {
+        self.size
+    }
+
+    /// Records a page that worked. Only a full page raises the size.
+    pub(crate) fn worked(&mut self, was_full: bool) {
+        self.in_a_row += 1;
+        if self.in_a_row >= TRY_AGAIN {
+            self.failed = None;
+        }
+        let larger = (self.size * 2).min(self.most);
+        if was_full && self.failed.is_none_or(|failed| larger < failed) {
+            self.size = larger;
+        }
+    }
+
+    /// Records a page that failed, and halves the size.
+    pub(crate) fn failed(&mut self) {
+        self.failed = Some(self.size);
+        self.in_a_row = 0;
+        self.size = (self.size / 2).max(PAGE_MIN.min(self.size));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_grows_while_pages_work_and_stops_at_its_most() {
+        let mut size = PageSize::new(200, None);
+        let sizes = [(); 5].map(|()| {
+            size.worked(true);
+            size.get()
+        });
+        assert_eq!(sizes, [400, 800, 1000, 1000, 1000]);
+        size.worked(false);
+        assert_eq!(PageSize::new(200, Some(800)).get(), 800, "remembered");
+    }
+
+    #[test]
+    fn a_size_that_failed_is_not_tried_at_every_other_page() {
+        let mut size = PageSize::new(200, None);
+        size.failed();
+        assert_eq!(size.get(), 100);
+        for _ in 1..TRY_AGAIN {
+            size.worked(true);
+            assert_eq!(size.get(), 100);
+        }
+        size.worked(true);
+        assert_eq!(size.get(), 200, "but after many");
+        (0..9).for_each(|_| size.failed());
+        assert_eq!(size.get(), PAGE_MIN);
+    }
+
+    #[test]
+    fn a_page_that_was_not_full_says_nothing_of_larger_ones() {
+        let mut size = PageSize::new(40, None);
+        size.worked(false);
+        assert_eq!(size.get(), 40);
+    }
+}
