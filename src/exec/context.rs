@@ -39,7 +39,7 @@ pub struct Context {
     wishes: watch::Sender<()>,
     /// Lock of each kind of job; its run holds it.
     turns: Arc<BTreeMap<JobKind, Arc<Mutex<()>>>>,
-    /// Recent failures by entry ([`crate::exec::quarantine`]).
+    /// Recent failures by entry ([`super::quarantine`]).
     pub(crate) failures: Arc<SyncMutex<Failures>>,
     /// Times at which a push of few stock levels may start.
     starts: Arc<SyncMutex<Starts>>,

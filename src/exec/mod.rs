@@ -10,7 +10,7 @@
 //! | `context`, `error`, `run`, `run_args` | dependencies of a job, and the bracket of a run |
 //! | `call` | the only way to the platform: reservation, exchange, one send, outcome for the limiter |
 //! | `commit_retry` | commits of answers while the database fails, and the claim gate |
-//! | `pager`, `balances`, `balances_reader`, `kits`, `warehouse_list`, `preflight` | reads with their records |
+//! | `pager`, `balances`, `balances_reader`, `kits`, `warehouse_list`, `preflight` | recorded reads |
 //! | `quarantine`, `key_probe`, `absence` | entries that fail, a refused key, missing records |
 //! | `start_budget`, `quota_lift`, `change_events` | starts of a few stock levels, a lifted wait, log lines |
 

@@ -16,7 +16,7 @@ use crate::store::{
 
 /// Version of the projection with its records and decoders (docs/rules.md 40). It must grow with each change
 /// after which the same journal leads to other facts. The daemon then starts again behind a snapshot
-/// (`new_fold.rs`).
+/// (`upgrade.rs`).
 pub const FOLD: i64 = 5;
 
 /// Applies an entry.

@@ -1,7 +1,7 @@
 //! Projection of pages of lists: warehouses, suppliers, storefronts, listing templates.
 //!
-//! Each function returns the number of new or changed records. [`pages`](crate::exec::pager) decides which
-//! records a whole list no longer has.
+//! Each function returns the number of new or changed records. The pager of `exec` decides which records
+//! a whole list no longer has.
 
 use super::park;
 use crate::client::wire::{Decoded, ListingTemplate, Storefront, Supplier, Warehouse};

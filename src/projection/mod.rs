@@ -9,7 +9,7 @@
 //! | `balances`, `orders`, `kits`, `lists`, `reports` | answers to reads |
 //! | `writes`, `creates` | own writes and created records |
 //! | `park` | unreadable records |
-//! | `apply`, `replay`, `upgrade` | the journal, entry by entry; the rebuilt mirror; another projection version |
+//! | `apply`, `replay`, `upgrade` | the journal by entries, the rebuilt mirror, another projection version |
 
 mod apply;
 mod balances;

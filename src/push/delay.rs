@@ -4,9 +4,9 @@
 //! that was held until the next read filled it was 9 s late.
 //!
 //! A few stock levels start together: a read and the calls that follow. They start once in the time of
-//! [`CALLS_APART`] calls of the quota. Up to [`SAVED`] starts accumulate, so single changes do not wait. Some
-//! stock levels start at once: two full calls, operators' changes, writes whose stock levels were just read,
-//! and calls apart after a failure.
+//! [`CALLS_APART`](crate::exec::start_budget) calls of the quota. Up to [`SAVED`](crate::exec::start_budget)
+//! starts accumulate, so single changes do not wait. Some stock levels start at once: two full calls,
+//! operators' changes, writes whose stock levels were just read, and calls apart after a failure.
 
 use super::routes::Ways;
 use super::snapshot::Work;

@@ -1,7 +1,7 @@
 //! `balances`: reads the balances of every tracked SKU, stalest first.
 //!
 //! Each page is committed as it arrives, and the stalest SKU is always read next. A crash or an exhausted
-//! quota therefore loses nothing and needs no cursor. The page size adapts ([`crate::sync::page_size`]).
+//! quota therefore loses nothing and needs no cursor. The page size adapts ([`super::page_size`]).
 //!
 //! An answer that lacks much may be cut. The lacking SKUs are read again at the end, in small pages together
 //! with known SKUs. Only such an answer can prove that a SKU is missing. A known SKU needs two of them,
@@ -11,7 +11,7 @@
 //! ([`isolation`](crate::reconcile::isolation)). That SKU is quarantined. It is read isolated when it is due,
 //! after all others.
 //!
-//! Prefetches between the passes ([`crate::sync::prefetch`]) replace no pass: each pass reads every SKU read before
+//! Prefetches between the passes ([`super::prefetch`]) replace no pass: each pass reads every SKU read before
 //! its start.
 
 use super::page_size::PageSize;

@@ -9,11 +9,11 @@
 //!
 //! The operations have pages but no page parameters. An answer with more than one page is recorded as
 //! incomplete, and no shipment is decided on it. A failed order is asked for again after the others
-//! ([`crate::sync::entry_reads`]).
+//! ([`super::entry_reads`]).
 //!
 //! If the work queue's counts of orders did not change, every second scheduled run skips the orders that the
 //! counts confirm. No order waits longer than two intervals, and an order that changes a count is read at
-//! once ([`crate::sync::work_queue`]). A run with any other trigger reads all due orders.
+//! once ([`super::work_queue`]). A run with any other trigger reads all due orders.
 
 use super::entry_reads::{Aside, Asks, Came, Entry};
 use crate::client::Verdict;

@@ -1,4 +1,4 @@
-//! Prefetch: reads of SKUs between two passes of [`crate::sync::balances`], with spare calls.
+//! Prefetch: reads of SKUs between two passes of [`super::balances`], with spare calls.
 //!
 //! [`crate::schedule::attention`] chooses the SKUs for which a fresh fact is worth most. The daemon calls the
 //! prefetch each minute, independent of the schedules. It reads only if half of the quota is free and no bulk

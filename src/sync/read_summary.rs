@@ -1,4 +1,4 @@
-//! Summary of a run that makes one call for each of many entries ([`crate::sync::entry_reads`] makes them).
+//! Summary of a run that makes one call for each of many entries ([`super::entry_reads`] makes them).
 
 use crate::exec::Report;
 use crate::model::JobKind;

@@ -1,7 +1,7 @@
 //! `work_queue`: the account's counts, read each minute: a time series and a hint of changed orders.
 //!
 //! If a count of sales orders changed, the orders are read at once instead of at their next turn. If none
-//! changed, the next run of [`crate::sync::order_lines`] need not read them again.
+//! changed, the next run of [`super::order_lines`] need not read them again.
 
 use crate::client::wire;
 use crate::exec::{Context, JobError, Report};
