@@ -122,7 +122,7 @@ impl Progress {
     }
 
     /// Returns the ids of the list if it was read whole and is not empty.
-    pub(crate) fn whole(self) -> Option<BTreeSet<i64>> {
+    pub(super) fn whole(self) -> Option<BTreeSet<i64>> {
         (self.is_whole() && !self.listed.is_empty()).then_some(self.listed)
     }
 

@@ -16,7 +16,7 @@ const PUSHES: (usize, Duration) = (3, Duration::from_secs(120));
 /// Wait of a change from which on failing writes are reported.
 const WAITS: Duration = Duration::from_secs(60);
 
-pub(crate) fn judge(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
+pub(super) fn judge(rows: &HealthRows, now: Timestamp) -> Vec<Finding> {
     if let Some(found) = unreachable(&rows.calls, now) {
         return vec![found];
     }

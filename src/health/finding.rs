@@ -113,7 +113,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn new(code: Code, count: i64, text: impl Into<String>, todo: impl Into<String>) -> Self {
+    pub(super) fn new(code: Code, count: i64, text: impl Into<String>, todo: impl Into<String>) -> Self {
         Self {
             code,
             severity: Severity::Person,
@@ -125,15 +125,15 @@ impl Finding {
         }
     }
 
-    pub(crate) fn since(self, since: Timestamp) -> Self {
+    pub(super) fn since(self, since: Timestamp) -> Self {
         Self { since: Some(since), ..self }
     }
 
-    pub(crate) fn about(self, subjects: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub(super) fn about(self, subjects: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { subjects: subjects.into_iter().map(Into::into).collect(), ..self }
     }
 
-    pub(crate) fn noted(self) -> Self {
+    pub(super) fn noted(self) -> Self {
         Self { severity: Severity::Note, ..self }
     }
 

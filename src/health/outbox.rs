@@ -22,7 +22,7 @@ const CALLS_AHEAD: u64 = 6;
 const TENTHS_QUANTITY: u64 = 2;
 const TENTHS_OTHER: u64 = 40;
 
-pub(crate) fn judge(rows: &HealthRows, kept: &Kept, look: &Look) -> Vec<Finding> {
+pub(super) fn judge(rows: &HealthRows, kept: &Kept, look: &Look) -> Vec<Finding> {
     let queue = Queue::of(rows, kept, look);
     let waiting = rows
         .waiting

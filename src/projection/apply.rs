@@ -20,7 +20,7 @@ use crate::store::{
 pub const FOLD: i64 = 5;
 
 /// Applies an entry.
-pub(crate) async fn entry(write: &mut Write, entry: &Entry) -> Result<(), ProjectionError> {
+pub(super) async fn entry(write: &mut Write, entry: &Entry) -> Result<(), ProjectionError> {
     write.position_set(entry.position()).await?;
     match entry {
         Entry::Begun(asking) => {
@@ -42,7 +42,7 @@ pub(crate) async fn entry(write: &mut Write, entry: &Entry) -> Result<(), Projec
 }
 
 /// Applies an exchange again whose parked records this version may understand.
-pub(crate) async fn again(
+pub(super) async fn again(
     write: &mut Write,
     asking: &Asking,
     ending: &Ending,

@@ -33,7 +33,7 @@ fn component(component: &KitComponent) -> ComponentFact {
 }
 
 /// Projects products shown in full, with their type. Their SKUs become discovered SKUs.
-pub(crate) async fn products(
+pub(super) async fn products(
     write: &mut Write,
     exchange: ExchangeId,
     products: &[&Product],

@@ -19,7 +19,7 @@ pub(crate) async fn warehouses(
     write.mirror_warehouses(exchange, &facts).await
 }
 
-pub(crate) fn warehouse(warehouse: &Warehouse) -> WarehouseFact {
+pub(super) fn warehouse(warehouse: &Warehouse) -> WarehouseFact {
     WarehouseFact {
         id: warehouse.id,
         name: warehouse.name.clone().unwrap_or_default(),

@@ -50,7 +50,7 @@ pub async fn go_on(
 
 impl Replay {
     /// Refuses a journal of another projection version.
-    pub(crate) async fn is_ours(journal: &mut Journal) -> Result<(), ProjectionError> {
+    pub(super) async fn is_ours(journal: &mut Journal) -> Result<(), ProjectionError> {
         match journal.fold_version().await?.filter(|by| *by != FOLD) {
             None => Ok(()),
             Some(by) => Err(ProjectionError::Damaged(format!(

@@ -17,7 +17,7 @@ pub(super) struct Backlog {
 impl Backlog {
     /// Queues a stock level. If `is_urgent`, it moves before all bulk stock levels, also if it was queued
     /// already.
-    pub(crate) fn add(&mut self, cell: Cell, is_urgent: bool) {
+    pub(super) fn add(&mut self, cell: Cell, is_urgent: bool) {
         let is_new = self.known.insert(cell.clone());
         if is_urgent {
             self.bulk.retain(|known| is_new || *known != cell);
@@ -40,7 +40,7 @@ impl Backlog {
     }
 
     /// Takes out the stock levels of the first `limit` SKUs.
-    pub(crate) fn page(&mut self, limit: usize) -> Vec<Cell> {
+    pub(super) fn page(&mut self, limit: usize) -> Vec<Cell> {
         let (mut skus, mut page) = (BTreeSet::<Sku>::new(), Vec::new());
         while let Some(cell) = self.urgent.front().or(self.bulk.front()) {
             if skus.len() >= limit && !skus.contains(&cell.sku) {
@@ -56,7 +56,7 @@ impl Backlog {
     }
 
     /// Returns true if nothing waits.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 

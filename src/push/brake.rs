@@ -15,7 +15,7 @@ use crate::store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the brakes that the backlog trips, by the known facts.
-pub(crate) async fn trips(
+pub(super) async fn trips(
     store: &Store,
     settings: brake::Settings,
     now: Timestamp,
@@ -36,7 +36,7 @@ pub(super) struct Flush {
 
 impl Flush {
     /// Replaces the entries of `cells` by those of a new snapshot.
-    pub(crate) fn found(&mut self, cells: &[Cell], works: &[Work]) {
+    pub(super) fn found(&mut self, cells: &[Cell], works: &[Work]) {
         let before: BTreeMap<Cell, Entry> =
             cells.iter().filter_map(|cell| self.entries.remove_entry(cell)).collect();
         for (cell, entry) in works.iter().filter_map(|work| Some((&work.cell, entry(work)?))) {
@@ -46,7 +46,7 @@ impl Flush {
     }
 
     /// Returns the stock levels with a planned write.
-    pub(crate) fn cells(&self) -> Vec<Cell> {
+    pub(super) fn cells(&self) -> Vec<Cell> {
         self.entries.keys().cloned().collect()
     }
 
@@ -59,7 +59,7 @@ impl Flush {
     }
 
     /// Removes stock levels whose call is completed or that need no write any more.
-    pub(crate) fn gone(&mut self, cells: &[Cell]) {
+    pub(super) fn gone(&mut self, cells: &[Cell]) {
         for cell in cells {
             self.entries.remove(cell);
         }

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 impl Pipeline {
     /// Queues a call. An operator's call goes before the others.
-    pub(crate) fn queue(&mut self, call: Planned) {
+    pub(super) fn queue(&mut self, call: Planned) {
         self.taken.extend(call.cells.iter().cloned());
         if call.urgent {
             let place = self.queued.iter().take_while(|before| before.urgent).count();
@@ -28,7 +28,7 @@ impl Pipeline {
     }
 
     /// Returns the call that may start, with at most `at_once` bulk calls in flight.
-    pub(crate) fn next(&mut self, at_once: usize) -> Option<Planned> {
+    pub(super) fn next(&mut self, at_once: usize) -> Option<Planned> {
         let is_urgent = self.queued.front().is_some_and(|call| call.urgent);
         if !is_urgent && self.flying.len() - self.reading - self.urgent_sends >= at_once {
             return None;

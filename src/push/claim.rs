@@ -20,14 +20,14 @@ pub(super) const WRITE_ANSWER: &str = "write down an answer";
 
 /// Claimed call: its request, its changes and their evidence.
 pub(super) struct Load<'a> {
-    pub(crate) run: RunId,
-    pub(crate) lane: Lane,
-    pub(crate) request: &'a Request,
-    pub(crate) wishes: &'a [Claim],
+    pub(super) run: RunId,
+    pub(super) lane: Lane,
+    pub(super) request: &'a Request,
+    pub(super) wishes: &'a [Claim],
     /// Stock levels that the request writes.
-    pub(crate) cells: &'a [CellWrite],
+    pub(super) cells: &'a [CellWrite],
     /// Evidence for `settle`, for changes other than quantities.
-    pub(crate) kept: &'a [Kept],
+    pub(super) kept: &'a [Kept],
 }
 
 /// Outcome of a call before its answer is parsed.
@@ -52,7 +52,7 @@ pub(super) enum Went {
 
 /// Commits the claim. Returns `None` without a commit if the claim gate is closed, or if a change or a stock
 /// level moved since the plan. Then nothing is sent, and the changes are planned again.
-pub(crate) async fn claim(context: &Context, load: &Load<'_>) -> Result<Option<Sent>, JobError> {
+pub(super) async fn claim(context: &Context, load: &Load<'_>) -> Result<Option<Sent>, JobError> {
     if !context.gate.is_open() {
         return Ok(None);
     }
@@ -77,7 +77,7 @@ pub(crate) async fn claim(context: &Context, load: &Load<'_>) -> Result<Option<S
 ///
 /// # Errors
 /// [`JobError::Refused`] if the answer refuses the key, after the commit.
-pub(crate) async fn unanswered(
+pub(super) async fn unanswered(
     context: &Context,
     wishes: &[WishId],
     answer: &Answer,
@@ -139,7 +139,7 @@ async fn not_done(context: &Context, wishes: &[WishId], answer: &Answer, why: &s
 
 /// Outcome of a call for its stock levels.
 #[derive(Clone, Copy)]
-pub(crate) enum Ending<'a> {
+pub(super) enum Ending<'a> {
     /// Unknown: the stock levels stay claimed until a check decides.
     Open,
     /// No effect: the stock levels are unchanged.
@@ -152,7 +152,7 @@ pub(crate) enum Ending<'a> {
 ///
 /// This covers the exchange, the states of the changes and the stock levels. Retries the commit after a
 /// transient error; nothing else is claimed until it succeeds.
-pub(crate) async fn conclude(
+pub(super) async fn conclude(
     context: &Context,
     answer: &Answer,
     moves: &[Verdict],

@@ -21,7 +21,7 @@ const MANY: usize = 2 * ENTRIES_MAX;
 impl Push<'_> {
     /// Returns the stock levels of a batch to be processed now. The others wait in `few`. Stock levels in
     /// `begun` never wait here, because they wait only to fill their call.
-    pub(crate) fn few<'w>(&mut self, ways: &Ways, begun: &[Cell], batch: Vec<&'w Work>) -> Vec<&'w Work> {
+    pub(super) fn few<'w>(&mut self, ways: &Ways, begun: &[Cell], batch: Vec<&'w Work>) -> Vec<&'w Work> {
         let begins = |work: &&Work| match work.plan.step {
             Step::Read | Step::Write { .. } => {
                 let goes_on = self.pipe.own_reads.contains_key(&work.cell) || begun.contains(&work.cell);
@@ -68,7 +68,7 @@ impl Push<'_> {
 }
 
 /// Waits until a pause ends or the daemon stops. After a stop the next reservation returns the error.
-pub(crate) async fn until(context: &Context, pause: Option<Moment>) {
+pub(super) async fn until(context: &Context, pause: Option<Moment>) {
     let Some(end) = pause else { return };
     tokio::select! {
         () = context.clock.sleep(end.since(context.moment())) => {}

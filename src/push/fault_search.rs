@@ -31,7 +31,7 @@ pub(super) struct Search {
     /// Number of failures of each isolated SKU.
     tried: BTreeMap<Sku, u32>,
     /// SKUs that are not tried again in this run.
-    pub(crate) left: BTreeSet<Sku>,
+    pub(super) left: BTreeSet<Sku>,
 }
 
 impl Default for Search {
@@ -50,18 +50,18 @@ impl Default for Search {
 
 impl Search {
     /// Records a successful read, which ends the pause.
-    pub(crate) fn succeeded(&mut self) {
+    pub(super) fn succeeded(&mut self) {
         (self.failures, self.delays, self.not_before) = (0, Delays::page_retry(), None);
     }
 
     /// Adds stock levels that are to be read in a call of their own.
-    pub(crate) fn add(&mut self, cells: Vec<Asked>) {
+    pub(super) fn add(&mut self, cells: Vec<Asked>) {
         self.parts.again(by_sku(cells));
     }
 
     /// Splits a failed page into halves to be read. Returns the stock levels of a page of one SKU if that SKU
     /// is quarantined or was tried [`ALONE_MAX`] times.
-    pub(crate) fn split(&mut self, page: Vec<Asked>, is_set_aside: bool) -> Vec<Asked> {
+    pub(super) fn split(&mut self, page: Vec<Asked>, is_set_aside: bool) -> Vec<Asked> {
         let Some((sku, cells)) = self.parts.split(by_sku(page)) else { return Vec::new() };
         let tried = self.tried.entry(sku.clone()).or_default();
         *tried += 1;
@@ -80,7 +80,7 @@ impl Search {
     ///
     /// # Errors
     /// [`JobError::GivenUp`] after [`call::ATTEMPTS`] consecutive failures, because then the platform fails.
-    pub(crate) fn failed(&mut self, why: String, now: Moment) -> Result<(), JobError> {
+    pub(super) fn failed(&mut self, why: String, now: Moment) -> Result<(), JobError> {
         self.failures += 1;
         if self.failures >= call::ATTEMPTS {
             return Err(JobError::GivenUp { what: "balances before a push".into(), why });
@@ -92,7 +92,7 @@ impl Search {
     }
 
     /// Returns the next part. `None` while another part is read or the pause lasts.
-    pub(crate) fn next_part(&mut self, now: Moment) -> Option<Vec<Asked>> {
+    pub(super) fn next_part(&mut self, now: Moment) -> Option<Vec<Asked>> {
         if self.is_reading || self.not_before.is_some_and(|at| at > now) {
             return None;
         }

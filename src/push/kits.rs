@@ -18,14 +18,14 @@ const ATTEMPTS: usize = 2;
 
 /// Products that wait for an answer, and those asked for in this run.
 #[derive(Debug, Default)]
-pub(crate) struct Kits {
+pub(super) struct Kits {
     waiting: BTreeMap<ProductId, BTreeSet<WishId>>,
     asked: BTreeSet<ProductId>,
 }
 
 impl Kits {
     /// Adds changes of a product that may be a kit.
-    pub(crate) fn add(&mut self, product: ProductId, wishes: &[WishId]) {
+    pub(super) fn add(&mut self, product: ProductId, wishes: &[WishId]) {
         self.waiting.entry(product).or_default().extend(wishes);
     }
 }

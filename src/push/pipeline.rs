@@ -36,7 +36,7 @@ use tokio::task::JoinSet;
 #[derive(Debug)]
 pub(super) struct Pipeline {
     pub(super) flying: JoinSet<Result<Landed, JobError>>,
-    pub(crate) reading: usize,
+    pub(super) reading: usize,
     /// Number of reads in flight for an operator's change.
     pub(super) urgent_reads: usize,
     /// Number of updates in flight with an operator's change.
@@ -45,37 +45,37 @@ pub(super) struct Pipeline {
     /// Parts of calls that the platform refused as a whole, to find the offending entry.
     pub(super) halves: VecDeque<Planned>,
     /// Stock levels to be written that wait for others to fill their call.
-    pub(crate) waiting: Vec<Cell>,
+    pub(super) waiting: Vec<Cell>,
     /// Stock levels of all of these; they are not planned again.
-    pub(crate) taken: BTreeSet<Cell>,
+    pub(super) taken: BTreeSet<Cell>,
     pub(super) search: Search,
     pub(super) own_reads: OwnReads,
     pub(super) latency: Duration,
-    pub(crate) newest: WishId,
+    pub(super) newest: WishId,
     pub(super) backlog: Backlog,
     /// Stock levels that wait for others to share their read and their calls.
-    pub(crate) few: BTreeSet<Cell>,
-    pub(crate) flush: brake::Flush,
+    pub(super) few: BTreeSet<Cell>,
+    pub(super) flush: brake::Flush,
     /// True if the next call directly follows the read for it. That read was paced for both.
     pub(super) paid: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct Planned {
-    pub(crate) cells: Vec<Cell>,
+pub(super) struct Planned {
+    pub(super) cells: Vec<Cell>,
     pub(super) urgent: bool,
     /// True if its stock levels failed in a shared call before.
-    pub(crate) apart: bool,
+    pub(super) apart: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) cell: Cell,
+pub(super) struct Asked {
+    pub(super) cell: Cell,
     pub(super) urgent: bool,
 }
 
 #[derive(Debug)]
-pub(crate) enum Landed {
+pub(super) enum Landed {
     Read { cells: Vec<Asked>, page: read::Page, is_part: bool },
     Sent { cells: Vec<Cell>, urgent: bool, sent: Sent },
 }
@@ -83,7 +83,7 @@ pub(crate) enum Landed {
 impl Push<'_> {
     /// Works until nothing is left to do now. Returns the error if facts cannot be read; such an error stops
     /// only the quantities.
-    pub(crate) async fn drain(&mut self) -> Result<Option<JobError>, JobError> {
+    pub(super) async fn drain(&mut self) -> Result<Option<JobError>, JobError> {
         if let Some(why) = key_probe::put_off(self.context, self.run).await? {
             return Ok(Some(JobError::Implausible(format!(
                 "quantity updates were answered 400, and the platform does not tell whether it accepts the key: {why}; \
@@ -493,6 +493,6 @@ fn is_open(work: &Work) -> bool {
 }
 
 /// Returns the stock level as an entry of the backlog.
-pub(crate) fn named(work: &Work) -> (Cell, bool) {
+pub(super) fn named(work: &Work) -> (Cell, bool) {
     (work.cell.clone(), work.urgent)
 }

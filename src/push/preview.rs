@@ -22,7 +22,7 @@ pub struct Preview {
     /// The keys of all pending changes.
     pub keys: BTreeMap<WishId, String>,
     /// Quantities before and after the calls, by case key and warehouse.
-    pub(crate) written: BTreeMap<(String, WarehouseId), (Quantity, Quantity)>,
+    pub(super) written: BTreeMap<(String, WarehouseId), (Quantity, Quantity)>,
 }
 
 /// A request, and the changes that it sends or checks.

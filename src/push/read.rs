@@ -11,7 +11,7 @@ const READ: Operation = Operation::GetProductBalances;
 
 /// Outcome of a page.
 #[derive(Debug)]
-pub(crate) enum Page {
+pub(super) enum Page {
     /// The page was read and recorded.
     Came {
         /// Exchange of the read.
@@ -31,7 +31,7 @@ pub(crate) enum Page {
 }
 
 /// Reads a page. Repeats the call with witnesses, or without them, where that shows more.
-pub(crate) async fn page(
+pub(super) async fn page(
     context: &Context,
     run: RunId,
     lane: Lane,

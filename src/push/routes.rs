@@ -22,7 +22,7 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    pub(crate) async fn of(context: &Context, batch: &[&Work]) -> Result<Self, StoreError> {
+    pub(super) async fn of(context: &Context, batch: &[&Work]) -> Result<Self, StoreError> {
         let reads = context.aside(Operation::GetProductBalances).await?;
         let writes = context.aside(Operation::UpdateQuantityOnHand).await?;
         let writes =
@@ -64,7 +64,7 @@ impl Ways {
 impl Push<'_> {
     /// Returns the stock levels of a batch that may be read or written now. Notes at the changes of the
     /// others what they wait for. Stock levels that must be read isolated are handed to the search.
-    pub(crate) async fn turn<'w>(
+    pub(super) async fn turn<'w>(
         &mut self,
         ways: &Ways,
         batch: Vec<&'w Work>,
@@ -115,6 +115,6 @@ impl Push<'_> {
 }
 
 /// Returns the detail of a change that waits for a quarantined entry.
-pub(crate) fn set_aside(entry: impl std::fmt::Display, why: &str, until: Timestamp) -> String {
+pub(super) fn set_aside(entry: impl std::fmt::Display, why: &str, until: Timestamp) -> String {
     format!("calls that name {entry} fail: {why}; it is tried again by itself at {until}")
 }

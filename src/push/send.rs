@@ -26,7 +26,7 @@ const UPDATE: Operation = Operation::UpdateQuantityOnHand;
 
 /// Outcome of a call.
 #[derive(Debug)]
-pub(crate) enum Sent {
+pub(super) enum Sent {
     /// No call was made. Nothing is left to write, or the facts aged while the call waited. The stock levels
     /// are planned again.
     Nothing,
@@ -67,15 +67,15 @@ struct Line {
 
 /// Call to be sent.
 pub(super) struct Call {
-    pub(crate) run: RunId,
-    pub(crate) lane: Lane,
-    pub(crate) pace: Pace,
+    pub(super) run: RunId,
+    pub(super) lane: Lane,
+    pub(super) pace: Pace,
     pub(super) own_reads: OwnReads,
-    pub(crate) cells: Vec<Cell>,
+    pub(super) cells: Vec<Cell>,
 }
 
 /// Sends the stock levels as one call, planned again after the reservation.
-pub(crate) async fn send(context: Context, call: Call) -> Result<Sent, JobError> {
+pub(super) async fn send(context: Context, call: Call) -> Result<Sent, JobError> {
     context.may_claim().await?;
     let permit = context.place(Operation::UpdateQuantityOnHand, call.lane, call.pace).await?;
     let mut call = call;
@@ -134,7 +134,7 @@ async fn read_again(context: &Context, call: &mut Call) -> Result<bool, JobError
 }
 
 /// Builds the call that writes these entries.
-pub(crate) fn request(entries: &[wire::QuantityUpdate]) -> Result<Request, JobError> {
+pub(super) fn request(entries: &[wire::QuantityUpdate]) -> Result<Request, JobError> {
     wire::update_quantity_on_hand(entries).map_err(|why| {
         JobError::Implausible(format!("tallyd packed a call that the service would refuse: {why}"))
     })

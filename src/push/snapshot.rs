@@ -27,13 +27,13 @@ pub(super) type OwnReads = BTreeMap<Cell, ExchangeId>;
 
 /// Inputs that all stock levels of a snapshot share.
 #[derive(Clone, Copy)]
-pub(crate) struct Look<'a> {
+pub(super) struct Look<'a> {
     /// Settings in force.
-    pub(crate) settings: &'a QuantitySettings,
+    pub(super) settings: &'a QuantitySettings,
     /// Time of the snapshot.
-    pub(crate) now: Timestamp,
+    pub(super) now: Timestamp,
     /// The time since boot, by which the age of facts is measured.
-    pub(crate) moment: Moment,
+    pub(super) moment: Moment,
     /// Reads that this push made for its writes, by stock level.
     pub(super) own_reads: &'a OwnReads,
     /// Warehouses that are proved not to exist.
@@ -45,23 +45,23 @@ pub(super) static NONE: BTreeSet<WarehouseId> = BTreeSet::new();
 
 /// Stock level with its changes and its plan.
 #[derive(Clone, Debug)]
-pub(crate) struct Work {
+pub(super) struct Work {
     /// Stock level by the platform's spelling of the SKU if known. Reads and writes use this spelling.
-    pub(crate) cell: Cell,
+    pub(super) cell: Cell,
     /// Spelling that the platform is expected to have; the brakes count by it.
     pub(super) foreseen_sku: Sku,
     /// Row of the product, once the platform was asked for it.
-    pub(crate) product: Option<i64>,
+    pub(super) product: Option<i64>,
     /// Plan by the facts that are fresh.
-    pub(crate) plan: CellPlan,
+    pub(super) plan: CellPlan,
     /// Plan as if the known facts were fresh; the brakes judge by it.
     pub(super) foreseen: CellPlan,
     /// True if the brakes count the stock level: no kit, active, not missing.
-    pub(crate) counts: bool,
+    pub(super) counts: bool,
     /// True if all its pending changes were released from a brake.
-    pub(crate) released: bool,
+    pub(super) released: bool,
     /// Pending changes, in order.
-    pub(crate) pending: Vec<WishId>,
+    pub(super) pending: Vec<WishId>,
     /// True if a pending change has an operator's priority.
     pub(super) urgent: bool,
     /// Manner in which the last answer lacked the SKU or a part of its record.
@@ -77,24 +77,24 @@ pub(crate) struct Work {
     /// Product that may be a kit. Its components are read before anything is decided.
     pub(super) perhaps_kit: Option<ProductId>,
     /// True if the plan uses a fact that would be read again first. Only a preview has such plans.
-    pub(crate) is_stale: bool,
+    pub(super) is_stale: bool,
     /// Exchange of the fact.
     pub(super) fact_exchange: ExchangeId,
     /// Time since boot at which the fact's request was sent. `None` if that was another boot.
     pub(super) fact_at: Option<Moment>,
     /// Rows that the plan was made from. A plan that needs no call is carried out only if they are unchanged.
-    pub(crate) seen: CellSeen,
+    pub(super) seen: CellSeen,
 }
 
 /// Snapshot of the outbox for a push.
 #[derive(Debug)]
 pub(super) struct Gathered {
     /// Stock levels with changes: operators' first, then the oldest.
-    pub(crate) works: Vec<Work>,
+    pub(super) works: Vec<Work>,
     /// Changes whose body is invalid.
-    pub(crate) rejected: Vec<Verdict>,
+    pub(super) rejected: Vec<Verdict>,
     /// Newest change of the snapshot.
-    pub(crate) newest: WishId,
+    pub(super) newest: WishId,
 }
 
 impl Default for Gathered {
@@ -105,17 +105,17 @@ impl Default for Gathered {
 
 impl Work {
     /// Returns the entry that sets the stock level to `quantity`.
-    pub(crate) fn update(&self, quantity: Quantity) -> QuantityUpdate {
+    pub(super) fn update(&self, quantity: Quantity) -> QuantityUpdate {
         QuantityUpdate { sku: self.cell.sku.clone(), warehouse_id: self.cell.warehouse_id, quantity }
     }
 
     /// Returns the stock level as an entry for packing.
-    pub(crate) fn entry(&self) -> Entry<'_> {
+    pub(super) fn entry(&self) -> Entry<'_> {
         Entry { sku: &self.cell.sku, urgent: self.urgent }
     }
 
     /// Returns the move that a decision requires.
-    pub(crate) fn verdict(&self, decision: &Decision) -> Verdict {
+    pub(super) fn verdict(&self, decision: &Decision) -> Verdict {
         let id = decision.id;
         match &decision.outcome {
             Outcome::Settles { how } => Verdict::new(id, State::Applied, None, how),
@@ -136,7 +136,7 @@ impl Work {
 
 /// Loads the pending quantity changes and plans each stock level, all of them or `only` these. Spellings of
 /// the same SKU are one stock level here, by the platform's spelling.
-pub(crate) async fn gather(
+pub(super) async fn gather(
     store: &Store,
     look: Look<'_>,
     only: Option<&[Cell]>,
@@ -163,7 +163,7 @@ pub(crate) async fn gather(
 }
 
 /// Returns each stock level once, in the position of its first occurrence.
-pub(crate) fn once(cells: Vec<Cell>) -> Vec<Cell> {
+pub(super) fn once(cells: Vec<Cell>) -> Vec<Cell> {
     let mut seen = BTreeSet::new();
     cells.into_iter().filter(|cell| seen.insert(cell.clone())).collect()
 }
@@ -172,13 +172,13 @@ pub(crate) fn once(cells: Vec<Cell>) -> Vec<Cell> {
 #[derive(Debug)]
 pub(super) struct Arrived {
     /// Stock levels, operators' first, each with true if an operator's change names it.
-    pub(crate) cells: Vec<(Cell, bool)>,
+    pub(super) cells: Vec<(Cell, bool)>,
     /// Changes whose body is invalid.
-    pub(crate) rejected: Vec<Verdict>,
+    pub(super) rejected: Vec<Verdict>,
     /// Changes whose time of insertion is in the future.
-    pub(crate) ahead: Vec<WishId>,
+    pub(super) ahead: Vec<WishId>,
     /// Newest change of all.
-    pub(crate) newest: WishId,
+    pub(super) newest: WishId,
 }
 
 /// Returns the pending quantity changes inserted after `after`. With `after` 0 it adds the stock levels of
@@ -251,7 +251,7 @@ async fn open_wishes(
 
 impl<'a> Look<'a> {
     /// Returns the inputs of a snapshot at this time.
-    pub(crate) fn now(context: &Context, settings: &'a QuantitySettings, own_reads: &'a OwnReads) -> Self {
+    pub(super) fn now(context: &Context, settings: &'a QuantitySettings, own_reads: &'a OwnReads) -> Self {
         Self { settings, now: context.now(), moment: context.moment(), own_reads, no_such: &NONE }
     }
 

@@ -28,7 +28,7 @@ pub(super) fn last_set(row: &CellRow) -> Result<Option<CountMark>, StoreError> {
 }
 
 /// Returns the operator's resolution of the count, which overrides the policy.
-pub(crate) fn word(wish: &WishRow) -> Result<Option<Word>, StoreError> {
+pub(super) fn word(wish: &WishRow) -> Result<Option<Word>, StoreError> {
     let Some(word) = wish.word.as_deref() else { return Ok(None) };
     let (number, quantity, ours): (Option<i64>, Option<i64>, Option<i64>) = read("a word on a count", word)?;
     Ok(Some(match (number, quantity.zip(ours)) {
@@ -53,7 +53,7 @@ pub(super) fn applied_after(count: &CountMark, row: &CellRow) -> Result<i64, Sto
 
 /// Returns the facts of the stock level, oldest first. Each has the times at which it was first and last
 /// observed.
-pub(crate) fn pairs(row: &CellRow) -> Result<Vec<PastFact>, StoreError> {
+pub(super) fn pairs(row: &CellRow) -> Result<Vec<PastFact>, StoreError> {
     let held: Vec<(i64, i64, Option<i64>, Option<i64>)> = read("a list of earlier facts", &row.pairs)?;
     let facts = held.into_iter().flat_map(|(quantity, ours, first, last)| {
         let pair = Pair { quantity: Quantity(quantity), ours };
@@ -65,11 +65,11 @@ pub(crate) fn pairs(row: &CellRow) -> Result<Vec<PastFact>, StoreError> {
 
 /// Returns the time at which a change was inserted. If the program's clock was ahead, it is the time at which
 /// the daemon first read the change. It is never in the future.
-pub(crate) fn created_at(wish: &WishRow, now: Timestamp) -> Result<Timestamp, StoreError> {
+pub(super) fn created_at(wish: &WishRow, now: Timestamp) -> Result<Timestamp, StoreError> {
     Ok(moment_of(wish.dated_at.as_deref().unwrap_or(&wish.created_at))?.min(now))
 }
 
-pub(crate) fn twins(row: &CellRow) -> Result<Vec<Sku>, StoreError> {
+pub(super) fn twins(row: &CellRow) -> Result<Vec<Sku>, StoreError> {
     let names: Vec<String> = read("a list of SKUs", &row.twin_skus)?;
     names.iter().map(|name| known_sku(name)).collect()
 }

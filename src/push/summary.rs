@@ -7,30 +7,30 @@ use crate::store::Verdict;
 
 /// Counts of a run of the push, for its summary.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    pub(crate) calls: u64,
-    pub(crate) applied: u64,
-    pub(crate) rejected: u64,
-    pub(crate) held: u64,
-    pub(crate) in_doubt: u64,
-    pub(crate) trouble: Option<String>,
+pub(super) struct Tally {
+    pub(super) calls: u64,
+    pub(super) applied: u64,
+    pub(super) rejected: u64,
+    pub(super) held: u64,
+    pub(super) in_doubt: u64,
+    pub(super) trouble: Option<String>,
     /// Earliest retry of a quarantined entry that changes wait for.
     again_at: Option<Timestamp>,
 }
 
 impl Tally {
     /// Records a fault; the first one is reported.
-    pub(crate) fn note(&mut self, why: String) {
+    pub(super) fn note(&mut self, why: String) {
         self.trouble.get_or_insert(why);
     }
 
     /// Records the retry time of a quarantined entry that changes wait for.
-    pub(crate) fn again_at(&mut self, at: Timestamp) {
+    pub(super) fn again_at(&mut self, at: Timestamp) {
         self.again_at = Some(self.again_at.map_or(at, |first| first.min(at)));
     }
 
     /// Adds another summary.
-    pub(crate) fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.calls += other.calls;
         self.applied += other.applied;
         self.rejected += other.rejected;
@@ -41,14 +41,14 @@ impl Tally {
     }
 
     /// Counts transitions that were made.
-    pub(crate) fn count(&mut self, moves: &[Verdict]) {
+    pub(super) fn count(&mut self, moves: &[Verdict]) {
         self.applied += count(moves, State::Applied);
         self.rejected += count(moves, State::Rejected);
         self.held += count(moves, State::Held);
         self.in_doubt += count(moves, State::InDoubt);
     }
 
-    pub(crate) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> Report {
         let mut summary = format!("{} wish(es) applied in {} call(s)", self.applied, self.calls);
         for (count, what) in [(self.rejected, "rejected"), (self.held, "held"), (self.in_doubt, "in doubt")] {
             if count > 0 {
@@ -64,6 +64,6 @@ impl Tally {
 }
 
 /// Returns the number of transitions to a state.
-pub(crate) fn count(moves: &[Verdict], state: State) -> u64 {
+pub(super) fn count(moves: &[Verdict], state: State) -> u64 {
     moves.iter().filter(|verdict| verdict.to == state.as_str()).count() as u64
 }

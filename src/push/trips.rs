@@ -58,7 +58,7 @@ pub(super) async fn judge_update(
 
 /// Holds the changes of these trips. Returns their number. `None` if a change moved in the meantime: nothing
 /// is held, because the writes are no longer those that were judged.
-pub(crate) async fn hold(context: &Context, now: Timestamp, trips: &[Trip]) -> Result<Option<u64>, JobError> {
+pub(super) async fn hold(context: &Context, now: Timestamp, trips: &[Trip]) -> Result<Option<u64>, JobError> {
     if trips.is_empty() {
         return Ok(Some(0));
     }

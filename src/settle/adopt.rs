@@ -15,7 +15,7 @@ use serde_json::json;
 /// Kind of the event of an adoption.
 const ADOPTED: &str = "outbox.adopted";
 
-pub(crate) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
+pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
     let looker = Looker { context, run, lane: Lane::Operator };
     for asked in context.store.adoption_list().await? {
         match one(looker, &asked).await {

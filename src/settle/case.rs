@@ -26,27 +26,27 @@ pub(super) const NOT_RETURNED: &str = "not returned";
 #[derive(Debug)]
 pub(super) struct Case {
     /// Changes of the case: several for a stock level, else a single one.
-    pub(crate) wishes: Vec<WishId>,
+    pub(super) wishes: Vec<WishId>,
     /// Key of the first change, for the journal.
-    pub(crate) key: String,
+    pub(super) key: String,
     /// Exchange of the request.
-    pub(crate) exchange: ExchangeId,
+    pub(super) exchange: ExchangeId,
     /// Time at which the request was sent, by the calendar of that time.
-    pub(crate) sent_at: Timestamp,
+    pub(super) sent_at: Timestamp,
     /// The time of the request by the present calendar; the quiet time starts there.
     since: Timestamp,
     /// Content of the request.
-    pub(crate) what: What,
+    pub(super) what: What,
     /// Reason why it is in doubt, if known.
-    pub(crate) reason: Option<String>,
+    pub(super) reason: Option<String>,
     /// Detail of the change, with the platform's message if there was any.
-    pub(crate) said: Option<String>,
+    pub(super) said: Option<String>,
     looks: Vec<(Timestamp, Value)>,
 }
 
 /// Content of a request, from its claim.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(super) enum What {
     /// Quantity.
     Cell { sku: Sku, write: CellWrite, witnesses: Vec<Witness> },
     /// Shipment.
@@ -64,7 +64,7 @@ pub(crate) enum What {
 /// Stored evidence of a tracking.
 #[derive(Debug, Deserialize)]
 pub(super) struct TrackingClaim {
-    pub(crate) shipment_id: ShipmentId,
+    pub(super) shipment_id: ShipmentId,
     items: Vec<(ShipmentItemId, String)>,
 }
 
@@ -73,8 +73,8 @@ pub(super) struct TrackingClaim {
 #[serde(default)]
 pub(super) struct UpdateClaim {
     /// SKU of the product at the platform before the update.
-    pub(crate) sku: String,
-    pub(crate) product_id: i64,
+    pub(super) sku: String,
+    pub(super) product_id: i64,
     before: ShownOfProduct,
     ours: BTreeMap<String, Option<String>>,
 }
@@ -86,7 +86,7 @@ impl UpdateClaim {
     }
 
     /// Returns the SKUs that the product may have by now. Empty if no check can decide.
-    pub(crate) fn skus(&self) -> BTreeSet<&str> {
+    pub(super) fn skus(&self) -> BTreeSet<&str> {
         if !self.in_doubt(Timestamp(0), Duration::ZERO).shows() {
             return BTreeSet::new();
         }
@@ -110,7 +110,7 @@ pub(super) struct Calendar(Option<i64>);
 
 impl Calendar {
     /// Returns the conversion by the present clocks.
-    pub(crate) fn of(clock: &dyn Clock) -> Self {
+    pub(super) fn of(clock: &dyn Clock) -> Self {
         Self(Some(clock.now().0.saturating_sub(clock.moment().0)))
     }
 
@@ -126,7 +126,7 @@ impl Calendar {
 }
 
 /// Loads all cases in doubt.
-pub(crate) async fn gather(store: &Store, calendar: Calendar) -> Result<Vec<Case>, StoreError> {
+pub(super) async fn gather(store: &Store, calendar: Calendar) -> Result<Vec<Case>, StoreError> {
     let rows = store.doubt_list().await?;
     let entries = entries(&rows, calendar)?;
     let (mut cases, mut cells) = (Vec::<Case>::new(), BTreeMap::<CellName, usize>::new());
@@ -183,7 +183,7 @@ impl Case {
 
     /// Judges the case by its checks so far. `timeout` is the longest time of a call. `Landed` has the id of
     /// the created thing if known.
-    pub(crate) fn judge(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {
+    pub(super) fn judge(&self, timeout: Duration, now: Timestamp) -> Settlement<Option<i64>> {
         let quiet = if self.was_answered() { Duration::ZERO } else { quiet_quantity(timeout) };
         let sent_at = self.since;
         match &self.what {
@@ -225,7 +225,7 @@ impl Case {
 
     /// Returns true if the call was answered without naming the outcome of the stock level. The request is
     /// then no longer in flight.
-    pub(crate) fn was_answered(&self) -> bool {
+    pub(super) fn was_answered(&self) -> bool {
         let is_cell = matches!(self.what, What::Cell { .. });
         is_cell && self.reason.as_deref() == Some(Reason::Unmatched.as_str())
     }

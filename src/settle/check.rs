@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Checks each of these cases once. A case that cannot be read now is left to the next run.
-pub(crate) async fn at(
+pub(super) async fn at(
     context: &Context,
     run: RunId,
     cases: &[&Case],
@@ -32,7 +32,7 @@ pub(crate) async fn at(
 }
 
 /// Counts the reads of a check. A failed read is noted and does not stop other checks.
-pub(crate) fn noted(look: Result<u64, JobError>, tally: &mut Tally) -> Result<(), JobError> {
+pub(super) fn noted(look: Result<u64, JobError>, tally: &mut Tally) -> Result<(), JobError> {
     match look {
         Ok(looks) => tally.looks += looks,
         Err(error @ (JobError::GivenUp { .. } | JobError::Rejected { .. } | JobError::Implausible(_))) => {

@@ -16,7 +16,7 @@ const SETTLED: &str = "outbox.settled";
 /// Detail of an update that is sent again.
 const UPDATE_NOT_DONE: &str = "the answer was lost; two looks at the service show the product as it was before, so the update is sent again";
 
-pub(crate) async fn decide(context: &Context, case: &Case, tally: &mut Tally) -> Result<(), JobError> {
+pub(super) async fn decide(context: &Context, case: &Case, tally: &mut Tally) -> Result<(), JobError> {
     let count = case.wishes.len() as u64;
     match case.judge(context.settings().timeout, context.now()) {
         Settlement::LookAgain { .. } => {}

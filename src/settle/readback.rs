@@ -11,7 +11,7 @@ use crate::model::{Lane, Operation, RunId, Sku};
 
 /// Reads every stock level that is due, many per read. Changes wait for a doubted one, so its read is as
 /// urgent as a push. The other reads go behind the pushes.
-pub(crate) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
+pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
     let aside = context.aside(Operation::GetProductBalances).await?;
     let now = context.now();
     let mut due = context.store.readback_skus(now).await?;

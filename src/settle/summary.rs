@@ -6,11 +6,11 @@ use crate::model::JobKind;
 /// Counts of a run, for its summary.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) looks: u64,
+    pub(super) looks: u64,
     pub(crate) landed: u64,
-    pub(crate) not_landed: u64,
+    pub(super) not_landed: u64,
     /// Held changes that are pending again, because an answer shows their stock level.
-    pub(crate) shown: u64,
+    pub(super) shown: u64,
     pub(crate) held: u64,
     /// True if a change may have waited for a read of its stock level.
     pub(super) is_waited_for: bool,
@@ -19,11 +19,11 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// Notes a failure. Only the first one is reported.
-    pub(crate) fn note(&mut self, why: String) {
+    pub(super) fn note(&mut self, why: String) {
         self.trouble.get_or_insert(why);
     }
 
-    pub(crate) fn report(self) -> Report {
+    pub(super) fn report(self) -> Report {
         let Self { looks, landed, not_landed, shown, held, is_waited_for, trouble } = self;
         let mut summary = format!("{looks} look(s): {landed} wish(es) had landed, {not_landed} had not");
         if shown > 0 {

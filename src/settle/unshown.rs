@@ -16,7 +16,7 @@ use crate::store::{Durability, StoreError, UnshownRow, Verdict, WITNESSES};
 use std::collections::BTreeMap;
 
 /// Reads what is due and makes decidable changes pending.
-pub(crate) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
+pub(super) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Result<(), JobError> {
     let (rows, now) = (context.store.unshown_list().await?, context.now());
     if rows.is_empty() {
         return go_on(context, tally).await;
@@ -36,7 +36,7 @@ pub(crate) async fn run(context: &Context, run: RunId, tally: &mut Tally) -> Res
 }
 
 /// Returns the time at which the next such change is due; `None` if there is none.
-pub(crate) async fn due(context: &Context, aside: &Aside) -> Result<Option<Timestamp>, StoreError> {
+pub(super) async fn due(context: &Context, aside: &Aside) -> Result<Option<Timestamp>, StoreError> {
     let (rows, now) = (context.store.unshown_list().await?, context.now());
     let is_told = rows.iter().any(|row| row.is_told).then_some(now);
     let lacking = absence::held(context).await?.into_iter().map(|(_, at)| at);

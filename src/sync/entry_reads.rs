@@ -24,7 +24,7 @@ const DUE: usize = 2;
 const FAILED_MAX: usize = 12;
 
 /// Entry of a job.
-pub(crate) trait Entry: Copy + Send + Sync {
+pub(super) trait Entry: Copy + Send + Sync {
     /// Name in the table `quarantine`.
     fn subject(&self) -> String;
     /// Name in summaries and messages.
@@ -43,15 +43,15 @@ pub(super) trait Asks: Sync {
 
 /// Result of an entry's read.
 #[derive(Debug, Default)]
-pub(crate) struct Came {
+pub(super) struct Came {
     /// Number of facts that are new or changed.
-    pub(crate) changed: u64,
+    pub(super) changed: u64,
     /// Reason why the answer may be incomplete.
-    pub(crate) oddity: Option<String>,
+    pub(super) oddity: Option<String>,
 }
 
 /// Entries of a run.
-pub(crate) struct Aside<'a, A: Asks> {
+pub(super) struct Aside<'a, A: Asks> {
     context: &'a Context,
     asks: A,
     /// Entries quarantined before this run.
@@ -66,7 +66,7 @@ pub(crate) struct Aside<'a, A: Asks> {
 }
 
 impl<'a, A: Asks> Aside<'a, A> {
-    pub(crate) async fn begin(context: &'a Context, asks: A) -> Result<Self, JobError> {
+    pub(super) async fn begin(context: &'a Context, asks: A) -> Result<Self, JobError> {
         let known = context.aside(A::OPERATION).await?;
         let (behind, answered, failed_in_a_row) = (Vec::new(), 0, 0);
         Ok(Self { context, asks, known, behind, answered, failed_in_a_row, tally: Tally::default() })
@@ -86,7 +86,7 @@ impl<'a, A: Asks> Aside<'a, A> {
     }
 
     /// Reads an entry among the others. Returns true if the read succeeded.
-    pub(crate) async fn ask(&mut self, entry: A::Entry) -> Result<bool, JobError> {
+    pub(super) async fn ask(&mut self, entry: A::Entry) -> Result<bool, JobError> {
         let error = match self.attempt(entry, FIRST).await {
             Ok(came) => return self.answered(entry, came).await.map(|()| true),
             Err(error) => error,
@@ -135,7 +135,7 @@ impl<'a, A: Asks> Aside<'a, A> {
     }
 
     /// Returns the operation and the summary of all entries.
-    pub(crate) fn ended(self) -> (A, Tally) {
+    pub(super) fn ended(self) -> (A, Tally) {
         (self.asks, self.tally)
     }
 
@@ -177,7 +177,7 @@ impl<'a, A: Asks> Aside<'a, A> {
 }
 
 /// Reads each of these entries; those that fail come last.
-pub(crate) async fn each<A: Asks>(
+pub(super) async fn each<A: Asks>(
     context: &Context,
     asks: A,
     entries: Vec<A::Entry>,

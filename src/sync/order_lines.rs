@@ -55,7 +55,7 @@ pub(crate) async fn run(
 }
 
 /// Reads at most `most` named orders.
-pub(crate) async fn read_named(context: &Context, run: RunId, most: usize) -> Result<Report, JobError> {
+pub(super) async fn read_named(context: &Context, run: RunId, most: usize) -> Result<Report, JobError> {
     let mut pass = Pass::begin(context, run, most).await?;
     pass.work().await?;
     Ok(pass.report(None))

@@ -23,18 +23,18 @@ pub(super) struct PageSize {
 
 impl PageSize {
     /// Starts with the proved size, or else with the configured one.
-    pub(crate) fn new(configured: usize, proved: Option<usize>) -> Self {
+    pub(super) fn new(configured: usize, proved: Option<usize>) -> Self {
         let most = PAGE_MAX.max(configured);
         Self { size: proved.unwrap_or(configured).clamp(1, most), most, failed: None, in_a_row: 0 }
     }
 
     /// Returns the number of SKUs of the next page.
-    pub(crate) fn get(self) -> usize {
+    pub(super) fn get(self) -> usize {
         self.size
     }
 
     /// Records a page that worked. Only a full page raises the size.
-    pub(crate) fn worked(&mut self, was_full: bool) {
+    pub(super) fn worked(&mut self, was_full: bool) {
         self.in_a_row += 1;
         if self.in_a_row >= TRY_AGAIN {
             self.failed = None;
@@ -46,7 +46,7 @@ impl PageSize {
     }
 
     /// Records a page that failed, and halves the size.
-    pub(crate) fn failed(&mut self) {
+    pub(super) fn failed(&mut self) {
         self.failed = Some(self.size);
         self.in_a_row = 0;
         self.size = (self.size / 2).max(PAGE_MIN.min(self.size));

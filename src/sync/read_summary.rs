@@ -8,7 +8,7 @@ const NAMED: usize = 5;
 
 /// Counts of many reads.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(super) struct Tally {
     read: usize,
     changed: u64,
     not_read: Vec<String>,
@@ -20,7 +20,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// Counts an entry that was read, and the facts that it changed.
-    pub(crate) fn read(&mut self, changed: u64) {
+    pub(super) fn read(&mut self, changed: u64) {
         self.read += 1;
         self.changed += changed;
     }
@@ -31,7 +31,7 @@ impl Tally {
     }
 
     /// Counts a quarantined entry, which does not make the run partial.
-    pub(crate) fn set_aside(&mut self, named: String) {
+    pub(super) fn set_aside(&mut self, named: String) {
         self.set_aside.push(named);
     }
 
@@ -41,17 +41,17 @@ impl Tally {
     }
 
     /// Returns true if nothing was asked for.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.read == 0 && self.not_read.is_empty() && self.set_aside.is_empty()
     }
 
     /// Records the reason why a read is incomplete.
-    pub(crate) fn note(&mut self, oddity: String) {
+    pub(super) fn note(&mut self, oddity: String) {
         self.oddities.push(oddity);
     }
 
     /// Returns the report of the run, as in "3 order(s) read, 5 line(s) new or changed".
-    pub(crate) fn report(&self, things: &str, facts: &str) -> Report {
+    pub(super) fn report(&self, things: &str, facts: &str) -> Report {
         let mut summary = format!("{} {things} read, {} {facts} new or changed", self.read, self.changed);
         if !self.not_read.is_empty() {
             let named = named(&self.not_read);

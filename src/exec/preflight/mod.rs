@@ -229,7 +229,7 @@ pub(crate) async fn warehouses(looker: Looker<'_>) -> Result<Seen<Vec<wire::Ware
 }
 
 /// Reads the listing templates whose name contains `name`, all pages.
-pub(crate) async fn templates(
+pub(super) async fn templates(
     looker: Looker<'_>,
     storefront: StorefrontId,
     name: &str,

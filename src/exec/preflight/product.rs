@@ -11,7 +11,7 @@ use serde_json::Value;
 /// be exact where the platform's rule for a new SKU is not.
 ///
 /// The SKUs in `beside` are known to exist. `None` if the answer lacks one of them and also the SKU.
-pub(crate) async fn look(
+pub(super) async fn look(
     wish: &ProductCreate,
     beside: &[Sku],
     looker: Looker<'_>,

@@ -8,11 +8,11 @@ use crate::exec::JobError;
 use crate::outbox::ListingTemplateCreate;
 use crate::reconcile::create::{Found, fold};
 
-pub(crate) fn subject(wish: &ListingTemplateCreate) -> String {
+pub(super) fn subject(wish: &ListingTemplateCreate) -> String {
     format!("template {} {}", wish.storefront_id, fold(&wish.name))
 }
 
-pub(crate) async fn look(
+pub(super) async fn look(
     wish: &ListingTemplateCreate,
     looker: Looker<'_>,
 ) -> Result<Seen<Vec<Found>>, JobError> {

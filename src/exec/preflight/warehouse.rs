@@ -16,11 +16,11 @@ const CONTACT_TEXTS: [&str; 6] =
 const ADDRESS_TEXTS: [&str; 8] =
     ["Street1", "Street2", "Street3", "City", "State", "Country", "ZipCode", "UrbanizationCode"];
 
-pub(crate) fn subject(wish: &WarehouseCreate) -> String {
+pub(super) fn subject(wish: &WarehouseCreate) -> String {
     format!("warehouse {}", fold(&wish.name))
 }
 
-pub(crate) async fn look(wish: &WarehouseCreate, looker: Looker<'_>) -> Result<Seen<Vec<Found>>, JobError> {
+pub(super) async fn look(wish: &WarehouseCreate, looker: Looker<'_>) -> Result<Seen<Vec<Found>>, JobError> {
     let seen = warehouses(looker).await?;
     let found = seen.what.iter().map(|warehouse| compared(wish, warehouse)).collect();
     Ok(seen.with(found))

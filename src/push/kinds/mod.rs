@@ -71,7 +71,7 @@ pub(super) struct Deliver<'a> {
 
 /// Pending change with a valid body.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(super) struct Wish {
     id: WishId,
     is_urgent: bool,
     /// True if the change was released from a brake.
@@ -106,7 +106,7 @@ impl Fold for Vec<Verdict> {
 }
 
 impl<'a> Deliver<'a> {
-    pub(crate) fn new(context: &'a Context, run: RunId) -> Self {
+    pub(super) fn new(context: &'a Context, run: RunId) -> Self {
         Self {
             context,
             run,
