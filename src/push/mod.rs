@@ -11,6 +11,16 @@
 //! - A call that would not be full waits for the next batch while there is one. The number of calls is
 //!   therefore the lower bound over the whole backlog.
 //! - Each call decides its stock levels again from the facts at its send ([`send`]).
+//!
+//! | files | subject |
+//! | --- | --- |
+//! | `snapshot`, `snapshot_rows`, `backlog` | the facts and changes of a batch, the projected backlog |
+//! | `pipeline`, `call_queue`, `routes`, `delay` | batches, queued calls, isolated SKUs, delay of a few |
+//! | `read`, `fault_search`, `unlisted`, `kits` | reads before a call |
+//! | `brake`, `trips` | the brakes over the backlog and over one update |
+//! | `send`, `claim`, `summary` | one call: claim, send, completion, and the summary of the run |
+//! | `kinds` | the kinds other than quantities |
+//! | `preview`, `preview_quantities` | the plan of the next push without a call |
 
 mod backlog;
 mod brake;
