@@ -14,7 +14,7 @@
 //!
 //! | files | subject |
 //! | --- | --- |
-//! | `snapshot`, `snapshot_rows`, `backlog` | the facts and changes of a batch, the projected backlog |
+//! | `snapshot`, `snapshot_rows`, `backlog` | the facts and changes of a batch, the queue of stock levels |
 //! | `pipeline`, `call_queue`, `routes`, `delay` | batches, queued calls, isolated SKUs, delay of a few |
 //! | `read`, `fault_search`, `unlisted`, `kits` | reads before a call |
 //! | `brake`, `trips` | the brakes over the backlog and over one update |
