@@ -19,8 +19,13 @@
 //! | [`client`] | the only room that knows the service speaks JSON: requests, one send, one verdict |
 //! | [`limiter`] | the account's budget: the account of calls, pace, lanes, slots, holds, the ledger of 400s |
 //! | [`store`] | the only room that knows SQLite |
-//! | [`job`] | one file per kind of job; where client and store meet |
-//! | [`daemon`] | start order, supervision, signals, drain, stop: the only wiring |
+//! | [`projection`] | an answered exchange becomes facts, live and in a replay |
+//! | [`exec`] | the shared parts of all jobs: a run, a call, its commit; where client and store meet |
+//! | [`sync`] | the jobs that read the platform, one file per job, and the care of the database |
+//! | [`settle`] | decides changes in doubt by checks at the platform |
+//! | [`push`] | delivers the changes of the outbox |
+//! | [`health`] | the findings for status, metrics and log; pure rules over rows |
+//! | [`daemon`] | start order, supervision, the dispatcher of jobs, signals, drain, stop: the only wiring |
 //! | [`cli`] | one file per command; the only room that prints |
 //! | [`sandbox`] | an island: the service itself, for tests and demonstrations |
 //!
@@ -37,13 +42,18 @@ pub mod cli;
 pub mod client;
 pub mod config;
 pub mod daemon;
-pub mod job;
+pub mod exec;
+pub mod health;
 pub mod journal;
 pub mod limiter;
 pub mod model;
 pub mod outbox;
+pub mod projection;
+pub mod push;
 pub mod reconcile;
 pub mod sandbox;
 pub mod schedule;
+pub mod settle;
 pub mod store;
+pub mod sync;
 pub mod telemetry;

@@ -7,10 +7,13 @@
 //! request delayed by a hold does not block the others.
 
 use crate::client::wire::ProductKey;
-use crate::job::{self, Context, Finished, Input, JobError};
+use crate::daemon::run_job::run_on;
+use crate::exec;
+use crate::exec::{Context, Finished, Input, JobError};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, RunId, Timestamp, Trigger};
 use crate::store::{Durability, RequestRow, StoreError};
+use crate::sync;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -23,7 +26,7 @@ const TOO_OLD: Duration = Duration::from_secs(5 * 60);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "input")]
 pub enum Question {
-    /// The state of the keys, as [`Probed`](crate::job::Probed).
+    /// The state of the keys, as [`Probed`](crate::exec::Probed).
     #[serde(rename = "keys")]
     Keys {},
     /// A lookup of products by SKU or UPC; the answer is the SKUs found.
@@ -97,20 +100,20 @@ pub(super) async fn answer(
 ) -> Result<(Value, Option<Finished>), JobError> {
     let answer = match question {
         Question::Keys {} => {
-            let ask = async |run| Ok(json!(job::probe_key(context, run).await?));
+            let ask = async |run| Ok(json!(exec::probe_key(context, run).await?));
             in_a_run(context, JobKind::WorkQueue, ask).await?
         }
         Question::FindProducts { by_upc, ids } => {
             let by = if *by_upc { ProductKey::Upc } else { ProductKey::Sku };
-            let ask = async |run| Ok(json!(job::find_products(context, run, by, ids).await?));
+            let ask = async |run| Ok(json!(sync::find_products(context, run, by, ids).await?));
             in_a_run(context, JobKind::Balances, ask).await?
         }
         Question::Components { sku } => {
-            let ask = async |run| Ok(json!(job::read_components(context, run, sku).await?.0));
+            let ask = async |run| Ok(json!(sync::read_components(context, run, sku).await?.0));
             in_a_run(context, JobKind::KitComponents, ask).await?
         }
         Question::Verify { calls } => {
-            let ask = async |run| Ok(json!(job::verify(context, run, *calls).await?));
+            let ask = async |run| Ok(json!(sync::verify(context, run, *calls).await?));
             in_a_run(context, JobKind::Balances, ask).await?
         }
         Question::RunJob { job, input } => return run_job(context, job, input).await,
@@ -144,7 +147,7 @@ async fn in_a_run(
 /// Runs a job, which records its own run.
 async fn run_job(context: &Context, job: &str, input: &Input) -> Result<(Value, Option<Finished>), JobError> {
     let kind = job.parse().map_err(|_| JobError::Implausible(format!("there is no job {job}")))?;
-    let finished = job::run_on(context, kind, Trigger::Operator, input).await?;
+    let finished = run_on(context, kind, Trigger::Operator, input).await?;
     let is_good = finished.outcome == RunOutcome::Ok;
     let (outcome, summary) = (finished.outcome.as_str().to_owned(), finished.summary.clone());
     Ok((json!(Ran { is_good, outcome, summary }), Some(finished)))

@@ -5,10 +5,11 @@
 //! the queued changes were made for another account.
 
 use super::error::StartError;
-use crate::job::{self, Context, JobError};
+use crate::exec::{Context, JobError};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Trigger, WarehouseId};
 use crate::store::{Belonging, Durability, StoreError};
+use crate::sync;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeSet;
 
@@ -61,7 +62,7 @@ impl Account {
         let (session, now) = (context.session_id, context.now());
         let run = write.run_begin(session, JobKind::Warehouses, Trigger::Operator, now).await?;
         write.commit().await?;
-        let found = job::lists_any(context, run, known).await;
+        let found = sync::lists_any(context, run, known).await;
         let (outcome, summary) = match &found {
             Ok(true) => (RunOutcome::Ok, "another address or key, and the same company".to_owned()),
             Ok(false) => (RunOutcome::Failed, "another address or key, and another company".to_owned()),

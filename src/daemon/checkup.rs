@@ -1,11 +1,12 @@
 //! The health check that the daemon makes each minute and reports to the log, the metrics file and systemd.
 //!
-//! `job::health` makes the judgement; `tallyd status` prints the same. A finding is logged when it appears,
-//! each hour while it lasts, and when it clears. Stale data is logged each minute, so that an alert can rely
-//! on it.
+//! `health::health` makes the judgement; `tallyd status` prints the same. A finding is logged when it
+//! appears, each hour while it lasts, and when it clears. Stale data is logged each minute, so that an alert
+//! can rely on it.
 
 use super::{boot_id, metrics, notify};
-use crate::job::{Code, Context, DaemonState, Finding, Health, Look, health};
+use crate::exec::Context;
+use crate::health::{Code, DaemonState, Finding, Health, Look, health};
 use crate::limiter;
 use crate::model::Moment;
 use crate::store::StoreError;

@@ -3,8 +3,10 @@
 //! Prefetching is not a job. It has no schedule and no retry, and shutdown waits only for the call in flight.
 //! The next pass over the orders reads each order that prefetching could not read.
 
-use crate::job::{self, Context, EARLY_LOOK, Finished};
+use crate::exec::{Context, Finished};
 use crate::store::StoreError;
+use crate::sync;
+use crate::sync::EARLY_LOOK;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -39,7 +41,7 @@ impl Early {
         self.at = now + EARLY_LOOK;
         if !is_busy && self.reading.is_empty() {
             let context = context.clone();
-            self.reading.spawn(async move { job::read_early(&context).await });
+            self.reading.spawn(async move { sync::read_early(&context).await });
         }
     }
 
@@ -48,7 +50,7 @@ impl Early {
         self.more_orders = !self.orders.is_empty();
         if !self.more_orders {
             let context = context.clone();
-            self.orders.spawn(async move { job::read_asked(&context).await });
+            self.orders.spawn(async move { sync::read_asked(&context).await });
         }
     }
 

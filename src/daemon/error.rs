@@ -2,7 +2,7 @@
 
 use crate::client::SetupError;
 use crate::config::KeyError;
-use crate::job::JobError;
+use crate::projection::ProjectionError;
 use crate::schedule::DriverError;
 use crate::store::{LockError, StoreError};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub enum StartError {
     Store(#[from] StoreError),
     /// The mirror of another projection version cannot be upgraded.
     #[error(transparent)]
-    Fold(#[from] JobError),
+    Fold(#[from] ProjectionError),
     /// The keys cannot be read.
     #[error(transparent)]
     Key(#[from] KeyError),

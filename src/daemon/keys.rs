@@ -9,7 +9,8 @@ use super::belonging::Account;
 use super::error::StartError;
 use crate::client::{Client, HttpTransport, Keys};
 use crate::config::KeySource;
-use crate::job::{self, Context, Probed};
+use crate::exec;
+use crate::exec::{Context, Probed};
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Trigger};
 use crate::outbox::Delays;
@@ -183,7 +184,7 @@ pub(super) async fn probe(context: Context, account: Option<Account>) -> Result<
     let mut write = context.store.begin(Durability::Normal).await?;
     let run = write.run_begin(context.session_id, JobKind::WorkQueue, Trigger::Retry, now).await?;
     write.commit().await?;
-    let probed = job::probe_key(&context, run).await;
+    let probed = exec::probe_key(&context, run).await;
     let works = matches!(&probed, Ok(Probed { key: Key::Works, .. }));
     let (outcome, summary) = match probed {
         Ok(Probed { key: Key::Works, .. }) => (RunOutcome::Ok, "probe: the key works".to_owned()),

@@ -5,7 +5,7 @@
 //! any time. A file that is not renewed is itself the alarm that the daemon is down. The daemon opens no
 //! port, which would need protection.
 
-use crate::job::{Code, Health};
+use crate::health::{Code, Health};
 use crate::model::Timestamp;
 use crate::outbox::State;
 use crate::store::{Store, StoreError};

@@ -19,6 +19,7 @@ mod metrics;
 mod notify;
 mod once;
 mod patience;
+pub mod run_job;
 mod settings;
 mod start;
 mod supervise;
@@ -35,12 +36,14 @@ pub use start::Daemon;
 pub use turns::Turns;
 
 use crate::config::Config;
-use crate::job::{self, JobError, Preview};
+use crate::exec::JobError;
 use crate::model::Clock;
+use crate::push;
+use crate::push::Preview;
 use crate::store::Store;
 
 /// Returns the calls that the next push would make, from the current mirror. Makes no call and writes
 /// nothing.
 pub async fn preview(config: &Config, store: &Store, clock: &dyn Clock) -> Result<Preview, JobError> {
-    job::preview(store, &settings::jobs(config), (clock.now(), clock.moment())).await
+    push::preview(store, &settings::jobs(config), (clock.now(), clock.moment())).await
 }

@@ -6,9 +6,11 @@
 use super::error::StartError;
 use super::settings;
 use super::start::Daemon;
-use crate::job::{self, Finished};
+use crate::daemon::run_job;
+use crate::exec::Finished;
 use crate::journal::RunOutcome;
 use crate::model::{JobKind, Trigger};
+use crate::settle;
 use std::collections::VecDeque;
 
 /// The result of `run --once`.
@@ -63,7 +65,7 @@ impl Daemon {
         let mut once = Once { runs: Vec::new(), untried: Vec::new() };
         let mut next: VecDeque<JobKind> = first.chain(others).chain([JobKind::Push]).collect();
         while let Some(kind) = next.pop_front() {
-            let finished = job::run(&self.context, kind, Trigger::Once).await?;
+            let finished = run_job::run(&self.context, kind, Trigger::Once).await?;
             finished.say_failed(None);
             let (refused, wakes, run) = (finished.refused, finished.wakes, finished.run);
             let has_failed = finished.outcome == RunOutcome::Failed;
@@ -100,7 +102,7 @@ impl Daemon {
     }
 
     async fn settle_is_due(&self) -> Result<bool, StartError> {
-        let due = job::settle_due(&self.context).await?;
+        let due = settle::due(&self.context).await?;
         Ok(due.is_some_and(|due| due <= self.context.now()))
     }
 }

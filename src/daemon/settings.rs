@@ -2,7 +2,7 @@
 
 use crate::client::{HeaderNames, HttpSettings};
 use crate::config::{self, Config};
-use crate::job::{BackupSettings, QuantitySettings, Retention, Settings};
+use crate::exec::{BackupSettings, QuantitySettings, Retention, Settings};
 use crate::limiter;
 use crate::model::{JobKind, Timestamp};
 use crate::reconcile::{Policy, brake};

@@ -8,9 +8,11 @@ use super::supervise::{Reload, Supervisor};
 use super::{boot_id, notify, patience, settings};
 use crate::client::{Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
-use crate::job::{self, Context, FoldChanged};
+use crate::exec::Context;
 use crate::limiter::{Kept, Limiter, Memory, Place, Reason};
 use crate::model::{Clock, JobKind, Moment, Timestamp};
+use crate::projection;
+use crate::projection::FoldChanged;
 use crate::schedule::Driver;
 use crate::store::{Durability, Lock, Opening, Restored, Store, StoreError, UsedPlace};
 use crate::telemetry::event;
@@ -301,9 +303,9 @@ async fn begin_session(
 ) -> Result<i64, StartError> {
     let (now, moment) = (clock.now(), clock.moment());
     let mut write = store.begin(Durability::Full).await?;
-    let changed = job::go_on(store, &mut write, now).await?;
+    let changed = projection::go_on(store, &mut write, now).await?;
     let started = write.session_begin(&boot_id(clock), env!("CARGO_PKG_VERSION"), now, moment).await?;
-    write.session_fold(started.session_id, job::FOLD).await?;
+    write.session_fold(started.session_id, projection::FOLD).await?;
     write.session_host(started.session_id, host).await?;
     let held = match restored {
         Some(restored) => write.restored_hold(restored, now).await?,

@@ -11,11 +11,14 @@ use super::keys::Prober;
 use super::notify;
 use super::turns::Turns;
 use crate::config::{Config, KeySource};
-use crate::job::{self, Context, Finished};
+use crate::daemon::run_job;
+use crate::exec;
+use crate::exec::{Context, Finished};
 use crate::journal::RunOutcome;
 use crate::limiter;
 use crate::model::{JobKind, Position, Timestamp, Trigger, WishId};
 use crate::schedule::{Pulse, Schedule};
+use crate::settle;
 use crate::store::{Durability, StoreError, Watch};
 use crate::telemetry::event;
 use std::collections::BTreeMap;
@@ -244,7 +247,7 @@ impl Supervisor {
             return;
         }
         let context = self.context.clone();
-        self.runs.spawn(async move { job::run(&context, kind, trigger).await });
+        self.runs.spawn(async move { run_job::run(&context, kind, trigger).await });
     }
 
     fn begin_due(&mut self, now: Instant) {
@@ -266,7 +269,7 @@ impl Supervisor {
         if !self.schedules.contains_key(&JobKind::Settle) {
             return Ok(());
         }
-        let due = job::settle_due(&self.context).await?;
+        let due = settle::due(&self.context).await?;
         let now = self.context.now();
         self.settle_at = due.map(|due| Instant::now() + due.since(now).max(pause));
         Ok(())
@@ -352,8 +355,8 @@ impl Supervisor {
             let before = std::mem::replace(&mut self.heard, Position(news.word));
             self.push_by(Instant::now());
             self.plan_settle(Duration::ZERO).await?;
-            job::tell_released(&self.context, before).await?;
-            job::hear_lifted(&self.context, before).await?;
+            exec::tell_released(&self.context, before).await?;
+            exec::hear_lifted(&self.context, before).await?;
         }
         if self.desk.has_taken(news.request) { Ok(()) } else { self.desk.look(&self.context).await }
     }

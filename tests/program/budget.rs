@@ -6,12 +6,13 @@ use crate::support::{BALANCES, UPDATE, World};
 use serde_json::json;
 use std::sync::Arc;
 use tallyd::client::wire::ProductKey;
+use tallyd::daemon::run_job;
 use tallyd::daemon::{self, Question, SystemClock};
-use tallyd::job;
 use tallyd::model::{Clock, JobKind, Trigger};
 use tallyd::reconcile::proof::Key;
 use tallyd::sandbox::Options;
 use tallyd::store::{Durability, Store};
+use tallyd::sync;
 
 /// Creates an account with slow answers, and a change of each of its stock levels.
 async fn slow_backlog(latency_ms: u64) -> (World, Vec<(String, i64, i64)>) {
@@ -114,7 +115,7 @@ async fn a_page_size_that_was_proved_outlives_the_program() {
 /// Runs a job as its schedule starts it; returns the summary.
 async fn scheduled(world: &World, kind: JobKind) -> String {
     let daemon = world.daemon().await;
-    let finished = job::run(daemon.context(), kind, Trigger::Schedule).await.unwrap();
+    let finished = run_job::run(daemon.context(), kind, Trigger::Schedule).await.unwrap();
     assert_eq!(finished.outcome, tallyd::journal::RunOutcome::Ok, "{}", finished.summary);
     finished.summary
 }
@@ -140,7 +141,7 @@ async fn orders_are_held_back_once_where_no_count_moved_and_the_run_says_why() {
     assert_eq!(world.calls(LINES), orders + open, "and none is held back twice in a row");
     scheduled(&world, JobKind::WorkQueue).await;
     let daemon = world.daemon().await;
-    job::run(daemon.context(), JobKind::OrderLines, Trigger::Operator).await.unwrap();
+    run_job::run(daemon.context(), JobKind::OrderLines, Trigger::Operator).await.unwrap();
     assert_eq!(world.calls(LINES), orders + 2 * open, "a person's run reads all");
 }
 
@@ -158,7 +159,7 @@ async fn quiet_shop() -> World {
     world.post("/_sandbox/sales", &sale).await;
     world.track_all().await;
     let daemon = world.daemon().await;
-    job::run(daemon.context(), JobKind::Balances, Trigger::Once).await.unwrap();
+    run_job::run(daemon.context(), JobKind::Balances, Trigger::Once).await.unwrap();
     drop(daemon);
     world.sql("UPDATE read_batch SET observed_ms = observed_ms - 600000; DELETE FROM page_size").await;
     world
@@ -198,7 +199,7 @@ async fn nothing_is_read_before_its_turn_while_half_of_the_quota_is_used() {
     let few = tallyd::config::Config::from_toml(&world.toml("[limits]\ncalls_per_minute = 8\n")).unwrap();
     let calls = world.calls(BALANCES);
     let daemon = daemon::Daemon::start(few, Arc::new(SystemClock)).await.unwrap();
-    assert!(job::read_early(daemon.context()).await.unwrap().is_none());
+    assert!(sync::read_early(daemon.context()).await.unwrap().is_none());
     assert_eq!(world.calls(BALANCES), calls);
     assert_eq!(world.number("SELECT count(*) FROM run").await, 1, "and nothing is journalled");
 }
@@ -240,7 +241,7 @@ async fn status_has_the_last_hour_by_lane_and_operation_and_when_a_line_of_the_l
     world.post("/_sandbox/faults", &json!([{"Operation": queue, "Status": 400, "Times": 3}])).await;
     let daemon = world.daemon().await;
     for _ in 0..4 {
-        job::run(daemon.context(), JobKind::WorkQueue, Trigger::Schedule).await.unwrap();
+        run_job::run(daemon.context(), JobKind::WorkQueue, Trigger::Schedule).await.unwrap();
     }
     drop(daemon);
     // No daemon runs any more, and status reports that.

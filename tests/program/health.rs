@@ -152,5 +152,5 @@ async fn the_metrics_file_holds_what_its_page_promises() {
         assert!(samples.contains(&there), "{there}: {text}");
     }
     let codes = samples.iter().filter(|sample| sample.starts_with("tallyd_findings{")).count();
-    assert_eq!(codes, tallyd::job::Code::ALL.len(), "what is not found is there with 0");
+    assert_eq!(codes, tallyd::health::Code::ALL.len(), "what is not found is there with 0");
 }

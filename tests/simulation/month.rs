@@ -15,8 +15,10 @@ use super::{days, seed};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use std::time::Duration;
-use tallyd::job::{self, Meant, Retention};
+use tallyd::exec::Retention;
 use tallyd::model::{Clock, JobKind};
+use tallyd::sync;
+use tallyd::sync::Meant;
 
 const DAY_MS: i64 = 86_400_000;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -78,7 +80,7 @@ async fn a_month_with_storms_and_prunings_is_folded_to_its_mirror_and_a_changed_
         world.live(&evening.collect::<Vec<_>>()).await;
         world.go_on_to(to).await;
         world.calm().await;
-        let pruned = job::prune(world.store(), KEPT, Meant::default(), world.clock.now()).await.unwrap();
+        let pruned = sync::prune(world.store(), KEPT, Meant::default(), world.clock.now()).await.unwrap();
         gone += pruned.gone.bodies;
     }
     assert!(gone > 0 && parcels > 0, "seed {}: {gone} bodies went, {parcels} orders were shipped", seed());

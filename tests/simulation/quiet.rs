@@ -8,7 +8,8 @@ use super::shop::{Trade, events};
 use super::world::{Plan, World};
 use super::{days, seed};
 use std::time::Duration;
-use tallyd::job::{self, Code, DaemonState, Finding, Look};
+use tallyd::health;
+use tallyd::health::{Code, DaemonState, Finding, Look};
 use tallyd::limiter;
 use tallyd::model::{Clock, JobKind};
 use tallyd::store::Durability;
@@ -40,7 +41,7 @@ async fn is_well(world: &World) {
         now: world.clock.now(),
         moment: world.clock.moment(),
     };
-    let health = job::health(world.store(), &look).await.unwrap();
+    let health = health::health(world.store(), &look).await.unwrap();
     let is_left_out = |found: &Finding| match found.code {
         Code::Stale => found.subjects != ["balances"],
         code => code == Code::BackupOld,

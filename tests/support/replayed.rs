@@ -3,7 +3,7 @@
 #![allow(unreachable_pub, clippy::unwrap_used, clippy::panic, reason = "a test ends at the first surprise")]
 
 use std::path::{Path, PathBuf};
-use tallyd::job::{Replay, Replayed};
+use tallyd::projection::{Replay, Replayed};
 use tallyd::store::Compared;
 
 /// Projects the journal of a database into a fresh mirror and compares the two.

@@ -1,4 +1,4 @@
-//! Rows for the health judgement of `job::health`.
+//! Rows for the health judgement of `health::health`.
 //!
 //! The daemon reads them each minute, also in a database that is years old. Every statement therefore uses an
 //! index and reads only open rows or the last hours of the journal.

@@ -3,7 +3,7 @@
 //! The transitions are judged by the product's table (`State::may_become`), answers by its client
 //! (`classify`, the decoders), checks by its decisions (`plan`, `settle`), decisions of persons by `Stand`.
 //! The platform is simulated: a request takes effect at once, never, or late, up to just before the end of
-//! the quiet time; a colleague may do the same. The code between a verdict and a transition (`job/carry.rs`,
+//! the quiet time; a colleague may do the same. The code between a verdict and a transition (`push/claim.rs`,
 //! `store/journal/run.rs`) reads and writes the database, so it is implemented here a second time, in
 //! [`moved`] and [`Wish::crash`]; tests/program/crash and tests/program/delivery test the real one.
 //!

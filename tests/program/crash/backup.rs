@@ -79,7 +79,8 @@ async fn the_job_keeps_the_newest_and_removes_nothing_it_did_not_make() {
     other.backup(&foreign, moved.now(), |_, _| {}).await.unwrap();
     for _ in 0..4 {
         moved.later(1_000);
-        let finished = tallyd::job::run(daemon.context(), JobKind::Backup, Trigger::Once).await.unwrap();
+        let finished =
+            tallyd::daemon::run_job::run(daemon.context(), JobKind::Backup, Trigger::Once).await.unwrap();
         assert!(finished.summary.contains("rows compared"), "{}", finished.summary);
     }
     let names = std::fs::read_dir(&folder).unwrap();

@@ -95,7 +95,9 @@ async fn a_stop_does_not_wait_for_somebody_elses_lock_and_the_next_start_finds_o
     let clock = Moved::new();
     let daemon = rig::daemon(&world, "", &clock).await;
     assert_eq!(world.fate("a").await.0, "in_doubt");
-    tallyd::job::run(daemon.context(), JobKind::Settle, tallyd::model::Trigger::Once).await.unwrap();
+    tallyd::daemon::run_job::run(daemon.context(), JobKind::Settle, tallyd::model::Trigger::Once)
+        .await
+        .unwrap();
     assert_eq!(world.fate("a").await.0, "applied");
     assert_eq!(world.shop_cell(&cell.0, cell.1).await, cell.2 - 4);
     assert_eq!(world.calls(UPDATE), 1);
@@ -109,8 +111,10 @@ async fn below_the_floor_of_free_space_nothing_is_claimed_and_work_goes_on_above
     let daemon = world.daemon().await;
     let context = daemon.context();
     let wide = context.settings();
-    context.reconfigure(tallyd::job::Settings { free_floor_bytes: u64::MAX, ..(*wide).clone() });
-    let push = async || tallyd::job::run(context, JobKind::Push, tallyd::model::Trigger::Once).await.unwrap();
+    context.reconfigure(tallyd::exec::Settings { free_floor_bytes: u64::MAX, ..(*wide).clone() });
+    let push = async || {
+        tallyd::daemon::run_job::run(context, JobKind::Push, tallyd::model::Trigger::Once).await.unwrap()
+    };
     let summary = push().await.summary;
     assert!(summary.contains("MiB are free on the disk of") && summary.contains("free space"), "{summary}");
     assert_eq!((world.fate("a").await.0.as_str(), world.calls(UPDATE)), ("pending", 0));
@@ -150,7 +154,7 @@ async fn on_a_small_disk_that_fills_up_the_answer_is_kept_until_there_is_room() 
     let life = Life::begin(&world, &Moved::new(), Arc::new(Wire { inner, hook }), Opening::default()).await;
     let life = life.unwrap();
     let settings = (*life.context.settings()).clone();
-    life.context.reconfigure(tallyd::job::Settings { free_floor_bytes: 0, ..settings });
+    life.context.reconfigure(tallyd::exec::Settings { free_floor_bytes: 0, ..settings });
     let push = tokio::spawn(async move { life.run(JobKind::Push).await });
     full.notified().await;
     sleep(Duration::from_millis(500)).await;

@@ -8,7 +8,7 @@ use crate::support::World;
 use std::path::Path;
 use std::sync::Arc;
 use tallyd::daemon::Daemon;
-use tallyd::job;
+use tallyd::daemon::run_job;
 use tallyd::model::{JobKind, Operation, Trigger};
 
 /// The quiet time of a create, with a margin.
@@ -17,7 +17,7 @@ const QUIET_MS: i64 = 601_000;
 const LOOKS_APART_MS: i64 = 6_000;
 
 async fn run(daemon: &Daemon, kind: JobKind) -> String {
-    job::run(daemon.context(), kind, Trigger::Once).await.unwrap().summary
+    run_job::run(daemon.context(), kind, Trigger::Once).await.unwrap().summary
 }
 
 async fn end(daemon: Daemon) {
@@ -46,7 +46,7 @@ async fn dies_while_shipping(world: &World, clock: &Arc<Moved>) {
         }),
     };
     let daemon = rig::daemon_over(config, clock, Arc::new(wire)).await;
-    let push = job::run(daemon.context(), JobKind::Push, Trigger::Once);
+    let push = run_job::run(daemon.context(), JobKind::Push, Trigger::Once);
     tokio::select! {
         _ = push => panic!("the create is answered by nobody"),
         _ = dead.recv() => {}

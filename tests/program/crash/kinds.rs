@@ -7,7 +7,7 @@ use crate::support::World;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tallyd::job;
+use tallyd::daemon::run_job;
 use tallyd::model::{JobKind, Trigger};
 use tallyd::outbox::Kind;
 use tallyd::sandbox::Answer;
@@ -54,7 +54,7 @@ impl Shop {
         let world = World::new().await;
         let daemon = rig::daemon(&world, "", clock).await;
         for kind in [JobKind::Warehouses, JobKind::Storefronts] {
-            job::run(daemon.context(), kind, Trigger::Once).await.unwrap();
+            run_job::run(daemon.context(), kind, Trigger::Once).await.unwrap();
         }
         daemon.context().store.clone().close().await.unwrap();
         drop(daemon);

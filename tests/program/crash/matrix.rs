@@ -10,7 +10,7 @@ use super::rig::{self, Hook, Life, Moved, Wire};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tallyd::client::Transport;
-use tallyd::job;
+use tallyd::daemon::run_job;
 use tallyd::model::{JobKind, Trigger};
 use tallyd::store::Opening;
 use tokio_util::sync::CancellationToken;
@@ -78,7 +78,7 @@ impl Scene {
         let context = life.context.clone();
         let work = async {
             for kind in [JobKind::Push, JobKind::Settle] {
-                if job::run(&context, kind, Trigger::Once).await.is_err() {
+                if run_job::run(&context, kind, Trigger::Once).await.is_err() {
                     return;
                 }
             }
@@ -100,7 +100,7 @@ impl Scene {
         assert_eq!(world.number("SELECT count(*) FROM outbox WHERE state = 'sending'").await, 0);
         for _ in 0..4 {
             for kind in [JobKind::Push, JobKind::Settle] {
-                job::run(daemon.context(), kind, Trigger::Once).await.unwrap();
+                run_job::run(daemon.context(), kind, Trigger::Once).await.unwrap();
             }
             self.clock.later(LONG_MS);
         }

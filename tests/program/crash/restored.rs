@@ -6,12 +6,12 @@ use super::rig::{self, Moved};
 use crate::support::World;
 use std::path::Path;
 use tallyd::daemon::Daemon;
-use tallyd::job;
+use tallyd::daemon::run_job;
 use tallyd::model::{Clock, JobKind, Trigger};
 use tallyd::store::Store;
 
 async fn run(daemon: &Daemon, kind: JobKind) -> String {
-    job::run(daemon.context(), kind, Trigger::Once).await.unwrap().summary
+    run_job::run(daemon.context(), kind, Trigger::Once).await.unwrap().summary
 }
 
 /// Ends a daemon as a kill would, and releases its connections.

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tallyd::client::{Client, HttpSettings, HttpTransport, Keys, Request, Sending, Transport};
 use tallyd::config::Config;
+use tallyd::daemon::run_job;
 use tallyd::daemon::{Daemon, SystemClock, boot_id};
-use tallyd::job::{self, Context};
+use tallyd::exec::Context;
 use tallyd::model::{Clock, JobKind, Moment, Operation, Timestamp, Trigger};
 use tallyd::store::{Durability, Lock, Opening, Store, StoreError};
 
@@ -133,7 +134,7 @@ impl Life {
     }
 
     pub async fn run(&self, kind: JobKind) -> String {
-        job::run(&self.context, kind, Trigger::Once).await.unwrap().summary
+        run_job::run(&self.context, kind, Trigger::Once).await.unwrap().summary
     }
 }
 

@@ -97,7 +97,7 @@ async fn a_write_whose_product_is_not_returned_any_more_is_left_to_a_person_afte
     let (state, reason, detail) = dock.fate("lost").await;
     assert_eq!((state.as_str(), reason.as_str()), ("held", "undecided"), "{detail}");
     assert!(detail.contains("does not show this cell"), "{detail}");
-    assert_eq!(tallyd::job::settle_due(dock.daemon().context()).await.unwrap(), None);
+    assert_eq!(tallyd::settle::due(dock.daemon().context()).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn a_settle_that_is_not_due_makes_no_call() {
         dock.settle().await;
     }
     assert_eq!(dock.calls(BALANCES), looks);
-    let due = tallyd::job::settle_due(dock.daemon().context()).await.unwrap().unwrap();
+    let due = tallyd::settle::due(dock.daemon().context()).await.unwrap().unwrap();
     let wait = due.since(dock.daemon().context().now());
     assert!(wait > Duration::from_secs(3) && wait <= Duration::from_secs(5), "{wait:?}");
 }

@@ -3,7 +3,7 @@
 use super::gate::gated;
 use super::support::{A_MOMENT, BALANCES, Dock, UPDATE};
 use serde_json::{Value, json};
-use tallyd::job;
+use tallyd::exec;
 use tallyd::limiter::Reason;
 use tallyd::model::{JobKind, Operation};
 use tallyd::store::Durability;
@@ -168,9 +168,9 @@ async fn a_wait_that_the_service_ordered_outlives_the_program() {
     assert!(holds.iter().any(|hold| hold.reason == Reason::Rate), "{holds:?}");
 
     let context = dock.daemon().context();
-    let lifted = job::lift_wait(&context.store, context.now()).await.unwrap();
+    let lifted = exec::lift_wait(&context.store, context.now()).await.unwrap();
     assert!(lifted.is_some_and(|wait| wait.reason == Reason::Rate), "a person ends it");
-    assert_eq!(job::lift_wait(&context.store, context.now()).await.unwrap(), None);
+    assert_eq!(exec::lift_wait(&context.store, context.now()).await.unwrap(), None);
     dock.restart().await;
     assert_eq!(dock.daemon().context().limiter.budget().holds, []);
 }

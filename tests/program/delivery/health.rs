@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tallyd::client::{HttpTransport, Request, Sending, Transport};
 use tallyd::daemon::{boot_id, limits};
-use tallyd::job::{self, Code, DaemonState, Finding, Health, Look};
+use tallyd::health;
+use tallyd::health::{Code, DaemonState, Finding, Health, Look};
 use tallyd::model::{JobKind, Operation};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -37,7 +38,7 @@ async fn health(dock: &Dock) -> Health {
         now: clock.now(),
         moment: clock.moment(),
     };
-    job::health(&dock.daemon().context().store, &look).await.unwrap()
+    health::health(&dock.daemon().context().store, &look).await.unwrap()
 }
 
 /// Returns the finding of a code; panics if there is none.

@@ -6,18 +6,19 @@ use super::support::{Dock, whole};
 use serde_json::json;
 use sqlx::Executor;
 use std::collections::BTreeSet;
-use tallyd::job::{self, Preview};
 use tallyd::journal::Body;
 use tallyd::model::JobKind;
+use tallyd::push;
+use tallyd::push::Preview;
 
 async fn preview(dock: &Dock) -> Preview {
     let context = dock.daemon().context();
-    job::preview(&context.store, &context.settings(), (context.now(), context.moment())).await.unwrap()
+    push::preview(&context.store, &context.settings(), (context.now(), context.moment())).await.unwrap()
 }
 
 /// Returns method, path and query, and body of every planned request.
 fn planned(preview: &Preview) -> Vec<(String, String)> {
-    let shown = |planned: &job::Planned| {
+    let shown = |planned: &push::Planned| {
         let request = &planned.request;
         let body = request.body.as_deref().map(|body| String::from_utf8(body.to_vec()).unwrap());
         (format!("{} {}", request.operation.method(), request.target()), body.unwrap_or_default())

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use tallyd::client::{
     FailureKind, HttpTransport, Request, Response, Sending, Sent, Transport, TransportError,
 };
-use tallyd::job;
 use tallyd::model::{JobKind, Operation, Trigger, WarehouseId};
 use tallyd::store::Durability;
+use tallyd::sync;
 
 /// An answer in place of the platform's own.
 #[derive(Clone, Debug)]
@@ -240,10 +240,10 @@ async fn a_list_of_warehouses_that_is_empty_or_unreadable_is_no_other_company() 
     let unreadable = r#"{"status":"Success","messages":[],"pagination":null,"data":[{"Id":"many"}]}"#;
     for body in [NO_LINES, unreadable] {
         sick.answers(Operation::ListWarehouses, &Instead::Answer(200, body));
-        let told = job::lists_any(context, run, &known).await;
+        let told = sync::lists_any(context, run, &known).await;
         assert!(told.is_err(), "{body}: {told:?}");
     }
     sick.is_well();
-    assert!(job::lists_any(context, run, &known).await.unwrap());
-    assert!(!job::lists_any(context, run, &[WarehouseId(1)].into()).await.unwrap(), "that is another's");
+    assert!(sync::lists_any(context, run, &known).await.unwrap());
+    assert!(!sync::lists_any(context, run, &[WarehouseId(1)].into()).await.unwrap(), "that is another's");
 }

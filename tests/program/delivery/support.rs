@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tallyd::client::{HttpSettings, HttpTransport, Keys, Transport};
 use tallyd::config::Config;
+use tallyd::daemon::run_job;
 use tallyd::daemon::{Daemon, SystemClock};
-use tallyd::job;
 use tallyd::model::{Clock, JobKind, Moment, Timestamp, Trigger};
 use tallyd::sandbox::{self, Options, Sandbox};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -252,7 +252,7 @@ impl Dock {
 
     /// Runs a job once; returns its summary.
     pub async fn run(&self, kind: JobKind) -> String {
-        job::run(self.daemon().context(), kind, Trigger::Once).await.unwrap().summary
+        run_job::run(self.daemon().context(), kind, Trigger::Once).await.unwrap().summary
     }
 
     pub async fn push(&self) -> String {

@@ -37,7 +37,7 @@ async fn missing(scene: &Scene) -> i64 {
 
 /// Runs a job and returns its outcome.
 async fn outcome(scene: &Scene, kind: JobKind) -> RunOutcome {
-    tallyd::job::run(scene.daemon().context(), kind, Trigger::Once).await.unwrap().outcome
+    tallyd::daemon::run_job::run(scene.daemon().context(), kind, Trigger::Once).await.unwrap().outcome
 }
 
 #[tokio::test]

@@ -327,7 +327,7 @@ impl Scene {
 
     /// Returns the time until the next check is due.
     pub async fn look_due_in_ms(&self) -> Option<i64> {
-        let due = tallyd::job::settle_due(self.daemon().context()).await.unwrap();
+        let due = tallyd::settle::due(self.daemon().context()).await.unwrap();
         due.map(|due| due.0 - self.daemon().context().now().0)
     }
 }

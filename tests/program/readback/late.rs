@@ -94,10 +94,18 @@ async fn a_poll_that_ends_a_doubt_wakes_the_push_whose_wishes_waited_for_it() {
     assert_eq!(scene.state("next").await, "pending", "nothing is decided on it");
     scene.show_all();
     scene.later(A_MOMENT);
-    let poll = tallyd::job::run(scene.daemon().context(), JobKind::Balances, tallyd::model::Trigger::Once);
+    let poll = tallyd::daemon::run_job::run(
+        scene.daemon().context(),
+        JobKind::Balances,
+        tallyd::model::Trigger::Once,
+    );
     assert_eq!(poll.await.unwrap().wakes, Some(JobKind::Push));
     scene.push().await;
     assert_eq!((scene.state("next").await, scene.holds(&cell).await), ("applied".into(), cell.quantity - 5));
-    let poll = tallyd::job::run(scene.daemon().context(), JobKind::Balances, tallyd::model::Trigger::Once);
+    let poll = tallyd::daemon::run_job::run(
+        scene.daemon().context(),
+        JobKind::Balances,
+        tallyd::model::Trigger::Once,
+    );
     assert_eq!(poll.await.unwrap().wakes, None, "nobody waits");
 }

@@ -4,9 +4,10 @@ use super::between::{Cell, Odd, Scene};
 use super::support::{BALANCES, Dock, UPDATE};
 use serde_json::json;
 use tallyd::daemon;
-use tallyd::job::{self, Verified};
 use tallyd::model::{JobKind, RunId, Trigger};
 use tallyd::store::Durability;
+use tallyd::sync;
+use tallyd::sync::Verified;
 
 /// Creates a dock that was read once, without its daemon.
 async fn read_once() -> (Dock, Vec<Cell>) {
@@ -111,7 +112,7 @@ async fn what_an_answer_does_not_show_is_no_difference() {
         (Odd::Silent(usize::MAX), "does not show"),
     ] {
         scene.odd(odd, usize::MAX);
-        let verified = job::verify(scene.daemon().context(), begun(&scene).await, 3).await.unwrap();
+        let verified = sync::verify(scene.daemon().context(), begun(&scene).await, 3).await.unwrap();
         assert!(verified.drift.is_empty(), "{:?}", verified.drift);
         let trouble = verified.trouble.unwrap();
         assert!(trouble.contains(expected), "{trouble}");

@@ -16,7 +16,7 @@ use super::long::copy_last_read;
 use super::replayed::assert_replayed;
 use super::retention::{DAY, prune, wish_and_read};
 use super::shop::Shop;
-use tallyd::job::Retention;
+use tallyd::exec::Retention;
 use tallyd::model::JobKind;
 
 fn number(name: &str, usual: u32) -> u32 {

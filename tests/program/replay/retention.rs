@@ -5,15 +5,17 @@ use super::replayed::assert_replayed;
 use super::shop::Shop;
 use serde_json::json;
 use std::time::Duration;
-use tallyd::job::{self, Meant, Pruned, Retention};
+use tallyd::exec::Retention;
 use tallyd::model::JobKind;
+use tallyd::sync;
+use tallyd::sync::{Meant, Pruned};
 
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const KEPT: Retention = Retention { keep_bodies: Duration::from_secs(14 * 24 * 60 * 60), max_size: 1 << 30 };
 
 pub async fn prune(shop: &Shop, retention: Retention) -> Pruned {
     let context = shop.context();
-    job::prune(&context.store, retention, Meant::default(), context.now()).await.unwrap()
+    sync::prune(&context.store, retention, Meant::default(), context.now()).await.unwrap()
 }
 
 /// Runs a day with a change.
@@ -71,7 +73,7 @@ async fn a_mirror_that_is_not_the_fold_keeps_its_journal_whole() {
     shop.later(15 * DAY);
     shop.sql("UPDATE warehouse SET name = 'planted'").await;
     let context = shop.context();
-    let refused = job::prune(&context.store, KEPT, Meant::default(), context.now()).await.unwrap_err();
+    let refused = sync::prune(&context.store, KEPT, Meant::default(), context.now()).await.unwrap_err();
     assert!(refused.to_string().contains("nothing was pruned"), "{refused}");
     assert!(refused.to_string().contains("warehouse"), "{refused}");
     assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 0);
@@ -92,7 +94,7 @@ async fn size_wins_over_age_and_bodies_of_unsettled_wishes_stay() {
     let dry = Meant { dry: true, by_hand: true };
     let tight = Retention { max_size: 1, ..KEPT };
     let context = shop.context();
-    let would = job::prune(&context.store, tight, dry, context.now()).await.unwrap();
+    let would = sync::prune(&context.store, tight, dry, context.now()).await.unwrap();
     assert!(would.gone.bodies > 0 && would.by_size, "{would:?}");
     assert_eq!(shop.number("SELECT count(*) FROM snapshot").await, 0, "a dry run changes nothing");
     assert!(prune(&shop, tight).await.by_size);
@@ -138,7 +140,7 @@ async fn a_jump_of_the_clock_is_over_once_a_person_pruned_also_where_nothing_was
     assert!(prune(&shop, kept).await.jump.is_some());
     let context = shop.context();
     let by_hand = Meant { by_hand: true, dry: false };
-    let pruned = job::prune(&context.store, kept, by_hand, context.now()).await.unwrap();
+    let pruned = sync::prune(&context.store, kept, by_hand, context.now()).await.unwrap();
     assert_eq!((pruned.gone.bodies, pruned.jump), (0, None), "{pruned:?}");
     assert_eq!(prune(&shop, kept).await.jump, None, "the person has looked at it");
     assert_replayed(&shop.database()).await;

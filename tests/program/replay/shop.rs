@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tallyd::client::{HttpSettings, HttpTransport, Keys, Request, Sending, Transport};
 use tallyd::config::Config;
+use tallyd::daemon::run_job;
 use tallyd::daemon::{Daemon, SystemClock};
-use tallyd::job;
+use tallyd::exec;
 use tallyd::model::{Clock, Effect, JobKind, Moment, Timestamp, Trigger};
 use tallyd::sandbox::{self, Options, Sandbox};
 
@@ -129,7 +130,7 @@ impl Shop {
         self.clock.1.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
-    pub fn context(&self) -> &job::Context {
+    pub fn context(&self) -> &exec::Context {
         self.daemon.as_ref().unwrap().context()
     }
 
@@ -143,7 +144,7 @@ impl Shop {
     }
 
     pub async fn run(&self, kind: JobKind) {
-        job::run(self.daemon.as_ref().unwrap().context(), kind, Trigger::Once).await.unwrap();
+        run_job::run(self.daemon.as_ref().unwrap().context(), kind, Trigger::Once).await.unwrap();
     }
 
     /// Runs every reading job once.

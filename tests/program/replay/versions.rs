@@ -7,8 +7,10 @@
 use super::replayed::assert_replayed;
 use super::shop::Shop;
 use std::time::Duration;
-use tallyd::job::{self, Meant, Retention};
+use tallyd::exec::Retention;
 use tallyd::model::JobKind;
+use tallyd::sync;
+use tallyd::sync::Meant;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -54,7 +56,7 @@ async fn a_new_version_goes_on_behind_a_snapshot_and_reads_parked_records_again(
     shop.read_all().await;
     let context = shop.context();
     let kept = Retention { keep_bodies: 14 * DAY, max_size: 1 << 30 };
-    let pruned = job::prune(&context.store, kept, Meant::default(), context.now()).await.unwrap();
+    let pruned = sync::prune(&context.store, kept, Meant::default(), context.now()).await.unwrap();
     assert!(pruned.gone.bodies > 0, "{pruned:?}");
     assert_replayed(&shop.database()).await;
     let reached =

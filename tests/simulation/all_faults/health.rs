@@ -7,7 +7,7 @@ use super::agenda::Act;
 use super::trial::Trial;
 use std::collections::BTreeMap;
 use tallyd::daemon::{boot_id, limits};
-use tallyd::job::{DaemonState, Health, Look, health};
+use tallyd::health::{DaemonState, Health, Look, health};
 use tallyd::model::Clock;
 
 /// Time after which a waiting change is late, if no other named trouble explains the wait.

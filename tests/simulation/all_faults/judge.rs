@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use tallyd::job::Replay;
 use tallyd::model::JobKind;
+use tallyd::projection::Replay;
 
 /// Calls after which the mirror must show what the platform shows, from the end of the last fault's
 /// consequences.

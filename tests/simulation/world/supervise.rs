@@ -8,10 +8,12 @@ use super::{World, config};
 use crate::timetable::Timetable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tallyd::job::{self, Finished};
+use tallyd::daemon::run_job;
+use tallyd::exec::Finished;
 use tallyd::journal::RunOutcome;
 use tallyd::model::{Clock, JobKind, Timestamp, Trigger};
 use tallyd::outbox::Delays;
+use tallyd::settle;
 use tallyd::store::{Durability, StoreError};
 use tokio::task::JoinHandle;
 
@@ -54,7 +56,7 @@ impl World {
             return;
         }
         let context = self.daemon().context().clone();
-        let run = tokio::spawn(async move { job::run(&context, kind, trigger).await.unwrap() });
+        let run = tokio::spawn(async move { run_job::run(&context, kind, trigger).await.unwrap() });
         self.slots.insert(kind, Slot { run, again: None });
     }
 
@@ -65,7 +67,7 @@ impl World {
     /// order of two answers would be random while a job runs beside them.
     async fn begin_jobs(&mut self, kinds: Vec<JobKind>, trigger: Trigger) {
         if kinds.contains(&JobKind::Prune) {
-            let finished = job::run(self.daemon().context(), JobKind::Prune, trigger).await.unwrap();
+            let finished = run_job::run(self.daemon().context(), JobKind::Prune, trigger).await.unwrap();
             self.try_again(&finished);
         }
         for kind in kinds.into_iter().filter(|kind| *kind != JobKind::Prune) {
@@ -200,7 +202,7 @@ impl World {
     }
 
     async fn plan_settle(&mut self, pause_ms: i64) {
-        if let Some(due) = job::settle_due(self.daemon().context()).await.unwrap() {
+        if let Some(due) = settle::due(self.daemon().context()).await.unwrap() {
             let wait = i64::try_from(due.since(self.clock.now()).as_millis()).unwrap();
             self.plan_job(JobKind::Settle, self.clock.now_ms() + wait.max(pause_ms), Trigger::Outbox);
         }

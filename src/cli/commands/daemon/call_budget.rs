@@ -4,7 +4,8 @@
 use crate::cli::Failure;
 use crate::cli::output::Table;
 use crate::config::Config;
-use crate::job::{self, Health};
+use crate::health;
+use crate::health::Health;
 use crate::limiter::{LedgerForecast, Standing, StandingHold};
 use crate::model::Timestamp;
 use crate::store::{SpentRow, Store};
@@ -57,7 +58,7 @@ impl Spent {
             ));
         }
         for hold in &self.standing.holds {
-            text.push_str(&format!("        {}\n", job::told_hold(hold, self.now)));
+            text.push_str(&format!("        {}\n", health::told_hold(hold, self.now)));
         }
         if self.ledger.count > 0 {
             text.push_str(&format!("        {}\n", forecast(&self.ledger)));

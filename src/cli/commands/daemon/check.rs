@@ -6,7 +6,7 @@ use crate::cli::output::{Table, age};
 use crate::cli::{Answer, Failure};
 use crate::config::Config;
 use crate::daemon;
-use crate::job::Probed;
+use crate::exec::Probed;
 use crate::model::{Clock, JobKind};
 use crate::reconcile::proof::Key;
 use crate::schedule::feasible::{self, Demand};

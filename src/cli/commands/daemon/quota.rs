@@ -2,7 +2,8 @@
 
 use crate::cli::context::Place;
 use crate::cli::{Answer, Failure};
-use crate::job;
+use crate::exec;
+use crate::health;
 use crate::model::Clock;
 use clap::Subcommand;
 
@@ -16,10 +17,10 @@ pub(in crate::cli) enum Command {
 pub(in crate::cli) async fn quota(place: &Place, command: Command) -> Result<Answer, Failure> {
     let Command::Lift = command;
     let (store, now) = (place.store().await?, place.clock().now());
-    Ok(match job::lift_wait(&store, now).await? {
+    Ok(match exec::lift_wait(&store, now).await? {
         Some(wait) => format!(
             "ended: {}; a service that means it orders the next wait at once\n",
-            job::told_hold(&wait, now)
+            health::told_hold(&wait, now)
         )
         .into(),
         None => Answer { text: "the service orders no wait of the account now\n".into(), code: 1 },

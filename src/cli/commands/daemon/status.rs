@@ -1,4 +1,4 @@
-//! `status`: the health of the daemon by `job::health`; exit 3 if something needs a person.
+//! `status`: the health of the daemon by `health::health`; exit 3 if something needs a person.
 
 use super::call_budget::Spent;
 use crate::cli::context::Place;
@@ -6,7 +6,8 @@ use crate::cli::output::{Table, age, dash, json, plain};
 use crate::cli::{Answer, Failure, Reading};
 use crate::config::Config;
 use crate::daemon;
-use crate::job::{self, DaemonState, Finding, Health, Look};
+use crate::health;
+use crate::health::{DaemonState, Finding, Health, Look};
 use crate::model::{Clock, Timestamp};
 use crate::store::{FileId, Holder, Lock, SnapshotRow, StateCount};
 use serde_json::json as value;
@@ -37,11 +38,11 @@ impl Status {
         let look = look(place, &config)?;
         let store = match place.store().await {
             Err(_) if look.daemon == DaemonState::Elsewhere && !config.database.path.exists() => {
-                return Ok(Err(job::replaced()));
+                return Ok(Err(health::replaced()));
             }
             store => store?,
         };
-        let health = job::health(&store, &look).await?;
+        let health = health::health(&store, &look).await?;
         Ok(Ok(Self {
             spent: Spent::read(&config, &store, (&health, look.now)).await?,
             counts: store.state_count().await?,

@@ -6,9 +6,12 @@ use super::replay::{fold, remove};
 use crate::cli::context::Place;
 use crate::cli::output::{self, Table, dash, json, plain};
 use crate::cli::{Answer, Failure, Reading};
-use crate::job::{self, Meant, Replay, Retention};
+use crate::exec::Retention;
 use crate::model::{Clock, Position, Timestamp};
+use crate::projection::Replay;
 use crate::store::{Compared, Decided, Difference, Lock, Store, ToldExchange};
+use crate::sync;
+use crate::sync::Meant;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json as value};
 use std::path::{Path, PathBuf};
@@ -186,7 +189,7 @@ async fn prune(place: &Place, args: &Prune) -> Result<Answer, Failure> {
     let store = Store::open(&config.database.path, &lock).await?;
     let retention = Retention { keep_bodies: config.journal.keep_bodies, max_size: config.journal.max_size };
     let meant = Meant { by_hand: true, dry: args.dry_run };
-    let pruned = job::prune(&store, retention, meant, place.clock().now()).await;
+    let pruned = sync::prune(&store, retention, meant, place.clock().now()).await;
     store.close().await?;
     let would = if args.dry_run { "nothing was changed; a pruning now would come to: " } else { "" };
     Ok(format!("{would}{}\n", pruned?).into())

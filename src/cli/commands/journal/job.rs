@@ -4,7 +4,7 @@ use crate::cli::context::Place;
 use crate::cli::output::{Table, dash, json, plain};
 use crate::cli::{Answer, Failure, Reading};
 use crate::daemon::run_job;
-use crate::job::Input;
+use crate::exec::Input;
 use crate::model::{JobKind, RunId, Timestamp};
 use crate::store::{Decided, ExchangeRow, RunRow, ToldWish};
 use clap::{Args, Subcommand};

@@ -4,8 +4,9 @@ use crate::cli::context::Place;
 use crate::cli::output::progress::Progress;
 use crate::cli::output::{Table, json, plain};
 use crate::cli::{Answer, Failure, Reading};
-use crate::job::{JobError, Replay as Folding, Replayed};
+use crate::exec::JobError;
 use crate::model::{Position, Timestamp};
+use crate::projection::{ProjectionError, Replay as Folding, Replayed};
 use crate::store::{Compared, Difference};
 use clap::Args;
 use serde_json::{Value, json as value};
@@ -25,6 +26,12 @@ pub(in crate::cli) struct Replay {
     until: Option<String>,
     #[command(flatten)]
     reading: Reading,
+}
+
+impl From<ProjectionError> for Failure {
+    fn from(error: ProjectionError) -> Self {
+        Self::failed(error.to_string())
+    }
 }
 
 impl From<JobError> for Failure {

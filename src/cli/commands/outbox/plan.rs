@@ -7,8 +7,8 @@ use crate::cli::context::Place;
 use crate::cli::output::{json, line, plain};
 use crate::cli::{Answer, Failure, Reading};
 use crate::daemon::preview;
-use crate::job::{Planned, Preview};
 use crate::model::{Effect, WishId};
+use crate::push::{Planned, Preview};
 use serde_json::{Value, json as value};
 
 pub(in crate::cli) async fn plan(place: &Place, reading: Reading) -> Result<Answer, Failure> {

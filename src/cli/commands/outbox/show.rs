@@ -5,10 +5,10 @@ use crate::cli::commands::journal::job::exchange;
 use crate::cli::context::Place;
 use crate::cli::output::{Table, dash, json, line, plain};
 use crate::cli::{Answer, Failure, Reading};
-use crate::job::settle_wait;
 use crate::model::{Clock, Timestamp, WishId};
 use crate::outbox::{self, Body, Reason, State};
 use crate::reconcile::shipment::{ClaimedLine, adopt};
+use crate::settle;
 use crate::store::{CandidateRow, DecisionRow, DoubtRow, ExchangeRow, MoveRow, Store, WishRow};
 use serde_json::{Value, json as value};
 
@@ -63,7 +63,7 @@ impl Story {
             exchanges: store.story_exchanges(id).await?,
             sent: store.story_sent(id).await?,
             evidence: store.evidence(id).await?,
-            waits: settle_wait(store, timeout, place.clock().now(), id).await?,
+            waits: settle::wait(store, timeout, place.clock().now(), id).await?,
             candidates,
             wish,
         })

@@ -6,7 +6,7 @@ use crate::cli::context::Place;
 use crate::cli::output::{Table, age, dash, json, plain};
 use crate::cli::{Answer, Failure, Reading};
 use crate::daemon;
-use crate::job::{VERIFY_CALLS, Verified};
+use crate::sync::{VERIFY_CALLS, Verified};
 use clap::Args;
 use serde_json::json as value;
 use std::sync::Arc;

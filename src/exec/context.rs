@@ -1,0 +1,195 @@
+//! Shared dependencies of all jobs, and their settings.
+
+use super::commit_retry::Gate;
+use super::key_probe::Proofs;
+use super::start_budget::Starts;
+use crate::client::Client;
+use crate::limiter::Limiter;
+use crate::model::{Clock, JobKind, Moment, Timestamp, WarehouseId};
+use crate::reconcile::isolation::Failures;
+use crate::reconcile::{Policy, brake};
+use crate::store::Store;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+use tokio_util::sync::CancellationToken;
+
+/// Shared dependencies of all jobs. Clones share their state.
+#[derive(Clone)]
+pub struct Context {
+    /// Database.
+    pub store: Store,
+    /// Client of the platform.
+    pub client: Client,
+    /// Limiter of the account's calls, shared by all jobs.
+    pub limiter: Limiter,
+    /// Clock.
+    pub clock: Arc<dyn Clock>,
+    /// Session: this start of the daemon.
+    pub session_id: i64,
+    /// Claim gate, closed while an answer cannot be committed.
+    pub(crate) gate: Gate,
+    /// Recent results of key probes.
+    pub(crate) proofs: Proofs,
+    settings: Arc<RwLock<Arc<Settings>>>,
+    stopping: CancellationToken,
+    /// Notification of new changes for a running push.
+    wishes: watch::Sender<()>,
+    /// Lock of each kind of job; its run holds it.
+    turns: Arc<BTreeMap<JobKind, Arc<Mutex<()>>>>,
+    /// Recent failures by entry ([`super::quarantine`]).
+    pub(crate) failures: Arc<SyncMutex<Failures>>,
+    /// Times at which a push of few stock levels may start.
+    starts: Arc<SyncMutex<Starts>>,
+}
+
+/// Settings of the jobs, as plain values.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// SKUs in a balances call.
+    pub skus_per_call: usize,
+    /// Settings of quantities.
+    pub quantities: QuantitySettings,
+    /// Limits of the journal's age and size.
+    pub retention: Retention,
+    /// Limit of calls of an operation in flight.
+    pub calls_in_flight: usize,
+    /// Timeout of a call. The outcome of a call may still change until twice this time after the send.
+    pub timeout: Duration,
+    /// Free disk space in bytes, below which no change is claimed.
+    pub free_floor_bytes: u64,
+    /// Settings of scheduled copies of the database.
+    pub backup: BackupSettings,
+}
+
+/// Limits of the journal.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// Time for which the bodies of exchanges are kept.
+    pub keep_bodies: Duration,
+    /// Used bytes of the database above which the oldest bodies are deleted earlier.
+    pub max_size: u64,
+}
+
+/// Settings of `[backup]`.
+#[derive(Clone, Debug)]
+pub struct BackupSettings {
+    /// Directory of the copies.
+    pub directory: PathBuf,
+    /// Number of copies that are kept.
+    pub keep: usize,
+}
+
+/// Settings of quantities.
+#[derive(Clone, Debug)]
+pub struct QuantitySettings {
+    /// Policy for a stock level that moved at the platform since it was counted.
+    pub policy: Policy,
+    /// Policies of single warehouses.
+    pub by_warehouse: BTreeMap<WarehouseId, Policy>,
+    /// Limit of a fact's age at a write; an older fact is read again first.
+    pub max_fact_age: Duration,
+    /// Thresholds of the brakes.
+    pub brakes: brake::Settings,
+    /// Limit of a base's age at the insertion of a count. With an older fact the next read is the base.
+    pub max_base_age: Duration,
+}
+
+impl QuantitySettings {
+    /// Returns the policy of a warehouse.
+    pub fn policy_of(&self, warehouse: WarehouseId) -> Policy {
+        self.by_warehouse.get(&warehouse).copied().unwrap_or(self.policy)
+    }
+}
+
+impl Context {
+    /// Creates the context.
+    pub fn new(
+        store: Store,
+        client: Client,
+        limiter: Limiter,
+        clock: Arc<dyn Clock>,
+        session_id: i64,
+        settings: Settings,
+    ) -> Self {
+        let settings = Arc::new(RwLock::new(Arc::new(settings)));
+        let stopping = CancellationToken::new();
+        let turns = Arc::new(JobKind::ALL.iter().map(|kind| (*kind, Arc::default())).collect());
+        let (gate, proofs, wishes) = (Gate::default(), Proofs::default(), watch::Sender::default());
+        let (failures, starts) = (Arc::default(), Arc::default());
+        Self {
+            store,
+            client,
+            limiter,
+            clock,
+            session_id,
+            gate,
+            proofs,
+            settings,
+            stopping,
+            wishes,
+            turns,
+            failures,
+            starts,
+        }
+    }
+
+    /// Waits until no other run of the job is active. The run owns the job until the guard is dropped.
+    pub(crate) async fn turn(&self, kind: JobKind) -> OwnedMutexGuard<()> {
+        let turn = self.turns.get(&kind).expect("every kind of job has a turn");
+        Arc::clone(turn).lock_owned().await
+    }
+
+    /// Returns the settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().expect("nobody panics while holding the settings"))
+    }
+
+    /// Replaces the settings. A job uses them from its next call of [`Self::settings`] on.
+    pub fn reconfigure(&self, settings: Settings) {
+        *self.settings.write().expect("nobody panics while holding the settings") = Arc::new(settings);
+    }
+
+    /// Stops the jobs: waits for reservations and pauses between attempts end at once.
+    pub fn stop(&self) {
+        self.limiter.close();
+        self.stopping.cancel();
+    }
+
+    /// Waits for [`Self::stop`].
+    pub(crate) async fn stopped(&self) {
+        self.stopping.cancelled().await;
+    }
+
+    /// Returns true after [`Self::stop`].
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.is_cancelled()
+    }
+
+    /// Returns the times at which a push of few stock levels may start.
+    pub(crate) fn starts(&self) -> MutexGuard<'_, Starts> {
+        self.starts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notifies a running push of new changes. A push that starts later reads them anyway.
+    pub fn wishes_came(&self) {
+        self.wishes.send_replace(());
+    }
+
+    /// Returns a receiver that changes with each later notification of new changes.
+    pub(crate) fn new_wishes(&self) -> watch::Receiver<()> {
+        self.wishes.subscribe()
+    }
+
+    /// Returns the time by the calendar.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Returns the time since boot, by which ages and delays are measured.
+    pub fn moment(&self) -> Moment {
+        self.clock.moment()
+    }
+}

@@ -1,0 +1,50 @@
+//! Error of a run.
+
+use crate::projection::ProjectionError;
+use crate::store::StoreError;
+
+/// Error of a run.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The daemon is stopping; unfinished work stays due.
+    #[error("tallyd is stopping")]
+    Stopped,
+    /// The platform refuses the key.
+    #[error(
+        "the service refuses the key: {0}; check both key files, the right key is taken without a restart"
+    )]
+    Refused(String),
+    /// The platform refused this content for good.
+    #[error("the service refused {what}: {why}")]
+    Rejected {
+        /// Subject of the request.
+        what: String,
+        /// The platform's message.
+        why: String,
+        /// The HTTP status.
+        status: Option<u16>,
+    },
+    /// All attempts failed.
+    #[error("cannot read {what}: {why}; it is tried again at the next run")]
+    GivenUp {
+        /// Subject of the request.
+        what: String,
+        /// Reason of the last failure.
+        why: String,
+    },
+    /// An implausible answer.
+    #[error("{0}")]
+    Implausible(String),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<ProjectionError> for JobError {
+    fn from(error: ProjectionError) -> Self {
+        match error {
+            ProjectionError::Damaged(why) => Self::Implausible(why),
+            ProjectionError::Store(error) => Self::Store(error),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Read of the components of one kit, for the poll, the push and an operator.
+
+use super::{Context, JobError};
+use crate::client::wire;
+use crate::model::{Lane, ProductId, RunId};
+use crate::projection;
+use crate::store::Durability;
+use crate::telemetry::event;
+
+/// Reads one kit. Returns the number of new, changed or removed components.
+pub(crate) async fn read_kit(
+    attempts: usize,
+    context: &Context,
+    run: RunId,
+    lane: Lane,
+    kit: ProductId,
+) -> Result<u64, JobError> {
+    let what = format!("the components of product {kit}");
+    let asked = context.read_within(attempts, run, lane, &what, &wire::kit_components(kit)).await;
+    let answer = match asked {
+        // With a working key, a 403 means that the product is no kit, or no longer one.
+        Err(JobError::Rejected { status: Some(403), why, what }) => {
+            return denied(context, run, kit, JobError::Rejected { status: Some(403), why, what }).await;
+        }
+        asked => asked?,
+    };
+    let components = context.decoded(&answer, wire::decode_kit_components(&answer.reply.body)).await?;
+    let known = context.store.kit_components(kit).await?.len();
+    if components.records.is_empty() && known > 0 {
+        context.end_alone(&answer).await?;
+        let why = format!("the service names none of its components, but {known} were known");
+        return Err(JobError::Implausible(why));
+    }
+    let mut write = context.store.begin(Durability::Normal).await?;
+    context.exchange_end(&mut write, &answer).await?;
+    let changed = projection::kit_components(&mut write, answer.id, answer.sent_at, kit, &components).await?;
+    write.commit().await?;
+    Ok(changed)
+}
+
+/// Removes the kit flag of a product. Returns the refusal if there was no flag.
+async fn denied(context: &Context, run: RunId, kit: ProductId, refusal: JobError) -> Result<u64, JobError> {
+    let Some(exchange) = context.store.kit_refused_by(run, kit).await? else {
+        return Err(refusal);
+    };
+    let mut write = context.store.begin(Durability::Normal).await?;
+    let was_kit = write.kit_deny(exchange, kit, context.now()).await?;
+    write.commit().await?;
+    if was_kit {
+        tracing::info!(
+            event = event::KIT_DENIED,
+            product = kit.0,
+            "product {kit} is no kit: {refusal}; its quantities are written like any product's from now on"
+        );
+        return Ok(1);
+    }
+    Err(refusal)
+}

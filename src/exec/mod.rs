@@ -1,0 +1,44 @@
+//! Execution: the shared parts of all jobs. Here the client and the store meet.
+//!
+//! A trigger only starts a job; the job reads its work from the store, so that recovery and daily work are
+//! one path. A run is always *read* (store) → *fetch* (client, through the limiter) → *plan* (pure) →
+//! *commit* (one transaction a page) → *report*. A push is *claim* (commit) → *send* → *complete* (commit).
+//! No call is made inside a write transaction.
+//!
+//! | files | subject |
+//! | --- | --- |
+//! | `context`, `error`, `run`, `run_args` | dependencies of a job, and the bracket of a run |
+//! | `call` | the only way to the platform: reservation, exchange, one send, outcome for the limiter |
+//! | `commit_retry` | commits of answers while the database fails, and the claim gate |
+//! | `pager`, `balances`, `balances_reader`, `kits`, `warehouse_list`, `preflight` | recorded reads |
+//! | `quarantine`, `key_probe`, `absence` | entries that fail, a refused key, missing records |
+//! | `start_budget`, `quota_lift`, `change_events` | starts of a few stock levels, a lifted wait, log lines |
+
+pub(crate) mod absence;
+pub(crate) mod balances;
+pub(crate) mod balances_reader;
+pub(crate) mod call;
+pub(crate) mod change_events;
+mod commit_retry;
+mod context;
+mod error;
+pub(crate) mod key_probe;
+pub(crate) mod kits;
+pub(crate) mod pager;
+pub(crate) mod preflight;
+pub(crate) mod quarantine;
+mod quota_lift;
+pub(crate) mod run;
+mod run_args;
+pub(crate) mod start_budget;
+pub(crate) mod warehouse_list;
+
+pub use change_events::tell_released;
+pub use context::{BackupSettings, Context, QuantitySettings, Retention, Settings};
+pub use error::JobError;
+pub use key_probe::{Probed, probe_key};
+pub use quota_lift::{hear_lifted, lift_wait};
+pub use run::{Finished, Report};
+pub use run_args::{Input, InputError};
+
+pub(crate) use run::run_recorded;

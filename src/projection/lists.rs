@@ -1,0 +1,85 @@
+//! Projection of pages of lists: warehouses, suppliers, storefronts, listing templates.
+//!
+//! Each function returns the number of new or changed records. The pager of `exec` decides which records
+//! a whole list no longer has.
+
+use super::park;
+use crate::client::wire::{Decoded, ListingTemplate, Storefront, Supplier, Warehouse};
+use crate::model::{ExchangeId, StorefrontId};
+use crate::store::{StoreError, StorefrontFact, SupplierFact, TemplateFact, WarehouseFact, Write};
+
+/// Projects a page of warehouses.
+pub(crate) async fn warehouses(
+    write: &mut Write,
+    exchange: ExchangeId,
+    page: &Decoded<Warehouse>,
+) -> Result<u64, StoreError> {
+    park(write, exchange, page).await?;
+    let facts: Vec<WarehouseFact> = page.records.iter().map(warehouse).collect();
+    write.mirror_warehouses(exchange, &facts).await
+}
+
+pub(super) fn warehouse(warehouse: &Warehouse) -> WarehouseFact {
+    WarehouseFact {
+        id: warehouse.id,
+        name: warehouse.name.clone().unwrap_or_default(),
+        is_active: warehouse.is_active,
+        account_number: warehouse.account_number.clone(),
+        is_system_generated: warehouse.is_system_generated,
+        kind: warehouse.kind.clone(),
+        contact: warehouse.contact.clone(),
+    }
+}
+
+/// Projects a page of suppliers.
+pub(crate) async fn suppliers(
+    write: &mut Write,
+    exchange: ExchangeId,
+    page: &Decoded<Supplier>,
+) -> Result<u64, StoreError> {
+    park(write, exchange, page).await?;
+    let fact = |supplier: &Supplier| SupplierFact {
+        id: supplier.id,
+        name: supplier.name.clone(),
+        account_number: supplier.account_number.clone(),
+        is_active: supplier.is_active,
+        url: supplier.url.clone(),
+    };
+    let facts: Vec<SupplierFact> = page.records.iter().map(fact).collect();
+    write.mirror_suppliers(exchange, &facts).await
+}
+
+/// Projects a page of storefronts.
+pub(crate) async fn storefronts(
+    write: &mut Write,
+    exchange: ExchangeId,
+    page: &Decoded<Storefront>,
+) -> Result<u64, StoreError> {
+    park(write, exchange, page).await?;
+    let fact = |storefront: &Storefront| StorefrontFact {
+        id: storefront.id,
+        name: storefront.name.clone(),
+        is_active: storefront.is_active,
+        kind: storefront.kind.clone(),
+        properties: storefront.properties.clone(),
+    };
+    let facts: Vec<StorefrontFact> = page.records.iter().map(fact).collect();
+    write.mirror_storefronts(exchange, &facts).await
+}
+
+/// Projects a page of the listing templates of the requested storefront.
+pub(crate) async fn listing_templates(
+    write: &mut Write,
+    exchange: ExchangeId,
+    storefront: StorefrontId,
+    page: &Decoded<ListingTemplate>,
+) -> Result<u64, StoreError> {
+    park(write, exchange, page).await?;
+    let fact = |template: &ListingTemplate| TemplateFact {
+        id: template.id,
+        name: template.name.clone(),
+        body: template.body.clone(),
+    };
+    let facts: Vec<TemplateFact> = page.records.iter().map(fact).collect();
+    write.mirror_templates(exchange, storefront, &facts).await
+}

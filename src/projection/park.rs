@@ -1,0 +1,31 @@
+//! Parking of unreadable records with their exchange.
+
+use crate::client::wire::Decoded;
+use crate::model::ExchangeId;
+use crate::store::{StoreError, Write};
+use crate::telemetry::event;
+
+/// Stores the parked records of an answer.
+pub(super) async fn park<T>(
+    write: &mut Write,
+    exchange: ExchangeId,
+    decoded: &Decoded<T>,
+) -> Result<(), StoreError> {
+    for record in &decoded.parked {
+        write.exchange_park(exchange, record.index, &record.why, &record.raw).await?;
+        if let Some(subject) = record.subject() {
+            write.parked_name(exchange, record.index, &subject).await?;
+        }
+    }
+    if let Some(first) = decoded.parked.first() {
+        tracing::warn!(
+            event = event::RECORD_PARKED,
+            exchange = exchange.0,
+            records = decoded.parked.len(),
+            "{} record(s) of an answer made no sense and were kept aside; the first: {}",
+            decoded.parked.len(),
+            crate::model::cut_reason(first.why.as_str())
+        );
+    }
+    Ok(())
+}

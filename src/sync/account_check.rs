@@ -1,0 +1,41 @@
+//! Check that the platform's account is the account of the mirror.
+//!
+//! The check compares the list of warehouses. The list is read as a probe and recorded as not applied,
+//! because it may be another account's.
+
+use crate::client::wire::{self, Paging};
+use crate::exec::{Context, JobError};
+use crate::model::{Lane, RunId, WarehouseId};
+use std::collections::BTreeSet;
+
+/// Returns true if the platform's list has one of these warehouses.
+///
+/// # Errors
+/// Fails if no known warehouse was found and the list is empty, cut or partly unreadable.
+pub async fn lists_any(
+    context: &Context,
+    run: RunId,
+    known: &BTreeSet<WarehouseId>,
+) -> Result<bool, JobError> {
+    let (mut paging, mut listed, mut parked) = (Paging::FIRST, 0, 0);
+    loop {
+        let request = wire::list_warehouses(paging);
+        let answer = context.read(run, Lane::Probe, "the warehouses", &request).await?;
+        let page = context.decoded(&answer, wire::decode_warehouses(&answer.reply.body)).await?;
+        context.end_alone(&answer).await?;
+        if page.records.iter().any(|warehouse| known.contains(&warehouse.id)) {
+            return Ok(true);
+        }
+        (listed, parked) = (listed + page.records.len(), parked + page.parked.len());
+        if !page.records.is_empty() && page.has_more() {
+            paging = paging.next();
+            continue;
+        }
+        if listed == 0 || parked > 0 || page.has_more() {
+            return Err(JobError::Implausible(format!(
+                "its list of warehouses does not tell: it holds {listed} that can be read and {parked} that cannot"
+            )));
+        }
+        return Ok(false);
+    }
+}

@@ -1,0 +1,41 @@
+//! `backup`: a scheduled copy of the database, and the removal of the oldest copies.
+
+use crate::exec::{Context, JobError, Report};
+use crate::store::{StoreError, scheduled_name};
+use crate::telemetry::event;
+
+pub(crate) async fn run(context: &Context) -> Result<Report, JobError> {
+    tokio::select! {
+        report = copy(context) => report,
+        // A stop drops the copy; its incomplete file is removed.
+        () = context.stopped() => Err(JobError::Stopped),
+    }
+}
+
+async fn copy(context: &Context) -> Result<Report, JobError> {
+    let settings = context.settings();
+    let folder = &settings.backup.directory;
+    std::fs::create_dir_all(folder).map_err(|source| StoreError::File {
+        doing: "make the folder for backups (`backup.directory`)",
+        path: folder.clone(),
+        source,
+    })?;
+    let started = context.now();
+    let file = folder.join(scheduled_name(started));
+    let copied = context.store.backup(&file, started, |_, _| {}).await?;
+    let removed = context.store.backup_rotate(folder, settings.backup.keep).await?;
+    let elapsed_ms = u64::try_from(context.now().since(started).as_millis()).unwrap_or(u64::MAX);
+    let (path, size_bytes) = (file.display().to_string(), copied.size_bytes);
+    tracing::info!(
+        event = event::BACKUP_WRITTEN,
+        file = path,
+        size_bytes,
+        elapsed_ms,
+        "the database was copied to {path}: {} rows compared",
+        copied.rows
+    );
+    Ok(Report::ok(format!(
+        "{path}: {size_bytes} bytes, {} rows compared; {removed} old one(s) removed",
+        copied.rows
+    )))
+}

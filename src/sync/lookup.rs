@@ -1,0 +1,49 @@
+//! Reads on request of an operator: products, and the components of a kit.
+//!
+//! Answers are recorded like any other. A SKU without a product is only reported, because the request may be
+//! misspelled. A SKU counts as missing only if it is tracked and absent from balances.
+
+use crate::client::wire::{self, ProductKey};
+use crate::exec::kits::read_kit;
+use crate::exec::{Context, JobError, balances, call};
+use crate::model::{Lane, ProductId, RunId};
+
+/// Looks up products and records them. Returns the SKUs found, in the platform's spelling.
+pub async fn find_products(
+    context: &Context,
+    run: RunId,
+    by: ProductKey,
+    ids: &[String],
+) -> Result<Vec<String>, JobError> {
+    let mut found = Vec::new();
+    for page in ids.chunks(context.settings().skus_per_call) {
+        let request = wire::get_products(by, page).map_err(|why| JobError::Implausible(why.to_string()))?;
+        let answer = context.read(run, Lane::Operator, "the products", &request).await?;
+        let products = balances::products_page(context, &answer).await?;
+        found.extend(products.into_iter().map(String::from));
+    }
+    Ok(found)
+}
+
+/// Reads the components of a product and returns its id. Fails if the product is no kit.
+pub async fn read_components(context: &Context, run: RunId, sku: &str) -> Result<ProductId, JobError> {
+    let mut product = context.store.product_id_of(sku).await?;
+    if product.is_none() {
+        let found = find_products(context, run, ProductKey::Sku, &[sku.to_owned()]).await?;
+        // The exact spelling wins. Among several other spellings none is chosen.
+        let one = found.iter().find(|spelled| *spelled == sku).or(match found.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        });
+        if let Some(spelled) = one {
+            product = context.store.product_id_of(spelled).await?;
+        }
+    }
+    let product = product.ok_or_else(|| {
+        JobError::Implausible(format!(
+            "the service knows no product with the SKU `{sku}`; check its spelling"
+        ))
+    })?;
+    read_kit(call::ATTEMPTS, context, run, Lane::Operator, product).await?;
+    Ok(product)
+}

@@ -1,0 +1,36 @@
+//! Sync: the jobs that read the platform into the mirror, one file per job, and the care of the database.
+//!
+//! | files | subject |
+//! | --- | --- |
+//! | `balances`, `order_lines`, `shipments`, `kit_components`, … | the polls, by the name of their job |
+//! | `entry_reads`, `read_summary`, `page_size` | reads of one entry per call, their summary, the page size |
+//! | `prefetch` | reads between the passes, with spare calls |
+//! | `lookup`, `verify`, `account_check` | reads on request of an operator or the start |
+//! | `prune`, `backup` | the journal's age and size, copies of the database |
+
+mod account_check;
+pub(crate) mod backup;
+pub(crate) mod balances;
+pub(crate) mod business_health;
+mod entry_reads;
+pub(crate) mod kit_components;
+pub(crate) mod listing_templates;
+mod lookup;
+pub(crate) mod order_lines;
+mod page_size;
+mod prefetch;
+pub(crate) mod prune;
+mod read_summary;
+pub(crate) mod shipments;
+pub(crate) mod storefronts;
+pub(crate) mod suppliers;
+pub(crate) mod top_selling;
+mod verify;
+pub(crate) mod warehouses;
+pub(crate) mod work_queue;
+
+pub use account_check::lists_any;
+pub use lookup::{find_products, read_components};
+pub use prefetch::{EARLY_LOOK, read_asked, read_early};
+pub use prune::{Meant, Pruned, prune};
+pub use verify::{Drift, VERIFY_CALLS, Verified, verify};

@@ -1,0 +1,237 @@
+//! `verify`: compares the mirror with the platform, the stalest SKUs first, within a number of calls.
+//!
+//! An operator starts it; no job of the daemon does. Its exchanges are journalled and counted like all others
+//! but bring no fact. The run's input contains `verify`, and the projection skips such a run. A mirror that
+//! repaired itself during the comparison would hide the differences.
+
+use crate::client::Verdict;
+use crate::client::wire::{self, Decoded, ProductBalance};
+use crate::exec::{Context, JobError, call};
+use crate::model::{Lane, RunId, Sku, Timestamp};
+use crate::store::{Durability, MirrorAge, VerifyRow};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Default number of calls: with the default page size, 2,000 SKUs and a tenth of a minute's quota.
+pub const VERIFY_CALLS: usize = 10;
+
+/// Result of a comparison.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Verified {
+    /// Calls made.
+    pub calls: usize,
+    /// SKUs asked for.
+    pub skus: usize,
+    /// Stock levels compared.
+    pub cells_compared: usize,
+    /// Stock levels in the mirror.
+    pub cells_known: i64,
+    /// Age of the mirror's oldest fact.
+    pub oldest_age_seconds: Option<i64>,
+    /// Median age of the facts.
+    pub median_age_seconds: Option<i64>,
+    /// Stock levels that differ.
+    pub drift: Vec<Drift>,
+    /// Reason why the rest was not compared, if there is one.
+    pub trouble: Option<String>,
+}
+
+/// A stock level that differs between the mirror and the platform.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drift {
+    /// The SKU.
+    pub sku: String,
+    /// The warehouse.
+    pub warehouse_id: i64,
+    /// The mirror's fact; `None`: the mirror has no such stock level.
+    pub mirror: Option<i64>,
+    /// The platform's quantity; `None`: the platform shows no such stock level.
+    pub service: Option<i64>,
+    /// Platform minus mirror.
+    pub difference: i64,
+    /// Own write or pending change that explains the difference, if any.
+    pub explained_by: Option<String>,
+}
+
+impl Verified {
+    /// Returns the number of unexplained differences.
+    pub fn unexplained(&self) -> usize {
+        self.drift.iter().filter(|drift| drift.explained_by.is_none()).count()
+    }
+}
+
+/// Compares within `calls` calls. SKUs without an answer are left out and reported.
+///
+/// # Errors
+/// Fails if no call was answered, or the key is refused.
+pub async fn verify(context: &Context, run: RunId, calls: usize) -> Result<Verified, JobError> {
+    let mut write = context.store.begin(Durability::Normal).await?;
+    write.run_input(run, &json!({"verify": calls})).await?;
+    write.commit().await?;
+    let mut page = context.settings().skus_per_call;
+    let skus = context.store.verify_skus(page.saturating_mul(calls)).await?;
+    let mut verified = Verified::begun(context.store.mirror_age().await?, context.now());
+    while verified.skus < skus.len() && verified.calls < calls {
+        let rest = &skus[verified.skus..];
+        let asked = &rest[..page.min(rest.len())];
+        verified.calls += 1;
+        if !verified.compare(context, run, asked).await? {
+            page = (asked.len() / 2).max(1);
+        }
+    }
+    match &verified.trouble {
+        Some(why) if verified.skus == 0 => {
+            Err(JobError::GivenUp { what: "the balances to compare".into(), why: why.clone() })
+        }
+        Some(_) | None => Ok(verified),
+    }
+}
+
+impl Verified {
+    fn begun(age: MirrorAge, now: Timestamp) -> Self {
+        let (oldest_age_seconds, median_age_seconds) = age.seconds(now);
+        Self {
+            calls: 0,
+            skus: 0,
+            cells_compared: 0,
+            cells_known: age.cells,
+            oldest_age_seconds,
+            median_age_seconds,
+            drift: Vec::new(),
+            trouble: None,
+        }
+    }
+
+    /// Makes one call. Returns false if its page was too large or brought nothing.
+    async fn compare(&mut self, context: &Context, run: RunId, asked: &[Sku]) -> Result<bool, JobError> {
+        let request =
+            wire::get_product_balances(asked).map_err(|why| JobError::Implausible(why.to_string()))?;
+        let answer = context.read_once(run, Lane::Poll, request).await?;
+        context.end_alone(&answer).await?;
+        if answer.reply.verdict != Verdict::Accepted {
+            context.give_up_if_hopeless(run, "the balances to compare", &answer.reply).await?;
+            self.trouble = Some(call::words(&answer.reply));
+            return Ok(matches!(answer.reply.verdict, Verdict::Throttled(_)));
+        }
+        match wire::decode_balances(&answer.reply.body) {
+            Ok(decoded) => {
+                // Read after the answer, so that a write during the call shows as an overlap.
+                let mirror = context.store.verify_cells(asked, answer.id).await?;
+                self.take(&mirror, &decoded);
+                self.skus += asked.len();
+                Ok(true)
+            }
+            Err(why) => {
+                self.trouble = Some(why.to_string());
+                Ok(false)
+            }
+        }
+    }
+
+    /// Compares a page: the stock levels of the mirror, and those that only the platform shows.
+    ///
+    /// Missing data is no difference: a record that is unreadable in whole or part, and an empty answer.
+    fn take(&mut self, mirror: &[VerifyRow], decoded: &Decoded<ProductBalance<'_>>) {
+        let is_empty = decoded.records.is_empty() && decoded.parked.is_empty();
+        let unread: BTreeSet<&str> = decoded.parked.iter().filter_map(|p| p.sku.as_deref()).collect();
+        let hides = is_empty || decoded.parked.iter().any(|parked| parked.sku.is_none());
+        let mut service: BTreeMap<(String, i64), i64> = BTreeMap::new();
+        for product in &decoded.records {
+            for cell in &product.warehouses {
+                let name = (product.sku.as_str().to_owned(), cell.warehouse_id.0);
+                service.insert(name, cell.quantity_on_hand);
+            }
+        }
+        let mut unshown = BTreeSet::new();
+        for row in mirror {
+            let shown = service.remove(&(row.sku.clone(), row.warehouse_id));
+            if shown.is_none() && (hides || unread.contains(row.sku.as_str())) {
+                unshown.insert(row.sku.as_str());
+                continue;
+            }
+            self.cells_compared += 1;
+            self.drift.extend(drift(row, shown));
+        }
+        if let Some(first) = unshown.first() {
+            let skus = unshown.len();
+            let why = format!(
+                "the answer does not show {skus} SKU(s) so that they can be read, `{first}` among them"
+            );
+            self.trouble.get_or_insert(why);
+        }
+        let unknown = service.into_iter().map(|((sku, warehouse_id), quantity)| Drift {
+            sku,
+            warehouse_id,
+            mirror: None,
+            service: Some(quantity),
+            difference: quantity,
+            explained_by: None,
+        });
+        self.drift.extend(unknown);
+    }
+}
+
+/// Returns the difference of a stock level between the mirror and the platform, if there is one.
+fn drift(row: &VerifyRow, service: Option<i64>) -> Option<Drift> {
+    let mirror = row.quantity;
+    (mirror != service).then(|| Drift {
+        sku: row.sku.clone(),
+        warehouse_id: row.warehouse_id,
+        mirror,
+        service,
+        difference: service.unwrap_or(0).saturating_sub(mirror.unwrap_or(0)),
+        explained_by: explained_by(row, service),
+    })
+}
+
+fn explained_by(row: &VerifyRow, service: Option<i64>) -> Option<String> {
+    let wishes = row.wishes.as_deref().unwrap_or("of another program");
+    if row.is_overlapped {
+        return Some("a write of ours was answered while it was read".into());
+    }
+    if service.is_some() && service == row.writing {
+        return Some(format!("the write in doubt shows: {wishes}"));
+    }
+    (service.is_some() && service == row.pending_quantity)
+        .then(|| format!("it is what the pending wishes make of it: {wishes}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_on_its_way_explains_a_difference() {
+        let row = VerifyRow {
+            sku: "A".into(),
+            warehouse_id: 1,
+            quantity: Some(50),
+            pending_quantity: None,
+            writing: None,
+            is_overlapped: false,
+            wishes: Some("w".into()),
+        };
+        let pending = VerifyRow { pending_quantity: Some(47), ..row.clone() };
+        let in_doubt = VerifyRow { writing: Some(47), ..row.clone() };
+        let overlapped = VerifyRow { is_overlapped: true, ..row.clone() };
+        let vanished = VerifyRow { quantity: None, ..row.clone() };
+        // (stock level, the platform's quantity, the difference, explained)
+        let cases = [
+            ("agrees", &row, Some(50), None),
+            ("sold from", &row, Some(48), Some((-2, false))),
+            ("no such cell there", &row, None, Some((-50, false))),
+            ("vanished and back", &vanished, Some(7), Some((7, false))),
+            ("vanished", &vanished, None, None),
+            ("what is pending is done", &pending, Some(47), Some((-3, true))),
+            ("what is pending is not that", &pending, Some(46), Some((-4, false))),
+            ("what is in doubt landed", &in_doubt, Some(47), Some((-3, true))),
+            ("what is in doubt is not that", &in_doubt, Some(46), Some((-4, false))),
+            ("a write overlaps", &overlapped, Some(46), Some((-4, true))),
+        ];
+        for (name, row, service, expected) in cases {
+            let found = drift(row, service).map(|drift| (drift.difference, drift.explained_by.is_some()));
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+}
