@@ -12,7 +12,7 @@
 //! | `views` | read-only rows for people and for the health judgement |
 //! | `control` | state of the daemon that is neither journal, fact nor change |
 //!
-//! One process holds the lock beside the database ([`Lock`]). It migrates, writes facts and runs checkpoints;
+//! A single process holds the lock beside the database ([`Lock`]). It migrates, writes facts and runs checkpoints;
 //! other programs read and insert changes. Inside the process one writer works at a time: [`Store::begin`]
 //! waits for the connection, then runs `BEGIN IMMEDIATE`. A deferred transaction that reads first would fail
 //! at once after a write by another program, and SQLite applies no busy timeout to that failure.

@@ -44,7 +44,7 @@ pub struct News {
 impl Store {
     /// Returns the newest entries; of decisions only one after the position `heard`.
     ///
-    /// One statement reads all, because each statement crosses to the connection's thread and a query follows
+    /// A single statement reads all, because each statement crosses to the connection's thread and a query follows
     /// every commit.
     pub async fn news(&self, heard: Position) -> Result<News, StoreError> {
         let sql = "SELECT coalesce((SELECT max(id) FROM outbox), 0) AS wish,

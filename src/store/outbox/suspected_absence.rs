@@ -91,7 +91,7 @@ impl Store {
 
     /// Returns an item of the shipment that was shown once and is not among `shown`.
     ///
-    /// One list that lacks an item does not prove it absent.
+    /// A single list that lacks an item does not prove it absent.
     ///
     /// # Errors
     /// Fails where the database cannot be read.
