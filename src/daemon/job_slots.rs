@@ -4,8 +4,7 @@
 //! a test can count time itself.
 
 use crate::journal::RunOutcome;
-use crate::model::{JobKind, Trigger};
-use crate::outbox::Delays;
+use crate::model::{Delays, JobKind, Trigger};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
