@@ -74,14 +74,14 @@ const ROOMS: &[(&str, &[&str])] = &[
 
 /// Crates with the only files or folders that may name them.
 const CRATES: &[(&str, &[&str])] = &[
-    ("governor", &["src/limiter/pace.rs"]),
-    ("backoff", &["src/outbox/backoff.rs", "src/outbox/mod.rs"]), // mod.rs names its own module
+    ("governor", &["src/limiter/pacer.rs"]),
+    ("backoff", &["src/model/backoff.rs", "src/model/mod.rs"]), // mod.rs names its own module
     ("tokio_cron_scheduler", &["src/schedule/driver.rs"]),
     ("croner", &["src/schedule/rule.rs"]),
     ("reqwest", &["src/client/"]),
     ("sqlx", &["src/store/", "src/sandbox/"]),
     ("axum", &["src/sandbox/"]),
-    ("tracing_subscriber", &["src/telemetry.rs", "src/telemetry/"]),
+    ("tracing_subscriber", &["src/telemetry/"]),
     ("clap", &["src/cli/", "src/main.rs"]),
     ("indicatif", &["src/cli/"]),
     ("sd_notify", &["src/daemon/"]),
@@ -430,7 +430,10 @@ fn the_unit_of_one_account_and_of_several_differ_in_paths_only() {
 fn planted_violations_are_found() {
     let imports = |path: &str, text: &str| check_imports(&Source::new(path, text)).len();
     assert_eq!(imports("src/store/pool.rs", "use crate::client::Verdict;"), 1);
-    assert_eq!(imports("src/client/http.rs", "use crate::{model::Sku, store::{Writer, Reader}};"), 1);
+    assert_eq!(
+        imports("src/client/transport/http.rs", "use crate::{model::Sku, store::{Writer, Reader}};"),
+        1
+    );
     assert_eq!(imports("src/limiter/mod.rs", "fn f() { crate::config::Config::load(); }"), 1);
     assert_eq!(imports("src/push/send.rs", "use crate::sandbox::Sandbox;"), 1);
     assert_eq!(imports("src/store/pool.rs", "use super::super::client::Verdict;"), 1);
@@ -443,7 +446,7 @@ fn planted_violations_are_found() {
     let crates = |path: &str, text: &str| check_crates(&Source::new(path, text)).len();
     assert_eq!(crates("src/exec/mod.rs", "let pool: sqlx::Pool<Sqlite>;"), 1);
     assert_eq!(crates("src/limiter/wait.rs", "use governor::Quota;"), 1);
-    assert_eq!(crates("src/limiter/pace.rs", "use governor::Quota;\nuse my_sqlx::X;"), 0);
+    assert_eq!(crates("src/limiter/pacer.rs", "use governor::Quota;\nuse my_sqlx::X;"), 0);
 
     let shape = |text: &str| check_shape(&Source::new("src/model/x.rs", text)).len();
     let long = format!("//! x\nfn long() {{\n{}}}\n", "    step();\n".repeat(FUNCTION_LINES));

@@ -3,7 +3,8 @@
 //! The message is one line of at most [`MESSAGE_MAX_CHARS`] characters, for the journal, logs and `detail`
 //! columns. No decision depends on it.
 
-use super::{Response, TransportError, shape, wire::lenient};
+use super::wire::codec::lenient;
+use super::{Response, TransportError, shape};
 use crate::model::Operation;
 use serde::Deserialize;
 

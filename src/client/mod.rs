@@ -8,20 +8,16 @@
 //! The [`Transport`] is a trait, so that a simulation drives the same client without sockets. Names in
 //! italics are sections of docs/interface.md.
 
-mod http;
-mod http_setup;
-mod mask;
 mod message;
-mod reply;
 mod shape;
 mod transport;
 mod verdict;
 pub mod wire;
 
-pub use http::HttpTransport;
-pub use http_setup::{ANSWER_LIMIT_BYTES, HeaderNames, HttpSettings, Keys, SetupError};
-pub use reply::Reply;
-pub use transport::{FailureKind, Request, Response, Sending, Sent, Transport, TransportError};
+pub use transport::{
+    ANSWER_LIMIT_BYTES, FailureKind, HeaderNames, HttpSettings, HttpTransport, Keys, Reply, Request,
+    Response, Sending, Sent, SetupError, Transport, TransportError,
+};
 pub use verdict::{Throttle, Verdict, classify, retry_after};
 
 use crate::model::Clock;

@@ -134,5 +134,4 @@ pub fn retry_after(text: &str, now: Timestamp) -> Duration {
 }
 
 #[cfg(test)]
-#[path = "verdict_tests.rs"]
 mod tests;

@@ -7,33 +7,33 @@
 //! The loop of [`supervise`] owns all runs. Each kind of job has one slot. Triggers that come while the job
 //! runs make it run once more afterwards.
 
-mod answer;
-mod ask;
-mod belonging;
-mod checkup;
-mod clock;
-mod early;
-mod error;
-mod keys;
+mod account_check;
+mod control;
+mod health_monitor;
+mod job_slots;
+mod key_probe;
 mod metrics;
-mod notify;
-mod once;
-mod patience;
+mod prefetch_timer;
 pub mod run_job;
+mod run_once;
 mod settings;
 mod start;
+mod start_error;
+mod start_retry;
 mod supervise;
-mod turns;
+mod system_clock;
+mod systemd;
 
-pub use answer::{Question, Ran};
-pub use ask::{AskError, ask, find_products, prove_keys, read_components, run_job, verify};
-pub use clock::{SystemClock, boot_id};
-pub use error::StartError;
-pub use notify::reload_refused;
-pub use once::Once;
+pub use control::{
+    AskError, Question, Ran, ask, find_products, prove_keys, read_components, run_job, verify,
+};
+pub use job_slots::Turns;
+pub use run_once::Once;
 pub use settings::limits;
 pub use start::Daemon;
-pub use turns::Turns;
+pub use start_error::StartError;
+pub use system_clock::{SystemClock, boot_id};
+pub use systemd::reload_refused;
 
 use crate::config::Config;
 use crate::exec::JobError;

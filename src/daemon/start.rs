@@ -1,11 +1,11 @@
 //! The start of the daemon, in the order given in [`super`].
 
-use super::belonging::Account;
-use super::clock::machine_id;
-use super::error::StartError;
-use super::keys::{self, Prober};
+use super::account_check::Account;
+use super::key_probe::{self, Prober};
+use super::start_error::StartError;
 use super::supervise::{Reload, Supervisor};
-use super::{boot_id, notify, patience, settings};
+use super::system_clock::machine_id;
+use super::{boot_id, settings, start_retry, systemd};
 use crate::client::{Client, HttpTransport, Transport};
 use crate::config::{Config, KeyError};
 use crate::exec::Context;
@@ -86,7 +86,7 @@ impl Daemon {
         let (store, limiter, session_id) = loop {
             match open(&config, &clock, &lock, opening.clone()).await {
                 Err(StartError::Store(error)) if is_patient && error.waits_for_others() => {
-                    patience::pause(&error, "open the database", &*clock).await;
+                    start_retry::pause(&error, "open the database", &*clock).await;
                 }
                 opened => break opened?,
             }
@@ -98,7 +98,7 @@ impl Daemon {
             match daemon.account()?.prove(&daemon.context).await {
                 Err(StartError::Store(error)) if is_patient && error.waits_for_others() => {
                     let doing = "note whose account the database is of";
-                    patience::pause(&error, doing, &*daemon.context.clock).await;
+                    start_retry::pause(&error, doing, &*daemon.context.clock).await;
                 }
                 proved => return daemon.proved(proved).await,
             }
@@ -146,7 +146,7 @@ impl Daemon {
     pub fn probe(&self) -> impl Future<Output = Result<bool, StoreError>> + Send + use<> {
         let (context, account) = (self.context.clone(), self.account().ok());
         async move {
-            let works = keys::probe(context.clone(), account).await?;
+            let works = key_probe::probe(context.clone(), account).await?;
             if works {
                 context.limiter.lift_refusal();
             }
@@ -178,7 +178,7 @@ impl Daemon {
         }
         let mut supervisor =
             Supervisor::new(self.context.clone(), begin, triggers, driver.pulse(), watch, prober);
-        notify::ready("working");
+        systemd::ready("working");
         tracing::info!(event = event::DAEMON_READY, version = env!("CARGO_PKG_VERSION"), "tallyd is ready");
         loop {
             // A stop is not delayed by a statement that waits for a lock of another program.
@@ -197,7 +197,7 @@ impl Daemon {
             driver.replace(changed.schedules.clone()).await?;
             supervisor.reload(changed, config.service.keys.clone()).await?;
             self.config = config;
-            notify::ready("working, with the configuration just read");
+            systemd::ready("working, with the configuration just read");
         }
         driver.stop().await;
         supervisor.drain().await?;
@@ -225,7 +225,7 @@ impl Daemon {
             match self.reload(config).await {
                 Err(StartError::Store(error)) if error.waits_for_others() => {
                     let doing = "put the changed configuration in force";
-                    patience::pause(&error, doing, &*self.context.clock).await;
+                    start_retry::pause(&error, doing, &*self.context.clock).await;
                 }
                 reloaded => return reloaded,
             }
@@ -234,7 +234,7 @@ impl Daemon {
 
     /// Applies a new configuration, except its schedules, which the caller applies.
     async fn reload(&self, config: &Config) -> Result<Reload, StartError> {
-        notify::reloading();
+        systemd::reloading();
         self.context.reconfigure(settings::jobs(config));
         self.context.limiter.reconfigure(settings::limits(config));
         let now = self.context.now();

@@ -4,12 +4,12 @@
 //! change that another program queued, a finished run, a due retry, the watchdog or a signal. Each kind of
 //! job has one slot; a trigger for a running job is remembered once. The loop sleeps between wake-ups.
 
-use super::answer::Desk;
-use super::checkup::{self, Checkup};
-use super::early::Early;
-use super::keys::Prober;
-use super::notify;
-use super::turns::Turns;
+use super::control::Desk;
+use super::health_monitor::{self, Checkup};
+use super::job_slots::Turns;
+use super::key_probe::Prober;
+use super::prefetch_timer::Early;
+use super::systemd;
 use crate::config::{Config, KeySource};
 use crate::daemon::run_job;
 use crate::exec;
@@ -138,7 +138,7 @@ impl Supervisor {
     ) -> Result<Option<Config>, StoreError> {
         let ended = self.turn(stop, reload).await;
         if ended.as_ref().is_err_and(|error| !matches!(error, StoreError::Elsewhere { .. })) {
-            checkup::in_place(&self.context)?;
+            health_monitor::in_place(&self.context)?;
         }
         ended
     }
@@ -152,7 +152,7 @@ impl Supervisor {
             self.catch_up().await?;
         }
         survived(self.checkup.begin(&self.context).await)?;
-        let watchdog = notify::watchdog().unwrap_or(STALE_LOOK);
+        let watchdog = systemd::watchdog().unwrap_or(STALE_LOOK);
         let mut feed = Instant::now() + watchdog;
         let mut stale_look = Instant::now() + STALE_LOOK;
         while !stop.is_cancelled() {
@@ -175,7 +175,7 @@ impl Supervisor {
                 () = self.watch.changed() => self.look = after(&LOOKS),
                 () = sleep_until(wake) => {}
             }
-            checkup::in_place(&self.context)?;
+            health_monitor::in_place(&self.context)?;
             let now = Instant::now();
             if now >= feed {
                 self.feed_watchdog();
@@ -290,7 +290,7 @@ impl Supervisor {
             .turns
             .ended(finished.kind, finished.outcome, finished.refused, |delay| Instant::now() + delay);
         finished.say_failed(retry);
-        notify::status(&format!("{}; {}: {}", self.checkup.verdict(), finished.kind, finished.summary));
+        systemd::status(&format!("{}; {}: {}", self.checkup.verdict(), finished.kind, finished.summary));
         if let Some(trigger) = again {
             self.begin(finished.kind, trigger);
         }
@@ -381,7 +381,7 @@ impl Supervisor {
     /// That this loop runs is implied.
     fn feed_watchdog(&mut self) {
         if self.pulse.has_beaten() {
-            notify::alive();
+            systemd::alive();
         }
     }
 
@@ -389,7 +389,7 @@ impl Supervisor {
     ///
     /// Calls without an answer by then are in doubt.
     pub(super) async fn drain(&mut self) -> Result<(), StoreError> {
-        notify::stopping();
+        systemd::stopping();
         self.context.stop();
         let all = async {
             while self.runs.join_next().await.is_some() {}

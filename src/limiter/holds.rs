@@ -3,17 +3,17 @@
 //! | set by | stops | ends |
 //! | --- | --- | --- |
 //! | 429 with `Retry-After` | the account | after that time |
-//! | 403 with `Retry-After` | the account | after that time; then the [`ledger`](super::ledger) applies |
+//! | 403 with `Retry-After` | the account | after that time; then [`super::bad_requests`] applies |
 //! | 429 without it | the operation | when one of its calls completes; with none in flight after 1 to 30 s |
-//! | several operations refused so | the account | after 5 s, doubling to 5 min ([`super::block`]) |
+//! | several operations refused so | the account | after 5 s, doubling to 5 min ([`super::lockout`]) |
 //! | a refused key | all but the probe lane | when it is lifted |
 //! | an operation being judged | the operation | when it is released |
 //!
 //! A later answer may set a hold that ends later. It never extends the hold in force, which keeps its own
 //! end, also over a restart.
 
+use super::dual_instant::Now;
 use super::hold::{Hold, Reason, Scope};
-use super::now::Now;
 use super::wait::Wait;
 use crate::model::{Lane, Moment, Operation};
 use std::collections::BTreeMap;

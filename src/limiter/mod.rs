@@ -11,12 +11,12 @@
 //! Three mechanisms work together, and none suffices alone. The percentages are the used part of the quota in
 //! a simulated hour of backlog: a strict sliding minute of 120 calls, answers after 0.1 to 1 s.
 //!
-//! - **The sliding window** (`account.rs`) keeps the quota. A call holds its reservation from before the send
+//! - **The sliding window** (`window.rs`) keeps the quota. A call holds its reservation from before the send
 //!   until 60 s after its answer, so jitter, stalls and late answers cannot put two calls into the same
 //!   minute of the platform. A log of send times used 97 % and drew 181 refusals. The window draws none, also
 //!   if a tenth of the network trips stall for seconds. Alone, the window sends a backlog in a rush and then
 //!   pauses: an urgent call waited up to 50 s.
-//! - **The pacer** (`pace.rs`) spreads bulk calls: an urgent call waits at most 0.6 s, and 98.7 % are used. A
+//! - **The pacer** (`pacer.rs`) spreads bulk calls: an urgent call waits at most 0.6 s, and 98.7 % are used. A
 //!   token bucket *instead of* the window must take its burst from the rate (a burst of 10 uses 92 %). Even
 //!   with a burst of 1 a network that stalls causes some 40 refusals an hour.
 //! - **Two reserved calls** that bulk calls leave free: an urgent call does not wait at all, and 97.1 % are
@@ -45,42 +45,42 @@
 //! - The limiter writes no log lines. It returns [`Notice`]s, because the caller knows the run and must store
 //!   the changed state anyway.
 
-mod account;
-mod block;
-mod budget;
-mod conclude;
-mod desk;
+mod adaptive_limit;
+mod admission;
+mod bad_requests;
+mod completion;
+mod dual_instant;
 mod hold;
 mod holds;
-mod ledger;
-mod memory;
-mod now;
+mod lockout;
 mod outcome;
-mod pace;
+mod pacer;
 mod permit;
+mod persisted;
 mod queue;
+mod quota_status;
+mod quota_usage;
 mod settings;
-mod share;
 mod slots;
-mod standing;
 mod wait;
+mod window;
 
 #[cfg(test)]
 mod tests;
 
-pub use budget::{Budget, WaitingCalls};
 pub use hold::{Hold, Reason, Scope};
-pub use memory::{Kept, Memory, Place};
 pub use outcome::{Notice, Outcome};
 pub use permit::Permit;
+pub use persisted::{Kept, Memory, Place};
+pub use quota_status::{LedgerForecast, Standing, StandingHold, ledger_forecast};
+pub use quota_usage::{Budget, WaitingCalls};
 pub use settings::Settings;
-pub use standing::{LedgerForecast, Standing, StandingHold, ledger_forecast};
 #[cfg(test)]
 pub use tests::TestClock;
 
 use crate::model::{Clock, Lane, Moment, Operation};
-use desk::{Desk, Look};
-use now::Now;
+use admission::{Desk, Look};
+use dual_instant::Now;
 use queue::Waiting;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

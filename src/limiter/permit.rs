@@ -1,7 +1,7 @@
 //! Right to send one call: a reservation in the window and a slot of its operation.
 
 use super::Office;
-use super::desk::Grant;
+use super::admission::Grant;
 use super::outcome::{Notice, Outcome};
 use std::sync::Arc;
 

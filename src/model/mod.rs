@@ -3,29 +3,31 @@
 //! This module depends on no other module. Data that is only stored and shown (suppliers, reports …) has no
 //! type here, but goes from wire type to table.
 
-mod cell;
+mod backoff;
 mod ids;
-mod job;
+mod job_kind;
 mod lane;
 mod month;
 mod operation;
-mod order;
+mod order_line;
 mod quantity;
-mod reason;
+mod reason_text;
 mod sku;
+mod stock_level;
 pub mod time;
 
-pub use cell::Cell;
+pub use backoff::Delays;
 pub use ids::{
     ExchangeId, LineItemId, OrderId, Position, ProductId, RunId, ShipmentId, ShipmentItemId, StorefrontId,
     SupplierId, WarehouseId, WishId,
 };
-pub use job::{JobKind, Trigger};
+pub use job_kind::{JobKind, Trigger};
 pub use lane::Lane;
 pub use month::Month;
 pub use operation::{Effect, Operation};
-pub use order::OrderLine;
+pub use order_line::OrderLine;
 pub use quantity::{Quantity, integral};
-pub use reason::{REASON_MAX_CHARS, cut_reason};
+pub use reason_text::{REASON_MAX_CHARS, cut_reason};
 pub use sku::{Sku, SkuError, fold};
+pub use stock_level::Cell;
 pub use time::{Clock, Moment, Timestamp, age};

@@ -4,10 +4,10 @@
 //! field, its value and the expected value. Parsing looks nothing up: the existence of a SKU is decided
 //! later, against facts.
 
-use super::fields::{Fields, bad};
+use super::body_fields::{Fields, bad};
 use super::{
     Kind, ListingTemplateCreate, ProductCreate, ProductUpdate, QuantityAdjust, QuantitySet, Reason,
-    ShipmentCreate, TrackingSubmit, UnknownKind, WarehouseCreate, json,
+    ShipmentCreate, TrackingSubmit, UnknownKind, WarehouseCreate, unique_json,
 };
 use crate::model::{Cell, Sku};
 use serde_json::Value;
@@ -129,7 +129,7 @@ pub fn parse(kind: &str, body: &str) -> Result<Body, Rejection> {
     if body.contains(char::REPLACEMENT_CHARACTER) {
         return Err(bad("the body holds text that is not UTF-8; write it in UTF-8".into()));
     }
-    let value = json::read(body)
+    let value = unique_json::read(body)
         .map_err(|error| bad(format!("the body is not JSON that can be read: {error}; correct it")))?;
     let Value::Object(map) = value else {
         return Err(bad(format!(

@@ -1,6 +1,6 @@
 //! The eight kinds of change, by the names that other programs insert.
 
-use super::fields::{nearest, shortened};
+use super::body_fields::{nearest, shortened};
 use std::fmt;
 use std::str::FromStr;
 

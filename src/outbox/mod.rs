@@ -3,10 +3,8 @@
 //! This module is pure: no I/O, no clock, no SQL. The table itself belongs to `store`. Bodies come from other
 //! programs. They are parsed strictly: an unknown field is an error that names the field.
 
-mod backoff;
 mod body;
-mod fields;
-mod json;
+mod body_fields;
 mod kind;
 mod product;
 mod quantity;
@@ -15,11 +13,11 @@ mod resolution;
 mod shipment;
 mod state;
 mod template;
+mod unique_json;
 mod warehouse;
 
-pub use backoff::Delays;
+pub use crate::model::Delays;
 pub use body::{BODY_MAX_BYTES, Body, Rejection, Stored, parse, read};
-pub use json::read as read_json;
 pub use kind::{Kind, UnknownKind};
 pub use product::{ProductCreate, ProductUpdate};
 pub use quantity::{QuantityAdjust, QuantitySet};
@@ -30,4 +28,5 @@ pub use shipment::{
 };
 pub use state::{State, UnknownState};
 pub use template::ListingTemplateCreate;
+pub use unique_json::read as read_json;
 pub use warehouse::WarehouseCreate;

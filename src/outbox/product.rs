@@ -7,7 +7,7 @@
 
 use super::Reason;
 use super::Rejection;
-use super::fields::{Fields, QUANTITIES, bad};
+use super::body_fields::{Fields, QUANTITIES, bad};
 use crate::model::{ProductId, Quantity, Sku, WarehouseId};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! yet picked (docs/rules.md 14).
 
 use super::Rejection;
-use super::fields::{Fields, QUANTITIES};
+use super::body_fields::{Fields, QUANTITIES};
 use crate::model::{Cell, Quantity, Timestamp};
 use std::ops::RangeInclusive;
 

@@ -5,7 +5,7 @@
 //! spaces are distinct types.
 
 use super::Rejection;
-use super::fields::{Fields, QUANTITIES, bad};
+use super::body_fields::{Fields, QUANTITIES, bad};
 use crate::model::{LineItemId, OrderId, ShipmentId, ShipmentItemId};
 
 /// `shipment.create`: the shipment of an order.

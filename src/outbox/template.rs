@@ -3,7 +3,7 @@
 //! The body must contain the storefront, because the path of the call needs it.
 
 use super::Rejection;
-use super::fields::Fields;
+use super::body_fields::Fields;
 use crate::model::StorefrontId;
 use serde_json::{Map, Value};
 

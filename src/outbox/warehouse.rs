@@ -3,7 +3,7 @@
 //! The platform accepts no unlisted property.
 
 use super::Rejection;
-use super::fields::Fields;
+use super::body_fields::Fields;
 use serde_json::{Map, Value};
 
 /// Limits of docs/interface.md, in characters.

@@ -25,8 +25,7 @@
 //! delays. In a pass of calls with one entry each, the answer before counts too if no second entry failed
 //! after it ([`Failures::stands_out`]).
 
-use crate::model::{Moment, Operation};
-use crate::outbox::Delays;
+use crate::model::{Delays, Moment, Operation};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

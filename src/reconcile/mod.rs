@@ -7,28 +7,34 @@
 //!
 //! This module keeps no state: a retry is a new plan, from facts read again.
 
-pub mod base;
 mod bounds;
 pub mod brake;
-mod cell;
+mod change_plan;
 mod count;
-pub mod create;
-pub mod doubt;
-pub mod fact;
+pub mod count_base;
+pub mod creates;
+pub mod in_doubt;
 pub mod isolation;
 pub mod packing;
-mod plan;
+pub mod product_update;
 pub mod proof;
-mod quantity;
-pub mod shipment;
+pub mod read_admission;
+pub mod shipments;
+mod stock_level;
+mod stock_plan;
 pub mod tracking;
 pub mod unshown;
-pub mod update;
 
-pub use cell::{
+// The former module names, which other rooms use.
+pub use {
+    count_base as base, creates as create, in_doubt as doubt, product_update as update,
+    read_admission as fact, shipments as shipment,
+};
+
+pub use change_plan::Plan;
+pub use stock_level::{
     Base, CellFact, CellInput, CellPlan, CellWish, Change, Count, CountMark, Decision, Outcome, Pair, Policy,
     Standing, Step, Word,
 };
-pub use plan::Plan;
-pub use quantity::decide;
+pub use stock_plan::decide;
 pub use unshown::Lack;

@@ -5,8 +5,8 @@
 //! always names the items, because a submit without lines would ship everything left.
 
 use super::Plan;
-use super::doubt::{Settlement, absent};
-use super::fact::LOOKS_APART;
+use super::in_doubt::{Settlement, absent};
+use super::read_admission::LOOKS_APART;
 use crate::model::{LineItemId, ShipmentItemId, Timestamp};
 use crate::outbox::{LineRef, Reason, TrackingInfo, TrackingLine, TrackingSubmit};
 use std::collections::BTreeMap;

@@ -393,5 +393,4 @@ impl MetaDataStorage for Board {
 }
 
 #[cfg(test)]
-#[path = "driver_tests.rs"]
 mod tests;

@@ -2,19 +2,22 @@
 //!
 //! - [`rule`]: cron expression, zone, jitter, policy for missed occurrences; pure.
 //! - [`driver`]: the ticking; the only file that names tokio-cron-scheduler.
-//! - [`feasible`]: the schedules' demand against the quota; pure.
+//! - [`feasibility`]: the schedules' demand against the quota; pure.
 //! - [`Occurrences`]: each occurrence once, also if the clock jumps; pure.
-//! - [`attention`]: the choice of SKUs to prefetch; pure.
+//! - [`refresh_priority`]: the choice of SKUs to prefetch; pure.
 //!
 //! An occurrence has three times. It is *due* at the time the expression gives. It *starts* up to `jitter`
 //! later. It is *missed* if the start passed while no daemon could run it. The due time identifies the
 //! occurrence, also in the journal, because a new jitter does not move it.
 
-pub mod attention;
 pub mod driver;
-pub mod feasible;
+pub mod feasibility;
 mod occurrence;
+pub mod refresh_priority;
 mod rule;
+
+// The former module names, which other rooms use.
+pub use {feasibility as feasible, refresh_priority as attention};
 
 pub use driver::{Driver, DriverError, Pulse};
 pub use occurrence::{Occurrences, Wall};

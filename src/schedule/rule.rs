@@ -267,5 +267,4 @@ fn fnv1a(job: &str, due: Timestamp) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "rule_tests.rs"]
 mod tests;

@@ -112,7 +112,7 @@ fn fields(arguments: &[String]) -> (Option<&'static str>, BTreeSet<String>) {
 
 /// Returns the value of a constant of `telemetry::event`, read from its source.
 fn named(constant: &str) -> &'static str {
-    let source = std::fs::read_to_string(root().join("src/telemetry.rs")).unwrap();
+    let source = std::fs::read_to_string(root().join("src/telemetry/mod.rs")).unwrap();
     let (_, rest) =
         source.split_once(&format!(" {constant} = \"")).unwrap_or_else(|| panic!("no event {constant}"));
     let name = rest.split('"').next().unwrap();

@@ -171,5 +171,4 @@ fn indexes_in(text: &str) -> impl Iterator<Item = usize> + '_ {
 }
 
 #[cfg(test)]
-#[path = "attribution_tests.rs"]
 mod tests;

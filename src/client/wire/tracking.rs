@@ -2,8 +2,9 @@
 //!
 //! Lines are always named, because a submission without lines would ship all that is left of the shipment.
 
-use super::envelope::{Decoded, Malformed, decode_list};
-use super::{Invalid, Outcome, lenient};
+use super::codec::envelope::{Decoded, Malformed, decode_list};
+use super::codec::lenient;
+use super::{Invalid, Outcome};
 use crate::client::Request;
 use crate::model::{Operation, ShipmentId, ShipmentItemId, Timestamp};
 use serde::{Deserialize, Serialize};

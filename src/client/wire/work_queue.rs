@@ -2,8 +2,8 @@
 //!
 //! The call is cheap and has no parameters, so it is also the probe that proves a key (docs/rules.md 18, 34).
 
-use super::envelope::Malformed;
-use super::lenient;
+use super::codec::envelope::Malformed;
+use super::codec::lenient;
 use crate::client::Request;
 use crate::model::Operation;
 use serde::Deserialize;

@@ -216,7 +216,7 @@ async fn a_waiting_call_that_is_dropped_takes_nothing_and_the_next_one_keeps_the
     settle().await;
     assert_eq!(limiter.budget().waiting, WaitingCalls { poll: 1, ..WaitingCalls::default() });
     assert_eq!(within_an_hour(next).await, Ok(()));
-    assert_eq!(start.elapsed(), account::WINDOW);
+    assert_eq!(start.elapsed(), window::WINDOW);
     assert_eq!(limiter.budget().held, 0);
 }
 

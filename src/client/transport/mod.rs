@@ -1,0 +1,150 @@
+//! Request, response, and the trait between the client and the network.
+//!
+//! A [`Request`] contains no key, because it is stored in the journal and read by a replay. The transport
+//! adds the keys last. A [`TransportError`] states if a byte of the request can have left, which decides
+//! about a write.
+
+mod http;
+mod mask;
+mod reply;
+mod setup;
+
+pub use http::HttpTransport;
+pub use reply::Reply;
+pub use setup::{ANSWER_LIMIT_BYTES, HeaderNames, HttpSettings, Keys, SetupError};
+
+use crate::model::Operation;
+use serde::Serialize;
+use std::fmt;
+use std::pin::Pin;
+
+/// Future of one call.
+pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<Response, TransportError>> + Send + 'a>>;
+
+/// Carries one request to the platform once, without retry or redirect.
+pub trait Transport: Send + Sync + 'static {
+    /// Sends the request and reads the whole answer.
+    fn send(&self, request: Request) -> Sending<'_>;
+}
+
+/// A call, complete except for address and keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The operation, which determines the method.
+    pub operation: Operation,
+    /// Path from `/api` on, with its ids filled in, percent-encoded.
+    pub path: String,
+    /// Query parameters in order, not encoded.
+    pub query: Vec<(String, String)>,
+    /// JSON body, for operations that have one.
+    pub body: Option<Vec<u8>>,
+}
+
+impl Request {
+    /// Creates a call of an operation without ids in its path.
+    pub(super) fn new(operation: Operation) -> Self {
+        Self { operation, path: operation.path().to_owned(), query: Vec::new(), body: None }
+    }
+
+    /// Creates a call with ids in its path, given in the order of the placeholders. Whole numbers need no
+    /// encoding.
+    pub(super) fn at(operation: Operation, ids: &[i64]) -> Self {
+        let mut request = Self::new(operation);
+        for id in ids {
+            if let (Some(open), Some(close)) = (request.path.find('{'), request.path.find('}')) {
+                request.path.replace_range(open..=close, &id.to_string());
+            }
+        }
+        request
+    }
+
+    /// Returns path and query for the journal and `tallyd plan`, with the query's values not encoded.
+    pub fn target(&self) -> String {
+        let query: Vec<String> = self.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        if query.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, query.join("&")) }
+    }
+
+    /// Adds a query parameter if it has a value.
+    pub(super) fn with(mut self, name: &str, value: Option<impl fmt::Display>) -> Self {
+        self.query.extend(value.map(|value| (name.to_owned(), value.to_string())));
+        self
+    }
+
+    /// Sets the JSON body.
+    pub(super) fn json(mut self, body: &impl Serialize) -> Self {
+        let bytes =
+            serde_json::to_vec(body).expect("bodies are texts, numbers, lists and objects with text keys");
+        self.body = Some(bytes);
+        self
+    }
+}
+
+/// An answer with a whole head and body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Response {
+    /// The HTTP status.
+    pub status: u16,
+    /// The `Retry-After` header as received.
+    pub retry_after: Option<String>,
+    /// The `Content-Type` header as received.
+    pub content_type: Option<String>,
+    /// The decompressed body.
+    pub body: Vec<u8>,
+}
+
+/// Possibility that the platform has seen the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Failed before a byte of the request left: name resolution, connection or TLS handshake.
+    No,
+    /// Bytes may have left, so the request may have been carried out.
+    Maybe,
+}
+
+/// Kind of failure that prevented a whole answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The time limit of the call was exceeded.
+    Timeout,
+    /// No connection was established.
+    Connect,
+    /// The connection ended before the answer was complete.
+    Cut,
+    /// The answer exceeds the size limit.
+    TooLarge,
+    /// Any other failure, for instance a request that could not be built.
+    Other,
+}
+
+/// Failure to receive a whole answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct TransportError {
+    /// Possibility that the platform has seen the request.
+    pub sent: Sent,
+    /// Kind of failure.
+    pub kind: FailureKind,
+    /// The failure with all its causes, without address and keys.
+    pub what: String,
+    /// The HTTP status, if the head came but the body did not.
+    pub status: Option<u16>,
+    /// The `Retry-After` header of that head.
+    pub retry_after: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_fill_the_placeholders_in_their_order() {
+        let request = Request::at(Operation::WarehouseAllocation, &[7, 9_007_199_254_740_993]);
+        assert_eq!(request.path, "/api/orders/7/lineitems/9007199254740993/warehouseallocation");
+    }
+
+    #[test]
+    fn a_parameter_without_a_value_is_not_sent() {
+        let request = Request::new(Operation::TopSelling).with("year", Some(2026)).with("month", None::<i64>);
+        assert_eq!(request.query, [("year".to_owned(), "2026".to_owned())]);
+    }
+}

@@ -1,0 +1,117 @@
+//! Classified outcome of one call: the verdict, and the data for the journal and the decoders.
+//!
+//! Classification is pure, so that a simulation and a replay classify as the daemon does.
+
+use super::{FailureKind, Response, TransportError};
+use crate::client::{Verdict, classify, message};
+use crate::model::{Effect, Operation, Timestamp};
+
+/// The outcome of one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The operation called.
+    pub operation: Operation,
+    /// Class of the outcome. Callers decide on this field alone.
+    pub verdict: Verdict,
+    /// The HTTP status, if a head came; for the journal.
+    pub status: Option<u16>,
+    /// The `Retry-After` header as received; the verdict holds its meaning.
+    pub retry_after: Option<String>,
+    /// The body as UTF-8 text, usually JSON; empty unless it came whole.
+    pub body: Vec<u8>,
+    /// Message for an operator, unless the call was accepted; at most 300 characters.
+    pub message: Option<String>,
+    /// Failure that prevented a whole answer.
+    pub failure: Option<FailureKind>,
+}
+
+impl Reply {
+    /// Classifies an outcome that came at `now`.
+    pub fn judge(operation: Operation, outcome: Result<Response, TransportError>, now: Timestamp) -> Self {
+        let outcome = outcome.map(|answer| Response { body: as_text(answer.body), ..answer });
+        let verdict = classify(operation, &outcome, now);
+        let message = (verdict != Verdict::Accepted).then(|| message::describe(operation, &outcome));
+        match outcome {
+            Ok(answer) => Self {
+                operation,
+                verdict,
+                status: Some(answer.status),
+                retry_after: answer.retry_after,
+                body: answer.body,
+                message,
+                failure: None,
+            },
+            Err(failure) => Self {
+                operation,
+                verdict,
+                status: failure.status,
+                retry_after: failure.retry_after,
+                body: Vec::new(),
+                message,
+                failure: Some(failure.kind),
+            },
+        }
+    }
+
+    /// Returns true if a smaller page may succeed: a read that ended with 413, 5xx, timeout, too large or
+    /// cut.
+    pub fn wants_smaller_page(&self) -> bool {
+        let too_much = matches!(self.verdict, Verdict::Rejected { status: 413 });
+        let broke_down = self.status.is_some_and(|status| status >= 500);
+        let too_long =
+            matches!(self.failure, Some(FailureKind::Timeout | FailureKind::TooLarge | FailureKind::Cut));
+        self.operation.effect() == Effect::Read && (too_much || broke_down || too_long)
+    }
+}
+
+/// Returns the body without a byte order mark and with invalid UTF-8 replaced.
+///
+/// A single invalid character in a name then does not make a page unreadable.
+fn as_text(body: Vec<u8>) -> Vec<u8> {
+    const MARK: &[u8] = "\u{feff}".as_bytes();
+    let body = match body.strip_prefix(MARK) {
+        Some(rest) => rest.to_vec(),
+        None => body,
+    };
+    match String::from_utf8(body) {
+        Ok(text) => text.into_bytes(),
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned().into_bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Sent;
+
+    fn reply(operation: Operation, status: u16, body: &[u8]) -> Reply {
+        let answer = Response { status, body: body.to_vec(), ..Response::default() };
+        Reply::judge(operation, Ok(answer), Timestamp(0))
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_odd_bytes_do_not_cost_a_page() {
+        let balances = reply(Operation::GetProductBalances, 200, b"\xef\xbb\xbf[{\"Sku\":\"\xc4\"}]");
+        assert_eq!(balances.verdict, Verdict::Accepted);
+        assert_eq!(balances.body, "[{\"Sku\":\"\u{fffd}\"}]".as_bytes());
+        assert_eq!(balances.message, None);
+    }
+
+    #[test]
+    fn a_smaller_page_is_wanted_where_size_may_be_the_reason() {
+        let read = Operation::GetProductBalances;
+        let cases = [(413, true), (500, true), (504, true), (400, false), (429, false), (302, false)];
+        for (status, expected) in cases {
+            assert_eq!(reply(read, status, b"").wants_smaller_page(), expected, "{status}");
+        }
+        assert!(!reply(Operation::UpdateQuantityOnHand, 500, b"").wants_smaller_page());
+        let late = TransportError {
+            sent: Sent::Maybe,
+            kind: FailureKind::Timeout,
+            what: "too late".into(),
+            status: None,
+            retry_after: None,
+        };
+        assert!(Reply::judge(read, Err(late), Timestamp(0)).wants_smaller_page());
+    }
+}

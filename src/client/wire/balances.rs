@@ -1,0 +1,395 @@
+//! Stock balances: *Get product balances* and *Get products by SKU or UPC*, which answer the same record.
+//!
+//! Texts are borrowed from the body, because this is the one list whose speed matters. Only `Warehouses[]`
+//! holds facts of stock levels (docs/rules.md 11). The product's `QuantityOnHand` is their sum as computed by
+//! the platform.
+
+use super::Invalid;
+use super::codec::envelope::{Decoded, Envelope, Malformed, Parked, decode_array, decode_list_with};
+use super::codec::lenient::{self, Object};
+use crate::client::Request;
+use crate::model::{Operation, ProductId, Sku, WarehouseId};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A product's stock (*ProductBalance*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ProductBalance<'a> {
+    /// The product, if present.
+    #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
+    pub id: Option<ProductId>,
+    /// The SKU in the platform's spelling.
+    #[serde(rename = "Sku", deserialize_with = "lenient::req")]
+    pub sku: Sku,
+    /// Units over all warehouses, as computed by the platform.
+    #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
+    pub quantity_on_hand: Option<i64>,
+    /// The UPC.
+    #[serde(borrow, rename = "UPC", default, deserialize_with = "lenient::opt")]
+    pub upc: Option<Cow<'a, str>>,
+    /// The product's warehouses.
+    #[serde(borrow, rename = "Warehouses", default, deserialize_with = "lenient::list")]
+    pub warehouses: Vec<WarehouseBalance<'a>>,
+    /// Number of parked warehouse entries. If it is not 0, a warehouse that is not listed may be one of them.
+    #[serde(skip)]
+    pub warehouses_parked: usize,
+}
+
+/// A product's stock in one warehouse (*ProductBalance*, `Warehouses[]`).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct WarehouseBalance<'a> {
+    /// The product, repeated.
+    #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
+    pub product_id: Option<ProductId>,
+    /// The warehouse.
+    #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
+    pub warehouse_id: WarehouseId,
+    /// Units: the fact of the stock level. May be negative.
+    #[serde(rename = "QuantityOnHand", deserialize_with = "lenient::req")]
+    pub quantity_on_hand: i64,
+    /// The warehouse's own SKU.
+    #[serde(borrow, rename = "WarehouseSKU", default, deserialize_with = "lenient::opt")]
+    pub warehouse_sku: Option<Cow<'a, str>>,
+    /// True if the warehouse is active for the product.
+    #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
+    pub is_active: Option<bool>,
+    /// True if the quantity counts in the stock shown by storefronts.
+    #[serde(rename = "IncludeInSyncBalance", default, deserialize_with = "lenient::opt")]
+    pub include_in_sync: Option<bool>,
+}
+
+/// Key of *Get products by SKU or UPC* (`idType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProductKey {
+    /// The SKU.
+    Sku,
+    /// The UPC.
+    Upc,
+}
+
+/// Requests the balances of some SKUs (*Get product balances*).
+pub fn get_product_balances(skus: &[Sku]) -> Result<Request, Invalid> {
+    let operation = Operation::GetProductBalances;
+    if skus.is_empty() {
+        return Err(Invalid::new(operation, "skus", "is empty; name at least one SKU"));
+    }
+    /// Written directly, because a `serde_json::Value` would copy each SKU three times.
+    #[derive(Serialize)]
+    struct Ask<'a> {
+        skus: &'a [Sku],
+    }
+    Ok(Request::new(operation).json(&Ask { skus }))
+}
+
+/// Requests products by SKU or UPC (*Get products by SKU or UPC*).
+pub fn get_products(by: ProductKey, ids: &[String]) -> Result<Request, Invalid> {
+    let operation = Operation::GetProducts;
+    if ids.is_empty() {
+        return Err(Invalid::new(operation, "idList", "is empty; name at least one SKU or UPC"));
+    }
+    if let Some(index) = ids.iter().position(|id| id.trim().is_empty()) {
+        return Err(Invalid::new(operation, format!("idList[{index}]"), "is blank; name a SKU or UPC"));
+    }
+    let id_type = match by {
+        ProductKey::Sku => "sku",
+        ProductKey::Upc => "upc",
+    };
+    Ok(Request::new(operation).json(&json!({ "idType": id_type, "idList": ids })))
+}
+
+/// Reads the answer of *Get product balances*, a bare list.
+pub fn decode_balances(body: &[u8]) -> Result<Decoded<ProductBalance<'_>>, Malformed> {
+    let what = "the product balances";
+    let list = std::str::from_utf8(body).map_err(|error| Malformed::new(what, error))?;
+    let decoded = decode_array(what, list, read_one)?;
+    if is_odd(&decoded) { one_by_one(what, list, decoded) } else { Ok(decoded) }
+}
+
+/// Reads the answer of *Get products by SKU or UPC*, an envelope.
+pub fn decode_products(body: &[u8]) -> Result<Decoded<ProductBalance<'_>>, Malformed> {
+    let what = "the product lookup";
+    let decoded = decode_list_with(what, body, read_one)?;
+    if !is_odd(&decoded) {
+        return Ok(decoded);
+    }
+    let envelope = Envelope::read(body).map_err(|error| Malformed::new(what, error))?;
+    one_by_one(what, envelope.data.map_or("null", RawValue::get), decoded)
+}
+
+/// Returns true if an answer must be read record by record.
+///
+/// Such an answer has a parked part, two records of one SKU, or a record with two entries of one warehouse.
+fn is_odd(decoded: &Decoded<ProductBalance<'_>>) -> bool {
+    let records = &decoded.records;
+    let holds_twice = |record: &ProductBalance<'_>| {
+        let cells = &record.warehouses;
+        let is_twin = |(at, cell): (usize, &WarehouseBalance<'_>)| {
+            cells[..at].iter().any(|other| other.warehouse_id == cell.warehouse_id)
+        };
+        cells.iter().enumerate().any(is_twin)
+    };
+    // An ordinary answer is sorted as the request was.
+    let are_in_step = || records.is_sorted_by(|one, next| one.sku.as_str() < next.sku.as_str());
+    let mut seen = BTreeSet::new();
+    let mut is_twice = || !records.iter().all(|record| seen.insert(record.sku.as_str()));
+    !decoded.parked.is_empty() || records.iter().any(holds_twice) || (!are_in_step() && is_twice())
+}
+
+/// Reads an odd answer record by record. Equal records of one SKU count once; differing ones are parked.
+fn one_by_one<'a>(
+    what: &'static str,
+    list: &'a str,
+    decoded: Decoded<ProductBalance<'a>>,
+) -> Result<Decoded<ProductBalance<'a>>, Malformed> {
+    let raws: Vec<&'a RawValue> = serde_json::from_str(list).map_err(|error| Malformed::new(what, error))?;
+    let mut read = Decoded { records: Vec::new(), parked: Vec::new(), ..decoded };
+    let mut of_sku: BTreeMap<String, Vec<(usize, Option<ProductBalance<'a>>)>> = BTreeMap::new();
+    for (index, raw) in raws.iter().enumerate() {
+        let before = (read.records.len(), read.parked.len());
+        read_one(index, raw, &mut read);
+        let record = if read.records.len() > before.0 { read.records.pop() } else { None };
+        let named = read.parked.get(before.1).and_then(|parked| parked.sku.clone());
+        let name = record.as_ref().map(|record| record.sku.to_string()).or(named);
+        if let Some(name) = name {
+            of_sku.entry(name).or_default().push((index, record));
+        }
+    }
+    let mut records: Vec<(usize, ProductBalance<'a>)> = Vec::new();
+    for twins in of_sku.into_values() {
+        if twins
+            .iter()
+            .all(|(_, twin)| twins_agree(twins.first().and_then(|(_, first)| first.as_ref()), twin))
+        {
+            records.extend(twins.into_iter().filter_map(|(index, record)| Some((index, record?))).take(1));
+            continue;
+        }
+        for (index, record) in twins {
+            let why = "the answer holds this SKU twice, and the records differ";
+            if let Some((raw, record)) = raws.get(index).zip(record) {
+                let sku = Some(record.sku.to_string());
+                read.parked.push(Parked { sku, ..Parked::new(index, why, raw) });
+            }
+        }
+    }
+    records.sort_by_key(|(index, _)| *index);
+    read.records = records.into_iter().map(|(_, record)| record).collect();
+    Ok(read)
+}
+
+/// Returns true if two records of one SKU have the same id and quantities.
+fn twins_agree(one: Option<&ProductBalance<'_>>, other: &Option<ProductBalance<'_>>) -> bool {
+    let said = |record: &ProductBalance<'_>| {
+        let cells = record.warehouses.iter().map(|cell| (cell.warehouse_id, cell.quantity_on_hand));
+        (record.id, cells.collect::<BTreeMap<_, _>>(), record.warehouses_parked)
+    };
+    one.map(said) == other.as_ref().map(said)
+}
+
+/// A balance with raw warehouse entries.
+#[derive(Deserialize)]
+struct Unread<'a> {
+    #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
+    id: Option<ProductId>,
+    #[serde(rename = "Sku", deserialize_with = "lenient::req")]
+    sku: Sku,
+    #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
+    quantity_on_hand: Option<i64>,
+    #[serde(borrow, rename = "UPC", default, deserialize_with = "lenient::opt")]
+    upc: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "Warehouses", default, deserialize_with = "lenient::raws")]
+    warehouses: Vec<&'a RawValue>,
+}
+
+/// Reads a balance. Unreadable entries of `Warehouses[]` are parked one by one.
+fn read_one<'a>(index: usize, raw: &'a RawValue, into: &mut Decoded<ProductBalance<'a>>) {
+    let product: Unread<'a> = match serde_json::from_str(raw.get()) {
+        Ok(Object(product)) => product,
+        Err(error) => return into.parked.push(Parked::new(index, error, raw)),
+    };
+    let mut warehouses: Vec<WarehouseBalance<'a>> = Vec::with_capacity(product.warehouses.len());
+    let (mut parked, mut differing) = (0, BTreeSet::new());
+    for (place, entry) in product.warehouses.into_iter().enumerate() {
+        let why = match serde_json::from_str(entry.get()) {
+            Ok(Object(warehouse)) => match take_in(&mut warehouses, &mut differing, warehouse) {
+                Ok(()) => continue,
+                Err(id) => {
+                    format!("Warehouses[{place}]: warehouse {id} stands twice with different quantities")
+                }
+            },
+            Err(error) => format!("Warehouses[{place}]: {error}"),
+        };
+        parked += 1;
+        let sku = Some(product.sku.to_string());
+        into.parked.push(Parked { sku, ..Parked::new(index, why, entry) });
+    }
+    into.records.push(ProductBalance {
+        id: product.id,
+        sku: product.sku,
+        quantity_on_hand: product.quantity_on_hand,
+        upc: product.upc,
+        warehouses,
+        warehouses_parked: parked,
+    });
+}
+
+/// Adds an entry, unless the record has its warehouse with another quantity. Then neither entry is used.
+fn take_in<'a>(
+    warehouses: &mut Vec<WarehouseBalance<'a>>,
+    differing: &mut BTreeSet<WarehouseId>,
+    entry: WarehouseBalance<'a>,
+) -> Result<(), WarehouseId> {
+    let id = entry.warehouse_id;
+    match warehouses.iter().position(|taken| taken.warehouse_id == id) {
+        Some(at) if warehouses[at].quantity_on_hand == entry.quantity_on_hand => Ok(()),
+        Some(at) => {
+            warehouses.remove(at);
+            differing.insert(id);
+            Err(id)
+        }
+        None if differing.contains(&id) => Err(id),
+        None => {
+            warehouses.push(entry);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skus(texts: &[&str]) -> Vec<Sku> {
+        texts.iter().map(|text| Sku::new(*text).unwrap()).collect()
+    }
+
+    #[test]
+    fn requests_are_written_as_the_document_shows_them() {
+        let request = get_product_balances(&skus(&["A", "B \"2\""])).unwrap();
+        assert_eq!(request.path, "/api/product/getProductBalances");
+        assert_eq!(request.body.unwrap(), br#"{"skus":["A","B \"2\""]}"#);
+        let request = get_products(ProductKey::Upc, &["40063".into()]).unwrap();
+        assert_eq!(request.body.unwrap(), br#"{"idList":["40063"],"idType":"upc"}"#);
+    }
+
+    #[test]
+    fn a_request_for_nothing_is_not_sent() {
+        assert_eq!(get_product_balances(&[]).unwrap_err().field, "skus");
+        assert_eq!(get_products(ProductKey::Sku, &[]).unwrap_err().field, "idList");
+        assert_eq!(get_products(ProductKey::Sku, &["A".into(), " ".into()]).unwrap_err().field, "idList[1]");
+    }
+
+    #[test]
+    fn a_whole_balance_is_read() {
+        let body = br#"[{"Id":9007199254740993,"Sku":"A","QuantityOnHand":28.0,"UPC":"40063","New":{"x":[1]},
+            "Warehouses":[{"ProductId":1,"WarehouseId":7.0,"QuantityOnHand":-2,"WarehouseSKU":"A-7",
+            "IsActive":true,"IncludeInSyncBalance":false}]}]"#;
+        let decoded = decode_balances(body).unwrap();
+        let expected = ProductBalance {
+            id: Some(ProductId(9_007_199_254_740_993)),
+            sku: Sku::new("A").unwrap(),
+            quantity_on_hand: Some(28),
+            upc: Some("40063".into()),
+            warehouses: vec![WarehouseBalance {
+                product_id: Some(ProductId(1)),
+                warehouse_id: WarehouseId(7),
+                quantity_on_hand: -2,
+                warehouse_sku: Some("A-7".into()),
+                is_active: Some(true),
+                include_in_sync: Some(false),
+            }],
+            warehouses_parked: 0,
+        };
+        assert_eq!(decoded.records, [expected]);
+        assert!(decoded.parked.is_empty());
+    }
+
+    /// Rows: a record, the number of warehouses read, and the number of parked parts; `None`: the whole
+    /// record.
+    #[test]
+    fn only_what_makes_no_sense_is_parked() {
+        let cases = [
+            (r#"{"Sku":"A"}"#, Some(0), 0),
+            (r#"{"Sku":"A","Warehouses":null,"UPC":null,"Id":"x"}"#, Some(0), 0),
+            (r#"{"Sku":"A","Warehouses":[{"WarehouseId":"7","QuantityOnHand":"3"}]}"#, Some(1), 0),
+            (
+                r#"{"Sku":"A","Warehouses":[{"WarehouseId":7,"QuantityOnHand":2.5},{"WarehouseId":8,"QuantityOnHand":1}]}"#,
+                Some(1),
+                1,
+            ),
+            (r#"{"Sku":"A","Warehouses":[{"QuantityOnHand":1},{"WarehouseId":8},null]}"#, Some(0), 3),
+            (r#"{"Sku":"A","Warehouses":"many"}"#, None, 1),
+            (r#"{"Sku":"A","QuantityOnHand":2.5}"#, None, 1),
+            (r#"{"Sku":" "}"#, None, 1),
+            (r#"{"Sku":17}"#, None, 1),
+            (r#"{"Id":1}"#, None, 1),
+            ("null", None, 1),
+        ];
+        for (record, warehouses, parked) in cases {
+            let body = format!(r#"[{{"Sku":"first"}},{record},{{"Sku":"last"}}]"#);
+            let decoded = decode_balances(body.as_bytes()).unwrap();
+            let read =
+                decoded.records.iter().filter(|balance| !["first", "last"].contains(&balance.sku.as_str()));
+            assert_eq!(read.map(|balance| balance.warehouses.len()).next(), warehouses, "{record}");
+            assert_eq!(decoded.parked.len(), parked, "{record}");
+            assert!(decoded.parked.iter().all(|parked| parked.index == 1));
+            assert_eq!(decoded.records.len(), 2 + usize::from(warehouses.is_some()));
+        }
+    }
+
+    /// Rows: the records, the SKUs read with their numbers of stock levels, and the number of parked parts.
+    #[test]
+    fn what_stands_twice_and_differs_is_parked_and_what_agrees_is_one() {
+        let cell = |id: i64, quantity: i64| format!(r#"{{"WarehouseId":{id},"QuantityOnHand":{quantity}}}"#);
+        let product =
+            |sku: &str, cells: &[String]| format!(r#"{{"Sku":"{sku}","Warehouses":[{}]}}"#, cells.join(","));
+        let a = product("A", &[cell(7, 1), cell(8, 2)]);
+        let other = product("A", &[cell(7, 1), cell(8, 3)]);
+        let turned = product("A", &[cell(8, 2), cell(7, 1)]);
+        let senseless = r#"{"Sku":"A","Warehouses":"many"}"#.to_owned();
+        let b = product("B", &[cell(7, 1)]);
+        type Read<'a> = &'a [(&'a str, usize)];
+        let cases: &[(&[&String], Read<'_>, usize)] = &[
+            (&[&a, &b], &[("A", 2), ("B", 1)], 0),
+            (&[&b, &a], &[("B", 1), ("A", 2)], 0),
+            (&[&a, &b, &a], &[("A", 2), ("B", 1)], 0),
+            (&[&a, &turned], &[("A", 2)], 0),
+            (&[&a, &b, &other], &[("B", 1)], 2),
+            (&[&a, &a, &other], &[], 3),
+            (&[&a, &senseless, &b], &[("B", 1)], 2),
+            (&[&senseless, &b], &[("B", 1)], 1),
+            (&[&product("A", &[cell(7, 1), cell(8, 2), cell(7, 1)])], &[("A", 2)], 0),
+            (&[&product("A", &[cell(7, 1), cell(8, 2), cell(7, 9)])], &[("A", 1)], 1),
+            (&[&product("A", &[cell(7, 1), cell(7, 2), cell(7, 1)])], &[("A", 0)], 2),
+        ];
+        for (records, read, parked) in cases {
+            let records: Vec<&str> = records.iter().map(|record| record.as_str()).collect();
+            let list = format!("[{}]", records.join(","));
+            let enveloped = format!(r#"{{"status":"Success","data":{list}}}"#);
+            let both = [decode_balances(list.as_bytes()), decode_products(enveloped.as_bytes())];
+            for decoded in both.map(Result::unwrap) {
+                let found: Vec<(&str, usize)> =
+                    decoded.records.iter().map(|r| (r.sku.as_str(), r.warehouses.len())).collect();
+                assert_eq!((found.as_slice(), decoded.parked.len()), (*read, *parked), "{list}");
+                let partly = decoded.records.iter().filter(|r| r.warehouses_parked > 0).count();
+                assert_eq!(partly, usize::from(*parked > 0 && read.len() == 1 && read[0].0 == "A"), "{list}");
+                assert!(decoded.parked.iter().all(|parked| parked.sku.as_deref() == Some("A")), "{list}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_parked_warehouse_names_its_sku_and_marks_its_balance() {
+        let body = br#"[{"Sku":"A","Warehouses":[{"WarehouseId":7}]}]"#;
+        let decoded = decode_balances(body).unwrap();
+        assert_eq!(decoded.parked[0].sku.as_deref(), Some("A"));
+        assert!(
+            decoded.parked[0].why.starts_with("Warehouses[0]: missing field"),
+            "{}",
+            decoded.parked[0].why
+        );
+        assert_eq!(decoded.records[0].warehouses_parked, 1);
+    }
+}

@@ -1,0 +1,325 @@
+//! The list envelope, and the reading of its records (*Response envelopes*).
+//!
+//! A list is first read as a whole, which is fast. If that fails it is read record by record, so that an
+//! unreadable record is parked alone and the others are kept.
+
+use super::lenient::{self, Object};
+use crate::model::cut_reason;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// Characters kept of a parked record; the exchange's body has the whole.
+const RAW_MAX_CHARS: usize = 2000;
+
+/// Envelope with a raw payload. All fields may be missing.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "lenient::opt")]
+    pub(crate) status: Option<Cow<'a, str>>,
+    #[serde(default, deserialize_with = "lenient::texts")]
+    pub(crate) messages: Vec<String>,
+    #[serde(default, deserialize_with = "lenient::nested")]
+    pub(crate) pagination: Option<Page>,
+    #[serde(borrow, default, deserialize_with = "lenient::present")]
+    pub(crate) data: Option<&'a RawValue>,
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads a body. A list is refused, because serde would read its items as the fields in their order.
+    pub(crate) fn read(body: &'a [u8]) -> Result<Self, serde_json::Error> {
+        match body.trim_ascii_start().first() {
+            Some(b'[') => Err(serde::de::Error::custom("it is a list where an envelope was expected")),
+            _ => serde_json::from_slice(body),
+        }
+    }
+
+    /// Returns true if the status is one of the interface's two codes for a failure.
+    pub(crate) fn says_failure(&self) -> bool {
+        let status = self.status.as_deref().unwrap_or_default().trim();
+        status.eq_ignore_ascii_case("failure") || status.eq_ignore_ascii_case("error")
+    }
+}
+
+/// Position of a page in its list (`pagination`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Page {
+    /// Number of the page, from 1.
+    #[serde(rename = "CurrentPage", default, deserialize_with = "lenient::opt")]
+    pub current: Option<i64>,
+    /// Number of records in the whole list.
+    #[serde(rename = "TotalNumberOfEntries", default, deserialize_with = "lenient::opt")]
+    pub total_entries: Option<i64>,
+    /// Number of pages of the whole list.
+    #[serde(rename = "TotalNumberOfPages", default, deserialize_with = "lenient::opt")]
+    pub total_pages: Option<i64>,
+}
+
+/// An unreadable record, or part of one, that was not applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parked {
+    /// Position of the record in the answer, from 0.
+    pub index: usize,
+    /// The SKU of the record, if readable.
+    pub sku: Option<String>,
+    /// The unreadable part and the reason.
+    pub why: String,
+    /// The record as received, truncated to 2,000 characters.
+    pub raw: String,
+}
+
+impl Parked {
+    pub(in crate::client) fn new(index: usize, why: impl ToString, raw: &RawValue) -> Self {
+        let named = serde_json::from_str::<lenient::Object<Named>>(raw.get()).ok();
+        let sku = named.and_then(|lenient::Object(named)| named.sku.or(named.sku_number));
+        Self { index, sku, why: why.to_string(), raw: raw.get().chars().take(RAW_MAX_CHARS).collect() }
+    }
+
+    /// Returns the name of the record: its SKU, or else its id at the platform.
+    pub fn subject(&self) -> Option<String> {
+        const IDS: [&str; 7] =
+            ["OrderLineItemId", "LineItemId", "ShipmentId", "SalesOrderId", "OrderId", "Id", "ProductId"];
+        let id = || {
+            let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&self.raw).ok()?;
+            let named =
+                IDS.iter().find_map(|name| Some((name, fields.get(*name).filter(|id| !id.is_null())?)));
+            named.map(|(name, id)| {
+                format!("{name} {}", id.as_str().map_or_else(|| id.to_string(), str::to_owned))
+            })
+        };
+        self.sku.clone().or_else(id)
+    }
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(rename = "Sku", default, deserialize_with = "lenient::opt")]
+    sku: Option<String>,
+    #[serde(rename = "SkuNumber", default, deserialize_with = "lenient::opt")]
+    sku_number: Option<String>,
+}
+
+/// The records of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded<T> {
+    /// The readable records, in the answer's order.
+    pub records: Vec<T>,
+    /// The unreadable records.
+    pub parked: Vec<Parked>,
+    /// Position of the page, for operations with pages.
+    pub page: Option<Page>,
+    /// The envelope's status as received.
+    pub status: Option<String>,
+    /// The envelope's messages.
+    pub messages: Vec<String>,
+}
+
+impl<T> Decoded<T> {
+    /// Returns true if another page follows.
+    pub fn has_more(&self) -> bool {
+        self.page.is_some_and(|page| page.total_pages.unwrap_or(1) > page.current.unwrap_or(1))
+    }
+
+    /// Returns true if the answer is the whole list, as far as it shows.
+    ///
+    /// Each record is readable, no page follows, and the platform counts no more records than came. For
+    /// operations called for one page only.
+    pub fn is_complete(&self) -> bool {
+        self.parked.is_empty() && !self.has_more() && !self.counts_more_than(self.records.len())
+    }
+
+    /// Returns true if the platform counts more records in the whole list than came.
+    pub fn counts_more_than(&self, came: usize) -> bool {
+        let counted = self.page.and_then(|page| page.total_entries).unwrap_or(0);
+        usize::try_from(counted).is_ok_and(|counted| counted > came)
+    }
+
+    fn empty() -> Self {
+        Self { records: Vec::new(), parked: Vec::new(), page: None, status: None, messages: Vec::new() }
+    }
+}
+
+/// Error for a body that is no answer to its operation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the answer to {what} cannot be read: {why}; its exchange is in the journal")]
+pub struct Malformed {
+    pub(super) what: &'static str,
+    pub(super) why: String,
+}
+
+impl Malformed {
+    pub(in crate::client) fn new(what: &'static str, why: impl ToString) -> Self {
+        Self { what, why: cut_reason(why.to_string()) }
+    }
+}
+
+/// Function that reads one record of a list into the records or the parked ones.
+pub(super) type ReadOne<'a, T> = fn(usize, &'a RawValue, &mut Decoded<T>);
+
+/// Reads an envelope whose `data` is a list.
+pub(in crate::client) fn decode_list<'a, T: Deserialize<'a>>(
+    what: &'static str,
+    body: &'a [u8],
+) -> Result<Decoded<T>, Malformed> {
+    decode_list_with(what, body, read_one)
+}
+
+/// Reads an envelope whose `data` is a list of records with ids.
+///
+/// Equal records of one id count once. Differing records are parked, because none of them is known to be
+/// right.
+pub(in crate::client) fn decode_list_once<'a, T: Deserialize<'a> + PartialEq>(
+    what: &'static str,
+    body: &'a [u8],
+    id: fn(&T) -> i64,
+) -> Result<Decoded<T>, Malformed> {
+    let mut decoded = decode_list(what, body)?;
+    let mut ids = BTreeSet::new();
+    if decoded.records.iter().all(|record| ids.insert(id(record))) {
+        return Ok(decoded);
+    }
+    let mut records: Vec<T> = Vec::new();
+    let mut differing = BTreeSet::new();
+    for record in decoded.records {
+        match records.iter().find(|first| id(first) == id(&record)) {
+            None => records.push(record),
+            Some(first) if *first == record => {}
+            Some(first) => drop(differing.insert(id(first))),
+        }
+    }
+    records.retain(|record| !differing.contains(&id(record)));
+    decoded.records = records;
+    let envelope = Envelope::read(body).map_err(|error| Malformed::new(what, error))?;
+    let list = envelope.data.map_or("null", RawValue::get);
+    let raws: Vec<&'a RawValue> = serde_json::from_str(list).map_err(|error| Malformed::new(what, error))?;
+    for (index, raw) in raws.into_iter().enumerate() {
+        let read = serde_json::from_str::<Object<T>>(raw.get());
+        if read.is_ok_and(|Object(record)| differing.contains(&id(&record))) {
+            decoded.parked.push(Parked::new(index, "the answer holds it twice, and the records differ", raw));
+        }
+    }
+    Ok(decoded)
+}
+
+/// Reads an envelope whose `data` is a list, with a function for single records.
+pub(in crate::client) fn decode_list_with<'a, T: Deserialize<'a>>(
+    what: &'static str,
+    body: &'a [u8],
+    one: ReadOne<'a, T>,
+) -> Result<Decoded<T>, Malformed> {
+    let envelope = Envelope::read(body).map_err(|error| Malformed::new(what, error))?;
+    let mut decoded = decode_array(what, envelope.data.map_or("null", RawValue::get), one)?;
+    decoded.page = envelope.pagination;
+    decoded.status = envelope.status.map(Cow::into_owned);
+    decoded.messages = envelope.messages;
+    Ok(decoded)
+}
+
+/// Reads a bare list; null is an empty one. Takes text, because one UTF-8 check is faster than one for each
+/// string.
+pub(in crate::client) fn decode_array<'a, T: Deserialize<'a>>(
+    what: &'static str,
+    array: &'a str,
+    one: ReadOne<'a, T>,
+) -> Result<Decoded<T>, Malformed> {
+    let mut decoded = Decoded::empty();
+    if let Ok(records) = serde_json::from_str::<Option<Vec<Object<T>>>>(array) {
+        decoded.records = records.unwrap_or_default().into_iter().map(|Object(record)| record).collect();
+        return Ok(decoded);
+    }
+    let raws: Vec<&'a RawValue> = serde_json::from_str(array).map_err(|error| Malformed::new(what, error))?;
+    for (index, raw) in raws.into_iter().enumerate() {
+        one(index, raw, &mut decoded);
+    }
+    Ok(decoded)
+}
+
+/// Adds a readable record, or parks it as a whole.
+pub(super) fn read_one<'a, T: Deserialize<'a>>(index: usize, raw: &'a RawValue, into: &mut Decoded<T>) {
+    match serde_json::from_str(raw.get()) {
+        Ok(Object(record)) => into.records.push(record),
+        Err(error) => into.parked.push(Parked::new(index, error, raw)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Record {
+        #[serde(rename = "Id", deserialize_with = "lenient::req")]
+        id: i64,
+    }
+
+    fn ids(body: &str) -> (Vec<i64>, Vec<usize>) {
+        let decoded = decode_list::<Record>("a list", body.as_bytes()).unwrap();
+        (
+            decoded.records.iter().map(|record| record.id).collect(),
+            decoded.parked.iter().map(|p| p.index).collect(),
+        )
+    }
+
+    #[test]
+    fn a_record_without_sense_is_parked_alone() {
+        let body = r#"{"status":"Success","data":[{"Id":1.0},{"Id":"x"},null,{},{"Id":"5","New":{}},[6]]}"#;
+        assert_eq!(ids(body), (vec![1, 5], vec![1, 2, 3, 5]));
+    }
+
+    #[test]
+    fn what_an_envelope_lacks_is_empty() {
+        for body in ["{}", r#"{"data":null}"#, r#"{"messages":null,"pagination":null,"data":[]}"#] {
+            assert_eq!(ids(body), (vec![], vec![]), "{body}");
+        }
+        for body in ["", "<html>", "[]", r#"{"data":{}}"#, r#"{"data":[{"Id":1}"#] {
+            assert!(decode_list::<Record>("a list", body.as_bytes()).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_list_goes_on_until_its_last_page() {
+        let cases = [
+            (r#"{"CurrentPage":1,"TotalNumberOfEntries":3.0,"TotalNumberOfPages":2}"#, true),
+            (r#"{"CurrentPage":"2","TotalNumberOfPages":"2"}"#, false),
+            (r#"{"TotalNumberOfPages":2}"#, true),
+            (r#"{"CurrentPage":1,"TotalNumberOfPages":0}"#, false),
+            ("null", false),
+            ("\"none\"", false),
+        ];
+        for (page, more) in cases {
+            let body = format!(r#"{{"pagination":{page},"data":[]}}"#);
+            let decoded = decode_list::<Record>("a list", body.as_bytes()).unwrap();
+            assert_eq!(decoded.has_more(), more, "{page}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_counts_more_than_it_shows_is_not_complete() {
+        let cases = [
+            (r#"{"CurrentPage":1,"TotalNumberOfEntries":1,"TotalNumberOfPages":1}"#, "[]", false),
+            (r#"{"CurrentPage":1,"TotalNumberOfEntries":0,"TotalNumberOfPages":1}"#, "[]", true),
+            (r#"{"CurrentPage":1,"TotalNumberOfEntries":1,"TotalNumberOfPages":1}"#, r#"[{"Id":1}]"#, true),
+            (r#"{"CurrentPage":1,"TotalNumberOfEntries":1,"TotalNumberOfPages":2}"#, r#"[{"Id":1}]"#, false),
+            (r#"{"TotalNumberOfEntries":-1}"#, "[]", true),
+            ("null", r#"[{"Id":1}]"#, true),
+            ("null", r#"[{"Id":1},7]"#, false),
+        ];
+        for (page, data, is_complete) in cases {
+            let body = format!(r#"{{"pagination":{page},"data":{data}}}"#);
+            let decoded = decode_list::<Record>("a list", body.as_bytes()).unwrap();
+            assert_eq!(decoded.is_complete(), is_complete, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_parked_record_names_its_sku() {
+        let raw: Box<RawValue> = serde_json::from_str(r#"{"SkuNumber":"A"}"#).unwrap();
+        assert_eq!(Parked::new(0, "odd", &raw).sku.as_deref(), Some("A"));
+        assert_eq!(Parked::new(0, "odd", &raw).subject().as_deref(), Some("A"));
+        let line = RawValue::from_string(r#"{"Id":7,"OrderId":"x","Quantity":{}}"#.into()).unwrap();
+        assert_eq!(Parked::new(0, "odd", &line).subject().as_deref(), Some("OrderId x"));
+        let nameless = RawValue::from_string("[1]".into()).unwrap();
+        assert_eq!(Parked::new(0, "odd", &nameless).subject(), None);
+    }
+}

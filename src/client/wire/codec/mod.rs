@@ -1,0 +1,20 @@
+//! Shared parts of the wire format: the outer shape of answers, lenient fields, checks of requests.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `envelope.rs` | the envelope of an answer, lists and pages of records |
+//! | `lenient.rs` | fields of an answer in the types that the platform uses for them |
+//! | `write_answer.rs` | the answer to a create or update of one record |
+//! | `request.rs` | pages to ask for, and the refusal of an invalid request |
+//! | `fields.rs` | checks of a request's body, field by field |
+
+pub(super) mod envelope;
+pub(super) mod fields;
+pub(in crate::client) mod lenient;
+mod request;
+pub(super) mod write_answer;
+
+pub(in crate::client) use envelope::Envelope;
+pub use envelope::{Decoded, Malformed, Page, Parked};
+pub use request::{Invalid, Paging};
+pub use write_answer::{Outcome, WriteAnswer};

@@ -1,0 +1,78 @@
+//! Common parts of all requests: the error of an invalid request, and the paging parameters.
+
+use crate::client::Request;
+use crate::model::Operation;
+
+/// Error of a request that the platform would answer with 400, or that would have an unintended effect.
+/// Nothing was sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{operation} was not sent: {field} {why}")]
+pub struct Invalid {
+    /// The operation of the request.
+    pub operation: Operation,
+    /// The invalid field in the interface's spelling, with its position in a list.
+    pub field: String,
+    /// The fault and the valid values.
+    pub why: String,
+}
+
+impl Invalid {
+    pub(in crate::client) fn new(
+        operation: Operation,
+        field: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self { operation, field: field.into(), why: why.into() }
+    }
+}
+
+/// Page of a list (*Endpoints*, `pageNumber` and `resultsPerPage`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paging {
+    number: u32,
+    size: u32,
+}
+
+impl Paging {
+    /// Largest page of the platform (*Limits*).
+    pub const MAX_SIZE: u32 = 200;
+
+    /// First page of the largest size.
+    pub const FIRST: Paging = Paging { number: 1, size: Self::MAX_SIZE };
+
+    /// Creates page `number`, from 1, with `size` records, 1 to 200; `None` outside of these bounds.
+    pub fn new(number: u32, size: u32) -> Option<Self> {
+        (number >= 1 && (1..=Self::MAX_SIZE).contains(&size)).then_some(Self { number, size })
+    }
+
+    /// Returns the next page.
+    pub fn next(self) -> Self {
+        Self { number: self.number.saturating_add(1), ..self }
+    }
+
+    /// Returns the page's number, from 1.
+    pub fn number(self) -> u32 {
+        self.number
+    }
+}
+
+impl Request {
+    /// Adds the parameters of a page.
+    pub(in crate::client) fn page(self, paging: Paging) -> Self {
+        self.with("pageNumber", Some(paging.number)).with("resultsPerPage", Some(paging.size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_within_the_services_limits_or_none() {
+        let cases = [(1, 200, true), (1, 1, true), (0, 25, false), (1, 0, false), (1, 201, false)];
+        for (number, size, valid) in cases {
+            assert_eq!(Paging::new(number, size).is_some(), valid, "{number} {size}");
+        }
+        assert_eq!(Paging::FIRST.next(), Paging::new(2, 200).unwrap());
+    }
+}

@@ -1,0 +1,89 @@
+//! Answer to a create or update of one record: the record, `WasSuccessful` and `Messages` (*Per-item
+//! result*).
+
+use super::lenient::Object;
+use super::{Envelope, Malformed};
+use serde::Deserialize;
+
+/// Effect of a write according to its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The write took effect.
+    Done,
+    /// The write was refused; the messages give the reason.
+    Refused,
+    /// The answer leaves it open: the change is in doubt and must be checked.
+    Unclear,
+}
+
+impl Outcome {
+    /// Classifies `WasSuccessful`. `complete`: the answer contains everything that a success must return.
+    pub(in crate::client) fn of(was_successful: Option<bool>, complete: bool) -> Self {
+        match was_successful {
+            Some(true) if complete => Outcome::Done,
+            Some(false) => Outcome::Refused,
+            _ => Outcome::Unclear,
+        }
+    }
+}
+
+/// The answer about one record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WriteAnswer<T> {
+    /// The record as it now is, if the platform returned a readable one.
+    pub record: Option<T>,
+    /// The platform's flag of success, if it is present.
+    pub was_successful: Option<bool>,
+    /// Reasons for a refusal, or remarks.
+    pub messages: Vec<String>,
+}
+
+impl<T> WriteAnswer<T> {
+    /// Returns the effect of the write.
+    ///
+    /// A success needs both the flag and the record, because a change cannot be followed up without the id of
+    /// the new record.
+    pub fn outcome(&self) -> Outcome {
+        Outcome::of(self.was_successful, self.record.is_some())
+    }
+
+    /// Returns the record if the write took effect.
+    pub fn done(&self) -> Option<&T> {
+        self.record.as_ref().filter(|_| self.outcome() == Outcome::Done)
+    }
+}
+
+/// Per-item result: two common fields, and the record under a name of its operation.
+pub(in crate::client) trait ItemResult<T> {
+    /// Converts the result.
+    fn answer(self) -> WriteAnswer<T>;
+}
+
+/// Reads a body that is itself a per-item result.
+pub(in crate::client) fn decode_bare<'a, R: ItemResult<T> + Deserialize<'a>, T>(
+    what: &'static str,
+    body: &'a [u8],
+) -> Result<WriteAnswer<T>, Malformed> {
+    let Object(result) =
+        serde_json::from_slice::<Object<R>>(body).map_err(|error| Malformed::new(what, error))?;
+    Ok(result.answer())
+}
+
+/// Reads an envelope whose `data` is a per-item result. Without one, the envelope's status may still refuse.
+pub(in crate::client) fn decode_enveloped<'a, R: ItemResult<T> + Deserialize<'a>, T>(
+    what: &'static str,
+    body: &'a [u8],
+) -> Result<WriteAnswer<T>, Malformed> {
+    let envelope = Envelope::read(body).map_err(|error| Malformed::new(what, error))?;
+    let refused = envelope.says_failure().then_some(false);
+    let result = envelope.data.and_then(|data| serde_json::from_str::<Object<R>>(data.get()).ok());
+    let mut answer = match result {
+        Some(Object(result)) => result.answer(),
+        None => WriteAnswer { record: None, was_successful: None, messages: Vec::new() },
+    };
+    answer.was_successful = refused.or(answer.was_successful);
+    let more =
+        envelope.messages.into_iter().filter(|text| !answer.messages.contains(text)).collect::<Vec<_>>();
+    answer.messages.extend(more);
+    Ok(answer)
+}

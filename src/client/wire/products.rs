@@ -1,0 +1,247 @@
+//! Products: *Create product* and *Update product*, and the record of their answers.
+
+use super::codec::envelope::Malformed;
+use super::codec::fields::Fields;
+use super::codec::lenient;
+use super::codec::write_answer::{ItemResult, decode_enveloped};
+use super::{Invalid, WriteAnswer};
+use crate::client::Request;
+use crate::model::{Operation, ProductId, Quantity, Sku, SupplierId, WarehouseId};
+use serde::Deserialize;
+use serde_json::Value;
+
+const TYPES: [&str; 3] = ["Product", "Kit", "Built"];
+const CONDITIONS: [&str; 2] = ["New", "Used"];
+const FLAGS: [&str; 6] =
+    ["IsAutoSyncEnabled", "IsDiscontinued", "IsDropshipped", "IsFireArm", "IsVariation", "IsParent"];
+
+/// A product (*Product*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Product {
+    /// The product.
+    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    pub id: ProductId,
+    /// The company of the product.
+    #[serde(rename = "CompanyId", default, deserialize_with = "lenient::opt")]
+    pub company_id: Option<i64>,
+    /// Its SKU.
+    #[serde(rename = "Sku", deserialize_with = "lenient::req")]
+    pub sku: Sku,
+    /// Its name.
+    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    pub name: Option<String>,
+    /// `Product`, `Kit`, `Built` or an undocumented code.
+    #[serde(rename = "Type", default, deserialize_with = "lenient::opt")]
+    pub kind: Option<String>,
+    /// Units over all warehouses.
+    #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
+    pub quantity_on_hand: Option<i64>,
+    /// Standard numbers of the product.
+    #[serde(rename = "Identifiers", default, deserialize_with = "lenient::nested")]
+    pub identifiers: Option<Identifiers>,
+    /// True if the product is in use.
+    #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
+    pub is_active: Option<bool>,
+    /// True if the quantity is sent to storefronts.
+    #[serde(rename = "IsAutoSyncEnabled", default, deserialize_with = "lenient::opt")]
+    pub is_auto_sync_enabled: Option<bool>,
+    /// True if the product is no longer bought.
+    #[serde(rename = "IsDiscontinued", default, deserialize_with = "lenient::opt")]
+    pub is_discontinued: Option<bool>,
+    /// True if a supplier ships the product.
+    #[serde(rename = "IsDropshipped", default, deserialize_with = "lenient::opt")]
+    pub is_dropshipped: Option<bool>,
+    /// True if the product is a variation of a parent.
+    #[serde(rename = "IsVariation", default, deserialize_with = "lenient::opt")]
+    pub is_variation: Option<bool>,
+    /// True if the product is a parent of variations.
+    #[serde(rename = "IsParent", default, deserialize_with = "lenient::opt")]
+    pub is_parent: Option<bool>,
+    /// Defaults of its listings.
+    #[serde(rename = "GlobalListingAttributes", default, deserialize_with = "lenient::nested")]
+    pub listing: Option<ListingAttributes>,
+    /// Its warehouses.
+    #[serde(rename = "Warehouses", default, deserialize_with = "lenient::list")]
+    pub warehouses: Vec<ProductWarehouse>,
+    /// The supplier of the product.
+    #[serde(rename = "SupplierInformation", default, deserialize_with = "lenient::nested")]
+    pub supplier: Option<ProductSupplier>,
+    /// A remark; in answers of kit components.
+    #[serde(rename = "Notes", default, deserialize_with = "lenient::opt")]
+    pub notes: Option<String>,
+    /// The parent's SKU; in answers of kit components.
+    #[serde(rename = "ParentSku", default, deserialize_with = "lenient::opt")]
+    pub parent_sku: Option<String>,
+    /// Quantity below which the product should be ordered; in answers of kit components.
+    #[serde(rename = "ReorderLevel", default, deserialize_with = "lenient::opt")]
+    pub reorder_level: Option<f64>,
+    /// Cost of one unit in the account's currency; in answers of kit components.
+    #[serde(rename = "AverageCost", default, deserialize_with = "lenient::opt")]
+    pub average_cost: Option<f64>,
+}
+
+/// Standard numbers of a product (`Identifiers`).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Identifiers {
+    /// Its UPC.
+    #[serde(rename = "UPC", default, deserialize_with = "lenient::opt")]
+    pub upc: Option<String>,
+    /// Its EAN.
+    #[serde(rename = "EAN", default, deserialize_with = "lenient::opt")]
+    pub ean: Option<String>,
+    /// Its ISBN.
+    #[serde(rename = "ISBN", default, deserialize_with = "lenient::opt")]
+    pub isbn: Option<String>,
+    /// Its GTIN.
+    #[serde(rename = "GTIN", default, deserialize_with = "lenient::opt")]
+    pub gtin: Option<String>,
+}
+
+/// Defaults of a product's listings (`GlobalListingAttributes`).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ListingAttributes {
+    /// Name under which the product is sold.
+    #[serde(rename = "SoldAsName", default, deserialize_with = "lenient::opt")]
+    pub sold_as_name: Option<String>,
+    /// Price of one unit in the account's currency.
+    #[serde(rename = "Price", default, deserialize_with = "lenient::opt")]
+    pub price: Option<f64>,
+    /// `New`, `Used` or an undocumented code.
+    #[serde(rename = "Condition", default, deserialize_with = "lenient::opt")]
+    pub condition: Option<String>,
+}
+
+/// A product's link to a warehouse (*Product-warehouse item*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ProductWarehouse {
+    /// The link itself.
+    #[serde(rename = "Id", default, deserialize_with = "lenient::opt")]
+    pub id: Option<i64>,
+    /// The warehouse.
+    #[serde(rename = "WarehouseId", deserialize_with = "lenient::req")]
+    pub warehouse_id: WarehouseId,
+    /// The warehouse's name.
+    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    pub name: Option<String>,
+    /// Aisle in the warehouse.
+    #[serde(rename = "Aisle", default, deserialize_with = "lenient::opt")]
+    pub aisle: Option<String>,
+    /// Bin in the aisle.
+    #[serde(rename = "Bin", default, deserialize_with = "lenient::opt")]
+    pub bin: Option<String>,
+    /// Units: the fact of the stock level.
+    #[serde(rename = "QuantityOnHand", default, deserialize_with = "lenient::strict")]
+    pub quantity_on_hand: Option<i64>,
+    /// The warehouse's own SKU.
+    #[serde(rename = "SKU", default, deserialize_with = "lenient::opt")]
+    pub warehouse_sku: Option<String>,
+    /// True if the warehouse is active for the product.
+    #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
+    pub is_active: Option<bool>,
+    /// True if the quantity counts in the stock shown by storefronts.
+    #[serde(rename = "IncludeInSyncBalance", default, deserialize_with = "lenient::opt")]
+    pub include_in_sync: Option<bool>,
+}
+
+/// Supplier of a product (`SupplierInformation`).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ProductSupplier {
+    /// The supplier.
+    #[serde(rename = "SupplierId", default, deserialize_with = "lenient::opt")]
+    pub supplier_id: Option<SupplierId>,
+    /// Its name.
+    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    pub name: Option<String>,
+    /// The supplier's SKU.
+    #[serde(rename = "Sku", default, deserialize_with = "lenient::opt")]
+    pub sku: Option<String>,
+    /// Cost of one unit in the account's currency.
+    #[serde(rename = "Price", default, deserialize_with = "lenient::opt")]
+    pub price: Option<f64>,
+    /// True if the supplier has no stock.
+    #[serde(rename = "IsOutOfStock", default, deserialize_with = "lenient::opt")]
+    pub is_out_of_stock: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct ProductResult {
+    #[serde(rename = "Product", default, deserialize_with = "lenient::nested")]
+    product: Option<Product>,
+    #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
+    was_successful: Option<bool>,
+    #[serde(rename = "Messages", default, deserialize_with = "lenient::texts")]
+    messages: Vec<String>,
+}
+
+impl ItemResult<Product> for ProductResult {
+    fn answer(self) -> WriteAnswer<Product> {
+        let Self { product: record, was_successful, messages } = self;
+        WriteAnswer { record, was_successful, messages }
+    }
+}
+
+/// Requests a new product from the platform's own body (*Create product*, rules 1 to 4).
+///
+/// More than 12 images are no error: the platform attaches the first 12.
+pub fn create_product(body: &Value) -> Result<Request, Invalid> {
+    let fields = Fields::of(Operation::CreateProduct, body)?;
+    check_input(&fields)?;
+    Ok(Request::new(Operation::CreateProduct).json(body))
+}
+
+/// Requests the replacement of a product by the platform's own body (*Update product*).
+///
+/// The body must be the whole product with its ids, because omitted fields would be reset (docs/rules.md 13).
+pub fn update_product(body: &Value) -> Result<Request, Invalid> {
+    let fields = Fields::of(Operation::UpdateProduct, body)?;
+    fields.required_id("Id")?;
+    fields.required_id("CompanyId")?;
+    match fields.object("Identifiers")? {
+        Some(identifiers) => identifiers.required_id("ProductId")?,
+        None => return Err(fields.invalid("Identifiers", "is missing; an update carries the whole product")),
+    };
+    if fields.get("Warehouses").is_none() {
+        return Err(fields.invalid("Warehouses", "is missing; an update carries the whole product"));
+    }
+    for warehouse in fields.objects("Warehouses")? {
+        warehouse.required_id("Id")?;
+    }
+    check_input(&fields)?;
+    Ok(Request::new(Operation::UpdateProduct).json(body))
+}
+
+/// Reads the answer of *Create product* and *Update product*.
+pub fn decode_product_answer(body: &[u8]) -> Result<WriteAnswer<Product>, Malformed> {
+    decode_enveloped::<ProductResult, _>("the product", body)
+}
+
+/// Checks the rules common to both operations.
+fn check_input(fields: &Fields<'_>) -> Result<(), Invalid> {
+    let sku = fields.required_text("Sku", usize::MAX)?;
+    Sku::new(sku).map_err(|error| fields.invalid("Sku", format!("`{sku}`: {error}")))?;
+    fields.required_text("Name", usize::MAX)?;
+    fields.word("Type", &TYPES)?;
+    fields.whole("QuantityOnHand", 0, Quantity::MAX.0)?;
+    for flag in FLAGS {
+        fields.flag(flag)?;
+    }
+    if fields.flag("IsVariation")? && fields.flag("IsParent")? {
+        return Err(fields.invalid("IsParent", "is true together with IsVariation; only one may be"));
+    }
+    fields.object("Identifiers")?;
+    fields.objects("Images")?;
+    for warehouse in fields.objects("Warehouses")? {
+        warehouse.required_id("WarehouseId")?;
+        warehouse.whole("QuantityOnHand", 0, Quantity::MAX.0)?;
+    }
+    if let Some(listing) = fields.object("GlobalListingAttributes")? {
+        listing.word("Condition", &CONDITIONS)?;
+    }
+    if let Some(supplier) = fields.object("SupplierInformation")? {
+        supplier.whole("SupplierId", 1, i64::MAX)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Reports by month: *Get top-selling products by month* and *Business health*.
+
+use super::Paging;
+use super::codec::envelope::{Decoded, Malformed, decode_list};
+use super::codec::lenient;
+use crate::client::Request;
+use crate::model::{Month, Operation, ProductId, Sku, StorefrontId};
+use serde::Deserialize;
+
+/// Product among the ten best sellers of a month (*TopSellingProduct*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct TopSeller {
+    /// The year.
+    #[serde(rename = "Year", deserialize_with = "lenient::req")]
+    pub year: i64,
+    /// The month, 1 to 12.
+    #[serde(rename = "Month", deserialize_with = "lenient::req")]
+    pub month: i64,
+    /// Rank of the product, from 1.
+    #[serde(rename = "Rank", deserialize_with = "lenient::req")]
+    pub rank: i64,
+    /// Sales channel of the product.
+    #[serde(rename = "SalesChannelId", default, deserialize_with = "lenient::opt")]
+    pub sales_channel_id: Option<i64>,
+    /// The product.
+    #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
+    pub product_id: Option<ProductId>,
+    /// Its SKU.
+    #[serde(rename = "SkuNumber", default, deserialize_with = "lenient::opt")]
+    pub sku: Option<Sku>,
+    /// Its name.
+    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    pub name: Option<String>,
+    /// Units sold.
+    #[serde(rename = "QuantitySold", default, deserialize_with = "lenient::opt")]
+    pub quantity_sold: Option<i64>,
+    /// Revenue from the units, in the account's currency.
+    #[serde(rename = "AmountSold", default, deserialize_with = "lenient::opt")]
+    pub amount_sold: Option<f64>,
+}
+
+/// Figures of one month (*BusinessHealth month record*); amounts in the account's currency.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct HealthMonth {
+    /// The year.
+    #[serde(rename = "Year", deserialize_with = "lenient::req")]
+    pub year: i64,
+    /// The month, 1 to 12.
+    #[serde(rename = "Month", deserialize_with = "lenient::req")]
+    pub month: i64,
+    /// Revenue.
+    #[serde(rename = "TotalRevenue", default, deserialize_with = "lenient::opt")]
+    pub revenue: Option<f64>,
+    /// Cost of goods sold.
+    #[serde(rename = "TotalCostOfGoodsSold", default, deserialize_with = "lenient::opt")]
+    pub cost_of_goods_sold: Option<f64>,
+    /// Cost of shipping.
+    #[serde(rename = "TotalShippingCosts", default, deserialize_with = "lenient::opt")]
+    pub shipping_costs: Option<f64>,
+    /// Profit.
+    #[serde(rename = "TotalProfit", default, deserialize_with = "lenient::opt")]
+    pub profit: Option<f64>,
+    /// Amount that customers paid for shipping.
+    #[serde(rename = "TotalAmountShippingCollected", default, deserialize_with = "lenient::opt")]
+    pub shipping_collected: Option<f64>,
+    /// Cost of labels.
+    #[serde(rename = "TotalCostofLabelsGenerated", default, deserialize_with = "lenient::opt")]
+    pub label_costs: Option<f64>,
+    /// Value of the stock at the start of the month.
+    #[serde(rename = "TotalValueofInventoryMonthStart", default, deserialize_with = "lenient::opt")]
+    pub inventory_value_start: Option<f64>,
+    /// Value of the stock at the end of the month.
+    #[serde(rename = "TotalValueofInventoryMonthEnd", default, deserialize_with = "lenient::opt")]
+    pub inventory_value_end: Option<f64>,
+    /// Number of listings added.
+    #[serde(rename = "TotalNumberofNewListingsadded", default, deserialize_with = "lenient::opt")]
+    pub new_listings: Option<f64>,
+}
+
+/// Requests a month's ten best sellers, of one storefront or all (*Get top-selling products by month*).
+pub fn top_selling(storefront: Option<StorefrontId>, month: Month) -> Request {
+    Request::new(Operation::TopSelling)
+        .with("storefrontId", storefront)
+        .with("year", Some(month.year()))
+        .with("month", Some(month.number()))
+}
+
+/// Requests a page of monthly figures, of one month or all (*Business health*).
+pub fn business_health(month: Option<Month>, paging: Paging) -> Request {
+    Request::new(Operation::BusinessHealth)
+        .with("year", month.map(Month::year))
+        .with("month", month.map(Month::number))
+        .page(paging)
+}
+
+/// Reads the answer of *Get top-selling products by month*.
+pub fn decode_top_selling(body: &[u8]) -> Result<Decoded<TopSeller>, Malformed> {
+    decode_list("the top sellers", body)
+}
+
+/// Reads the answer of *Business health*.
+pub fn decode_business_health(body: &[u8]) -> Result<Decoded<HealthMonth>, Malformed> {
+    decode_list("the business health", body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_asked_for_by_month_and_storefront() {
+        let names = |request: Request| {
+            request.query.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+        };
+        let month = Month::new(2026, 2).unwrap();
+        assert_eq!(
+            names(top_selling(Some(StorefrontId(3)), month)),
+            ["storefrontId=3", "year=2026", "month=2"]
+        );
+        assert_eq!(names(top_selling(None, month)), ["year=2026", "month=2"]);
+        assert_eq!(names(business_health(None, Paging::FIRST)), ["pageNumber=1", "resultsPerPage=200"]);
+    }
+
+    #[test]
+    fn a_figure_that_makes_no_sense_costs_only_itself() {
+        let body =
+            br#"{"data":[{"Year":2026,"Month":1.0,"TotalRevenue":"12.50","TotalProfit":{}},{"Month":1}]}"#;
+        let decoded = decode_business_health(body).unwrap();
+        assert_eq!((decoded.records[0].revenue, decoded.records[0].profit), (Some(12.5), None));
+        assert_eq!(decoded.parked.len(), 1);
+        let body = br#"{"data":[{"Year":2026,"Month":1,"Rank":1,"SkuNumber":"A","AmountSold":9.5},{"Year":2026,"Month":1}]}"#;
+        let decoded = decode_top_selling(body).unwrap();
+        assert_eq!((decoded.records[0].rank, decoded.records[0].amount_sold), (1, Some(9.5)));
+        assert_eq!(decoded.parked.len(), 1);
+    }
+}

@@ -1,0 +1,190 @@
+//! Shipments and their items: *Get shipment line items*, and the record in the answer of *Create shipments*.
+
+use super::Paging;
+use super::codec::envelope::{Decoded, Malformed, decode_list_once};
+use super::codec::lenient;
+use crate::client::Request;
+use crate::model::{
+    LineItemId, Operation, OrderId, ProductId, ShipmentId, ShipmentItemId, Timestamp, WarehouseId,
+};
+use serde::Deserialize;
+
+/// A shipment (*Shipment*), with the fields in use.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Shipment {
+    /// The shipment.
+    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    pub id: ShipmentId,
+    #[serde(rename = "EcomdashOrderId", default, deserialize_with = "lenient::opt")]
+    service_order_id: Option<OrderId>,
+    #[serde(rename = "OrderId", default, deserialize_with = "lenient::opt")]
+    order_id: Option<OrderId>,
+    /// Number of the shipment for people.
+    #[serde(rename = "ShipmentNumber", default, deserialize_with = "lenient::opt")]
+    pub number: Option<String>,
+    #[serde(rename = "Status", default, deserialize_with = "lenient::opt")]
+    status: Option<String>,
+    #[serde(rename = "StatusInd", default, deserialize_with = "lenient::opt")]
+    status_indicator: Option<String>,
+    /// Time of the shipping.
+    #[serde(rename = "ShippedDate", default, deserialize_with = "lenient::opt")]
+    pub shipped_at: Option<Timestamp>,
+    /// State of the fulfilment, if another party ships it.
+    #[serde(rename = "FulfillmentStatus", default, deserialize_with = "lenient::opt")]
+    pub fulfillment_status: Option<String>,
+    /// The warehouse that ships it.
+    #[serde(rename = "FulfillmentWarehouseId", default, deserialize_with = "lenient::opt")]
+    pub fulfillment_warehouse_id: Option<WarehouseId>,
+    /// A remark.
+    #[serde(rename = "Comments", default, deserialize_with = "lenient::opt")]
+    pub comments: Option<String>,
+    /// The shipment's items.
+    #[serde(rename = "Items", default, deserialize_with = "lenient::list")]
+    pub items: Vec<ShipmentItem>,
+}
+
+/// A shipment's state (*States and transitions*).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShipmentStatus {
+    /// Cancelled.
+    Cancelled,
+    /// Some units are shipped.
+    PartiallyShipped,
+    /// All units are shipped.
+    Shipped,
+    /// No unit is shipped.
+    Unshipped,
+    /// An undocumented code.
+    Unknown(String),
+}
+
+impl Shipment {
+    /// Returns the order of the shipment, from either of the interface's two field names.
+    pub fn order_id(&self) -> Option<OrderId> {
+        self.service_order_id.or(self.order_id)
+    }
+
+    /// Returns the state from `Status` or the short `StatusInd`; `None` if both are missing.
+    pub fn status(&self) -> Option<ShipmentStatus> {
+        let word = self.status.as_deref().or(self.status_indicator.as_deref())?.trim();
+        Some(match word.to_ascii_lowercase().as_str() {
+            "cancelled" | "c" => ShipmentStatus::Cancelled,
+            "partiallyshipped" | "p" => ShipmentStatus::PartiallyShipped,
+            "shipped" | "s" => ShipmentStatus::Shipped,
+            "unshipped" | "u" => ShipmentStatus::Unshipped,
+            _ => ShipmentStatus::Unknown(word.to_owned()),
+        })
+    }
+}
+
+/// An item of a shipment (*Shipment item*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ShipmentItem {
+    /// Id of the item, in another id space than the order's lines.
+    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    pub id: ShipmentItemId,
+    /// The shipment, repeated.
+    #[serde(rename = "ShipmentId", default, deserialize_with = "lenient::opt")]
+    pub shipment_id: Option<ShipmentId>,
+    /// The order line that the item serves.
+    #[serde(rename = "OrderLineItemId", deserialize_with = "lenient::req")]
+    pub line_item_id: LineItemId,
+    /// Units in the shipment, shipped or not.
+    #[serde(rename = "QuantityShipped", deserialize_with = "lenient::req")]
+    pub quantity: i64,
+    #[serde(rename = "IsShipped", default, deserialize_with = "lenient::opt")]
+    is_shipped: Option<bool>,
+    #[serde(rename = "ShippedInd", default, deserialize_with = "lenient::opt")]
+    shipped_indicator: Option<bool>,
+    /// True if the storefront was notified.
+    #[serde(rename = "IsConfirmed", default, deserialize_with = "lenient::opt")]
+    pub is_confirmed: Option<bool>,
+    /// The carrier.
+    #[serde(rename = "CompanyCarrier", default, deserialize_with = "lenient::nested")]
+    pub carrier: Option<Carrier>,
+    /// Tracking number of the carrier.
+    #[serde(rename = "TrackingNumber", default, deserialize_with = "lenient::opt")]
+    pub tracking_number: Option<String>,
+    /// Tracking page.
+    #[serde(rename = "TrackingURL", default, deserialize_with = "lenient::opt")]
+    pub tracking_url: Option<String>,
+    /// Estimated time of delivery.
+    #[serde(rename = "EstimatedDeliveryDate", default, deserialize_with = "lenient::opt")]
+    pub estimated_delivery: Option<Timestamp>,
+    /// The product.
+    #[serde(rename = "ProductId", default, deserialize_with = "lenient::opt")]
+    pub product_id: Option<ProductId>,
+    /// Its SKU.
+    #[serde(rename = "ProductSku", default, deserialize_with = "lenient::opt")]
+    pub sku: Option<String>,
+    /// Its name.
+    #[serde(rename = "ProductName", default, deserialize_with = "lenient::opt")]
+    pub product_name: Option<String>,
+}
+
+impl ShipmentItem {
+    /// Returns the shipped flag from `IsShipped` or the short `ShippedInd`; `None` if both are missing.
+    pub fn is_shipped(&self) -> Option<bool> {
+        self.is_shipped.or(self.shipped_indicator)
+    }
+}
+
+/// A carrier of the company, with the documented fields.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Carrier {
+    /// Id of the carrier: the `CarrierId` of *Submit tracking info*.
+    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    pub id: i64,
+    /// Its name.
+    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    pub name: Option<String>,
+}
+
+/// Requests a page of a shipment's items (*Get shipment line items*).
+pub fn shipment_line_items(shipment: ShipmentId, paging: Paging) -> Request {
+    Request::at(Operation::ShipmentLineItems, &[shipment.0]).page(paging)
+}
+
+/// Reads the answer of *Get shipment line items*.
+pub fn decode_shipment_line_items(body: &[u8]) -> Result<Decoded<ShipmentItem>, Malformed> {
+    decode_list_once("the shipment's line items", body, |item: &ShipmentItem| item.id.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_read_from_the_word_and_from_the_indicator() {
+        use ShipmentStatus::*;
+        let cases = [
+            (r#""Status":"PartiallyShipped""#, Some(PartiallyShipped)),
+            (r#""Status":"Shipped","StatusInd":"U""#, Some(Shipped)),
+            (r#""StatusInd":"U""#, Some(Unshipped)),
+            (r#""Status":null,"StatusInd":"C""#, Some(Cancelled)),
+            (r#""Status":"Lost""#, Some(Unknown("Lost".into()))),
+            (r#""Comments":"""#, None),
+        ];
+        for (field, expected) in cases {
+            let shipment: Shipment = serde_json::from_str(&format!(r#"{{"Id":1,{field}}}"#)).unwrap();
+            assert_eq!(shipment.status(), expected, "{field}");
+        }
+    }
+
+    #[test]
+    fn items_are_read_with_what_they_have() {
+        let body = br#"{"status":"Success","pagination":{"CurrentPage":1,"TotalNumberOfPages":3},"data":[
+            {"Id":1,"OrderLineItemId":2.0,"QuantityShipped":3.0,"ShippedInd":"N","TrackingNumber":"",
+             "CompanyCarrier":{"Id":4,"Name":"Post"},"EstimatedDeliveryDate":"2020-01-09T16:57:08"},
+            {"Id":2,"OrderLineItemId":2,"QuantityShipped":3,"IsShipped":true,"ShippedInd":"N","CompanyCarrier":"Post"},
+            {"Id":3,"OrderLineItemId":2}]}"#;
+        let decoded = decode_shipment_line_items(body).unwrap();
+        let [first, second] = decoded.records.as_slice() else { panic!("two items make sense") };
+        assert_eq!((first.is_shipped(), &first.tracking_number), (Some(false), &None));
+        assert_eq!(first.carrier.as_ref().map(|carrier| carrier.id), Some(4));
+        assert_eq!(first.estimated_delivery.unwrap().rfc3339(), "2020-01-09T16:57:08.000Z");
+        assert_eq!((second.is_shipped(), &second.carrier), (Some(true), &None));
+        assert_eq!((decoded.parked.len(), decoded.has_more()), (1, true));
+        assert_eq!(shipment_line_items(ShipmentId(8), Paging::FIRST).path, "/api/Shipments/8/LineItems");
+    }
+}

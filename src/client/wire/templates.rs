@@ -1,0 +1,133 @@
+//! Listing templates: *Create listing template* and *List listing templates*.
+
+use super::codec::envelope::{Decoded, Malformed, decode_list};
+use super::codec::fields::Fields;
+use super::codec::lenient;
+use super::codec::write_answer::{ItemResult, decode_bare};
+use super::{Invalid, Paging, WriteAnswer};
+use crate::client::Request;
+use crate::model::{Operation, StorefrontId};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A listing template (*ListingTemplate*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ListingTemplate {
+    /// The template.
+    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    pub id: i64,
+    /// The storefront of the template.
+    #[serde(rename = "StorefrontId", default, deserialize_with = "lenient::opt")]
+    pub storefront_id: Option<StorefrontId>,
+    /// Its name.
+    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    pub name: Option<String>,
+    /// Text of the template, which may contain markup.
+    #[serde(rename = "Body", default, deserialize_with = "lenient::opt")]
+    pub body: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct TemplateResult {
+    #[serde(rename = "ListingTemplate", default, deserialize_with = "lenient::nested")]
+    template: Option<ListingTemplate>,
+    #[serde(rename = "WasSuccessful", default, deserialize_with = "lenient::opt")]
+    was_successful: Option<bool>,
+    #[serde(rename = "Messages", default, deserialize_with = "lenient::texts")]
+    messages: Vec<String>,
+}
+
+impl ItemResult<ListingTemplate> for TemplateResult {
+    fn answer(self) -> WriteAnswer<ListingTemplate> {
+        let Self { template: record, was_successful, messages } = self;
+        WriteAnswer { record, was_successful, messages }
+    }
+}
+
+/// Requests a new template from the platform's own body (*Create listing template*).
+///
+/// `StorefrontId` of the body names the storefront of the path. Refuses a body without `StorefrontId`, `Name`
+/// or `Body`.
+pub fn create_listing_template(body: &Value) -> Result<Request, Invalid> {
+    let fields = Fields::of(Operation::CreateListingTemplate, body)?;
+    let storefront = fields.required_id("StorefrontId")?;
+    fields.required_text("Name", usize::MAX)?;
+    fields.required_text("Body", usize::MAX)?;
+    fields.only(&["Id", "StorefrontId", "Name", "Body"])?;
+    Ok(Request::at(Operation::CreateListingTemplate, &[storefront]).json(body))
+}
+
+/// Reads the answer of *Create listing template*, which has no envelope.
+pub fn decode_created_template(body: &[u8]) -> Result<WriteAnswer<ListingTemplate>, Malformed> {
+    decode_bare::<TemplateResult, _>("the new listing template", body)
+}
+
+/// Requests a page of a storefront's templates (*List listing templates*).
+///
+/// With `name`, only templates whose name contains it.
+pub fn list_listing_templates(storefront: StorefrontId, name: Option<&str>, paging: Paging) -> Request {
+    Request::at(Operation::ListListingTemplates, &[storefront.0]).with("name", name).page(paging)
+}
+
+/// Reads the answer of *List listing templates*.
+pub fn decode_listing_templates(body: &[u8]) -> Result<Decoded<ListingTemplate>, Malformed> {
+    decode_list("the list of listing templates", body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Outcome;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_storefront_of_the_body_is_the_one_of_the_path() {
+        let body = json!({"StorefrontId": 12, "Name": "n", "Body": "<b>&</b>"});
+        let request = create_listing_template(&body).unwrap();
+        assert_eq!(request.path, "/api/storefronts/12/listingTemplates");
+        assert_eq!(serde_json::from_slice::<Value>(&request.body.unwrap()).unwrap(), body);
+    }
+
+    #[test]
+    fn an_incomplete_template_is_not_sent() {
+        let cases = [
+            (json!({"Name": "n", "Body": "b"}), "StorefrontId"),
+            (json!({"StorefrontId": 0, "Name": "n", "Body": "b"}), "StorefrontId"),
+            (json!({"StorefrontId": 1, "Body": "b"}), "Name"),
+            (json!({"StorefrontId": 1, "Name": "n", "Body": ""}), "Body"),
+            (json!({"StorefrontId": 1, "Name": "n", "Body": "b", "Colour": 1}), "Colour"),
+        ];
+        for (body, field) in cases {
+            assert_eq!(create_listing_template(&body).unwrap_err().field, field, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_template_is_done_only_with_the_word_and_the_record() {
+        let cases = [
+            (
+                r#"{"ListingTemplate":{"Id":1,"Name":"n"},"WasSuccessful":true,"Messages":null}"#,
+                Outcome::Done,
+            ),
+            (
+                r#"{"ListingTemplate":{},"WasSuccessful":false,"Messages":["Name is missing"]}"#,
+                Outcome::Refused,
+            ),
+            (r#"{"ListingTemplate":null,"WasSuccessful":true}"#, Outcome::Unclear),
+            (r#"{"ListingTemplate":{"Id":1}}"#, Outcome::Unclear),
+        ];
+        for (body, outcome) in cases {
+            assert_eq!(decode_created_template(body.as_bytes()).unwrap().outcome(), outcome, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_name_is_sent_as_a_filter_only_if_given() {
+        let names = |name| {
+            let request = list_listing_templates(StorefrontId(1), name, Paging::FIRST);
+            request.query.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(Some("a&b")), ["name", "pageNumber", "resultsPerPage"]);
+        assert_eq!(names(None), ["pageNumber", "resultsPerPage"]);
+    }
+}

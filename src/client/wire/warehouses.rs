@@ -1,0 +1,148 @@
+//! Warehouses: *List warehouses* and *Create warehouse*.
+
+use super::codec::envelope::{Decoded, Malformed, decode_list};
+use super::codec::fields::Fields;
+use super::codec::lenient;
+use super::codec::write_answer::{ItemResult, decode_enveloped};
+use super::{Invalid, Paging, WriteAnswer};
+use crate::client::Request;
+use crate::model::{Operation, WarehouseId};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Longest name, in characters (*Limits*).
+const NAME_MAX: usize = 100;
+/// Longest account number, in characters (*Limits*).
+const ACCOUNT_NUMBER_MAX: usize = 255;
+const TYPES: [&str; 3] = ["Standard", "Dropship", "FulfillmentCenter"];
+
+/// A warehouse (*Warehouse*).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Warehouse {
+    /// The warehouse.
+    #[serde(rename = "Id", deserialize_with = "lenient::req")]
+    pub id: WarehouseId,
+    /// Its name.
+    #[serde(rename = "Name", default, deserialize_with = "lenient::opt")]
+    pub name: Option<String>,
+    /// True if the warehouse is in use.
+    #[serde(rename = "IsActive", default, deserialize_with = "lenient::opt")]
+    pub is_active: Option<bool>,
+    /// Its account number.
+    #[serde(rename = "AccountNumber", default, deserialize_with = "lenient::opt")]
+    pub account_number: Option<String>,
+    /// True if the platform created the warehouse.
+    #[serde(rename = "IsSystemGenerated", default, deserialize_with = "lenient::opt")]
+    pub is_system_generated: Option<bool>,
+    /// `Standard`, `Dropship`, `FulfillmentCenter` or an undocumented code.
+    #[serde(rename = "Type", default, deserialize_with = "lenient::opt")]
+    pub kind: Option<String>,
+    /// A remark.
+    #[serde(rename = "Note", default, deserialize_with = "lenient::opt")]
+    pub note: Option<String>,
+    /// The contact with its address, as received JSON, for display only.
+    #[serde(rename = "ContactInformation", default, deserialize_with = "lenient::json")]
+    pub contact: Option<String>,
+}
+
+impl ItemResult<Warehouse> for Warehouse {
+    fn answer(self) -> WriteAnswer<Warehouse> {
+        WriteAnswer { record: Some(self), was_successful: Some(true), messages: Vec::new() }
+    }
+}
+
+/// Requests a page of the warehouses (*List warehouses*).
+pub fn list_warehouses(paging: Paging) -> Request {
+    Request::new(Operation::ListWarehouses).page(paging)
+}
+
+/// Reads the answer of *List warehouses*.
+pub fn decode_warehouses(body: &[u8]) -> Result<Decoded<Warehouse>, Malformed> {
+    decode_list("the list of warehouses", body)
+}
+
+/// Requests a new warehouse from the platform's own body (*Create warehouse*).
+///
+/// Refuses a missing or overlong `Name`, an overlong `AccountNumber`, an unknown `Type` and properties that
+/// are not accepted.
+pub fn create_warehouse(body: &Value) -> Result<Request, Invalid> {
+    let fields = Fields::of(Operation::CreateWarehouse, body)?;
+    fields.only(&["Name", "AccountNumber", "Type", "Note", "ContactInformation"])?;
+    fields.required_text("Name", NAME_MAX)?;
+    fields.text("AccountNumber", ACCOUNT_NUMBER_MAX)?;
+    fields.word("Type", &TYPES)?;
+    fields.text("Note", usize::MAX)?;
+    if let Some(contact) = fields.object("ContactInformation")? {
+        contact.object("Address")?;
+    }
+    Ok(Request::new(Operation::CreateWarehouse).json(body))
+}
+
+/// Reads the answer of *Create warehouse*.
+pub fn decode_created_warehouse(body: &[u8]) -> Result<WriteAnswer<Warehouse>, Malformed> {
+    decode_enveloped::<Warehouse, _>("the new warehouse", body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Outcome;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_page_is_asked_for_by_its_parameters() {
+        let request = list_warehouses(Paging::FIRST.next());
+        let pairs: Vec<_> =
+            request.query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(
+            (request.path.as_str(), pairs),
+            ("/api/Warehouses", vec![("pageNumber", "2"), ("resultsPerPage", "200")])
+        );
+    }
+
+    #[test]
+    fn a_warehouse_is_read_with_what_it_has() {
+        let body =
+            br#"{"status":"Success","messages":[],"pagination":{"CurrentPage":1,"TotalNumberOfEntries":2,
+            "TotalNumberOfPages":1},"data":[{"Id":7.0,"Name":"Main","IsActive":true,"Type":"Moon",
+            "ContactInformation":{"Id":1}},{"Id":8},{"Name":"no id"}]}"#;
+        let decoded = decode_warehouses(body).unwrap();
+        assert_eq!(decoded.records[0].kind.as_deref(), Some("Moon"));
+        assert_eq!(decoded.records[0].contact.as_deref(), Some(r#"{"Id":1}"#));
+        assert_eq!((decoded.records[1].id, &decoded.records[1].name), (WarehouseId(8), &None));
+        assert_eq!((decoded.parked.len(), decoded.has_more()), (1, false));
+    }
+
+    #[test]
+    fn what_would_be_answered_400_is_not_sent() {
+        let cases = [
+            (json!({"Name": "x".repeat(100), "Type": "Dropship", "Note": null}), None),
+            (json!({"Name": "Lager", "ContactInformation": {"Address": {"City": "Ulm"}}}), None),
+            (json!([]), Some("the body")),
+            (json!({}), Some("Name")),
+            (json!({"Name": " "}), Some("Name")),
+            (json!({"Name": "x".repeat(101)}), Some("Name")),
+            (json!({"Name": 5}), Some("Name")),
+            (json!({"Name": "a", "AccountNumber": "x".repeat(256)}), Some("AccountNumber")),
+            (json!({"Name": "a", "Type": "standard"}), Some("Type")),
+            (json!({"Name": "a", "Id": 1}), Some("Id")),
+            (json!({"Name": "a", "ContactInformation": {"Address": 1}}), Some("ContactInformation.Address")),
+        ];
+        for (body, field) in cases {
+            assert_eq!(create_warehouse(&body).err().map(|error| error.field).as_deref(), field, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_created_warehouse_is_done_only_with_its_id() {
+        let cases = [
+            (r#"{"status":"Success","messages":[],"data":{"Id":7,"Name":"Main"}}"#, Outcome::Done),
+            (r#"{"status":"Failure","messages":["exists"],"data":null}"#, Outcome::Refused),
+            (r#"{"status":"Success","data":{"Name":"Main"}}"#, Outcome::Unclear),
+            ("{}", Outcome::Unclear),
+        ];
+        for (body, outcome) in cases {
+            assert_eq!(decode_created_warehouse(body.as_bytes()).unwrap().outcome(), outcome, "{body}");
+        }
+    }
+}

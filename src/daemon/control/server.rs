@@ -1,0 +1,239 @@
+//! The daemon's side of requests from commands that run beside it (docs/rules.md 32).
+//!
+//! [`answer`] serves each request, in the daemon or in a command that took the lock ([`super::client`]). A
+//! new kind of request is a variant of [`Question`], its name in the table's CHECK, and an arm in [`answer`].
+//! Each request is a run of its own in the journal, in the operator's priority class. Except for
+//! [`Question::RunJob`], it does not count as a run of its job. Requests are served concurrently, so that a
+//! request delayed by a hold does not block the others.
+
+use crate::client::wire::ProductKey;
+use crate::daemon::run_job::run_on;
+use crate::exec;
+use crate::exec::{Context, Finished, Input, JobError};
+use crate::journal::RunOutcome;
+use crate::model::{JobKind, RunId, Timestamp, Trigger};
+use crate::store::{Durability, RequestRow, StoreError};
+use crate::sync;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// The age above which a request is refused without a call; its client has given up by then.
+const TOO_OLD: Duration = Duration::from_secs(5 * 60);
+
+/// A request to the platform from a command beside the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "input")]
+pub enum Question {
+    /// The state of the keys, as [`Probed`](crate::exec::Probed).
+    #[serde(rename = "keys")]
+    Keys {},
+    /// A lookup of products by SKU or UPC; the answer is the SKUs found.
+    #[serde(rename = "product.find")]
+    FindProducts {
+        /// True if `ids` are UPCs.
+        by_upc: bool,
+        /// SKUs or UPCs.
+        ids: Vec<String>,
+    },
+    /// The components of a kit; the answer is the kit's product id.
+    #[serde(rename = "product.components")]
+    Components {
+        /// The kit's SKU.
+        sku: String,
+    },
+    /// A comparison of the mirror with the platform.
+    #[serde(rename = "verify")]
+    Verify {
+        /// The maximum number of calls.
+        calls: usize,
+    },
+    /// A run of a job now; the answer is [`Ran`].
+    #[serde(rename = "job.run")]
+    RunJob {
+        /// The job.
+        job: String,
+        /// The work given instead of the work that is due.
+        input: Input,
+    },
+}
+
+/// The result of a requested run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ran {
+    /// True if the run completed.
+    pub is_good: bool,
+    /// The run's outcome.
+    pub outcome: String,
+    /// The run's summary, or the reason of its failure.
+    pub summary: String,
+}
+
+impl Question {
+    /// Returns the columns `kind` and `input` of its row.
+    pub(super) fn columns(&self) -> (String, String) {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        (value["kind"].as_str().unwrap_or_default().to_owned(), value["input"].to_string())
+    }
+
+    fn of(row: &RequestRow) -> Result<Self, serde_json::Error> {
+        let input: Value = serde_json::from_str(&row.input)?;
+        serde_json::from_value(json!({"kind": row.kind, "input": input}))
+    }
+}
+
+/// The content of the column `answer`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Said {
+    /// The answer.
+    Answer(Value),
+    /// The reason of the failure.
+    Error(String),
+}
+
+/// Makes the request to the platform. A requested run is returned beside the answer.
+pub(super) async fn answer(
+    context: &Context,
+    question: &Question,
+) -> Result<(Value, Option<Finished>), JobError> {
+    let answer = match question {
+        Question::Keys {} => {
+            let ask = async |run| Ok(json!(exec::probe_key(context, run).await?));
+            in_a_run(context, JobKind::WorkQueue, ask).await?
+        }
+        Question::FindProducts { by_upc, ids } => {
+            let by = if *by_upc { ProductKey::Upc } else { ProductKey::Sku };
+            let ask = async |run| Ok(json!(sync::find_products(context, run, by, ids).await?));
+            in_a_run(context, JobKind::Balances, ask).await?
+        }
+        Question::Components { sku } => {
+            let ask = async |run| Ok(json!(sync::read_components(context, run, sku).await?.0));
+            in_a_run(context, JobKind::KitComponents, ask).await?
+        }
+        Question::Verify { calls } => {
+            let ask = async |run| Ok(json!(sync::verify(context, run, *calls).await?));
+            in_a_run(context, JobKind::Balances, ask).await?
+        }
+        Question::RunJob { job, input } => return run_job(context, job, input).await,
+    };
+    Ok((answer, None))
+}
+
+/// Makes the request in a run of its own, recorded as a run of `job`.
+async fn in_a_run(
+    context: &Context,
+    job: JobKind,
+    ask: impl AsyncFnOnce(RunId) -> Result<Value, JobError>,
+) -> Result<Value, JobError> {
+    let mut write = context.store.begin(Durability::Normal).await?;
+    let run = write.run_begin(context.session_id, job, Trigger::Operator, context.now()).await?;
+    write.commit().await?;
+    let answer = ask(run).await;
+    let (outcome, summary) = match &answer {
+        Ok(answer) => match answer["why"].as_str() {
+            Some(why) if !why.is_empty() => (RunOutcome::Failed, format!("a person asked: {why}")),
+            _ => (RunOutcome::Ok, "a person asked, and the service answered".to_owned()),
+        },
+        Err(error) => (RunOutcome::Failed, error.to_string()),
+    };
+    let mut write = context.store.begin(Durability::Full).await?;
+    write.run_close(run, outcome, &summary, context.now()).await?;
+    write.commit().await?;
+    answer
+}
+
+/// Runs a job, which records its own run.
+async fn run_job(context: &Context, job: &str, input: &Input) -> Result<(Value, Option<Finished>), JobError> {
+    let kind = job.parse().map_err(|_| JobError::Implausible(format!("there is no job {job}")))?;
+    let finished = run_on(context, kind, Trigger::Operator, input).await?;
+    let is_good = finished.outcome == RunOutcome::Ok;
+    let (outcome, summary) = (finished.outcome.as_str().to_owned(), finished.summary.clone());
+    Ok((json!(Ran { is_good, outcome, summary }), Some(finished)))
+}
+
+/// Serves the requests of commands beside the daemon.
+#[derive(Debug, Default)]
+pub(in crate::daemon) struct Desk {
+    /// The id of the newest request that was started.
+    taken: i64,
+    answers: JoinSet<Result<Option<Finished>, StoreError>>,
+}
+
+impl Desk {
+    /// Returns true if this request was started; requests start in the order of their ids.
+    pub(in crate::daemon) fn has_taken(&self, request: i64) -> bool {
+        request <= self.taken
+    }
+
+    /// Starts all waiting requests.
+    pub(in crate::daemon) async fn look(&mut self, context: &Context) -> Result<(), StoreError> {
+        for row in context.store.request_waiting(self.taken).await? {
+            self.taken = row.id;
+            self.answers.spawn(serve(context.clone(), row));
+        }
+        Ok(())
+    }
+
+    /// Waits for the next request to end, and returns the run it made, if any; `None` if none is in progress.
+    pub(in crate::daemon) async fn answered(&mut self) -> Option<Result<Option<Finished>, StoreError>> {
+        match self.answers.join_next().await? {
+            Ok(answered) => Some(answered),
+            Err(error) if error.is_cancelled() => Some(Ok(None)),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// Cancels the requests in progress; their clients time out.
+    pub(in crate::daemon) async fn shutdown(&mut self) {
+        self.answers.shutdown().await;
+    }
+}
+
+async fn serve(context: Context, row: RequestRow) -> Result<Option<Finished>, StoreError> {
+    let asked_at = Timestamp::parse(&row.asked_at).unwrap_or(context.now());
+    let mut done = None;
+    let said = match Question::of(&row) {
+        _ if context.now().since(asked_at) > TOO_OLD => {
+            Said::Error("it was asked too long ago; ask again".into())
+        }
+        Ok(question) => match answer(&context, &question).await {
+            Ok((answer, finished)) => {
+                done = finished;
+                Said::Answer(answer)
+            }
+            Err(JobError::Store(error)) => return Err(error),
+            Err(error) => Said::Error(error.to_string()),
+        },
+        Err(why) => Said::Error(format!(
+            "the daemon does not know this question ({why}); is it of the same version as this program?"
+        )),
+    };
+    let text = serde_json::to_string(&said).expect("an answer has text keys, which JSON can write");
+    let mut write = context.store.begin(Durability::Normal).await?;
+    write.request_conclude(row.id, &text, context.now()).await?;
+    write.commit().await?;
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_survives_being_written_down() {
+        let questions = [
+            Question::Keys {},
+            Question::FindProducts { by_upc: true, ids: vec!["4711".into()] },
+            Question::Components { sku: "KIT".into() },
+            Question::Verify { calls: 3 },
+            Question::RunJob { job: "balances".into(), input: Input::default() },
+        ];
+        for question in questions {
+            let (kind, input) = question.columns();
+            let row = RequestRow { id: 1, kind, input, asked_at: String::new() };
+            assert_eq!(Question::of(&row).unwrap(), question);
+        }
+    }
+}

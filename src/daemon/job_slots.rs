@@ -1,0 +1,103 @@
+//! Job slots: the running jobs, their pending triggers, and the retries.
+//!
+//! Pure: the loop ([`supervise`](super)) starts jobs and reports their end. `T` is any point in time, so that
+//! a test can count time itself.
+
+use crate::journal::RunOutcome;
+use crate::model::{Delays, JobKind, Trigger};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The slots of all kinds of job.
+#[derive(Clone, Debug)]
+pub struct Turns<T> {
+    /// Running jobs, each with the trigger for its next run, if one came.
+    slots: BTreeMap<JobKind, Option<Trigger>>,
+    /// Failed jobs, each with the time of its retry and the delays after that.
+    retries: BTreeMap<JobKind, (T, Delays)>,
+    /// Jobs stopped by a refused key; they run when the key works again.
+    refused: BTreeSet<JobKind>,
+}
+
+impl<T> Default for Turns<T> {
+    fn default() -> Self {
+        Self { slots: BTreeMap::new(), retries: BTreeMap::new(), refused: BTreeSet::new() }
+    }
+}
+
+impl<T: Copy + Ord> Turns<T> {
+    /// Returns true if the job is to start now. A job that already runs is run once more afterwards.
+    pub fn begin(&mut self, kind: JobKind, trigger: Trigger) -> bool {
+        let busy = self.slots.get_mut(&kind);
+        let is_free = busy.is_none();
+        match busy {
+            Some(again) => *again = Some(trigger),
+            None => drop(self.slots.insert(kind, None)),
+        }
+        is_free
+    }
+
+    /// Ends a run of the job. Returns the trigger for the next run and the delay until the retry, if any.
+    ///
+    /// `after` converts a delay from now into a point in time. A failed job is retried with growing delays,
+    /// because a daily job must not wait for the next day and nothing else would wake a push. A job stopped
+    /// by a refused key is run when the key works again.
+    pub fn ended(
+        &mut self,
+        kind: JobKind,
+        outcome: RunOutcome,
+        is_refused: bool,
+        after: impl Fn(Duration) -> T,
+    ) -> (Option<Trigger>, Option<Duration>) {
+        let mut retry = None;
+        let delays = self.retries.remove(&kind).map(|(_, delays)| delays);
+        if is_refused {
+            self.refused.insert(kind);
+        } else if matches!(outcome, RunOutcome::Partial | RunOutcome::Failed) {
+            let mut delays = delays.unwrap_or_else(|| first_delays(kind));
+            retry = delays.next();
+            if let Some(delay) = retry {
+                self.retries.insert(kind, (after(delay), delays));
+            }
+        }
+        (self.slots.remove(&kind).flatten(), retry)
+    }
+
+    /// Returns the time of the first retry.
+    pub fn next_retry(&self) -> Option<T> {
+        self.retries.values().map(|(at, _)| *at).min()
+    }
+
+    /// Returns the jobs to retry at `now` and postpones each to `later`, until its run ends.
+    pub fn retries_due(&mut self, now: T, later: T) -> Vec<JobKind> {
+        let due: Vec<JobKind> =
+            self.retries.iter().filter(|(_, (at, _))| now >= *at).map(|(kind, _)| *kind).collect();
+        for kind in &due {
+            if let Some((at, _)) = self.retries.get_mut(kind) {
+                *at = later;
+            }
+        }
+        due
+    }
+
+    /// Returns and forgets the jobs stopped by the refused key.
+    pub fn healed(&mut self) -> BTreeSet<JobKind> {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// Returns true if the job runs or has a retry planned.
+    pub fn is_taken(&self, kind: JobKind) -> bool {
+        self.is_busy(kind) || self.retries.contains_key(&kind)
+    }
+
+    /// Returns true if the job runs.
+    pub fn is_busy(&self, kind: JobKind) -> bool {
+        self.slots.contains_key(&kind)
+    }
+}
+
+/// Returns the delays between retries: short for a push, longer for a poll, because a failed poll costs
+/// quota.
+fn first_delays(kind: JobKind) -> Delays {
+    if kind == JobKind::Push { Delays::concurrency() } else { Delays::probe() }
+}

@@ -1,0 +1,108 @@
+//! `run --once`: runs each enabled job once, drains the outbox, then exits.
+//!
+//! Maintenance jobs (prune, backup) run only if they are due. Otherwise `run --once` from cron each minute
+//! would write a full backup each minute.
+
+use super::settings;
+use super::start::Daemon;
+use super::start_error::StartError;
+use crate::daemon::run_job;
+use crate::exec::Finished;
+use crate::journal::RunOutcome;
+use crate::model::{JobKind, Trigger};
+use crate::settle;
+use std::collections::VecDeque;
+
+/// The result of `run --once`.
+#[derive(Debug)]
+pub struct Once {
+    /// The runs, in order.
+    pub runs: Vec<Finished>,
+    /// Jobs that were skipped, because a run before them could not reach the platform at all.
+    pub untried: Vec<JobKind>,
+}
+
+impl Once {
+    /// Returns true if every run completed and no job was skipped.
+    pub fn is_good(&self) -> bool {
+        self.untried.is_empty() && self.runs.iter().all(|run| run.outcome == RunOutcome::Ok)
+    }
+}
+
+/// The order of the reading jobs: facts that other jobs depend on come first.
+///
+/// The work queue's counts tell which order lines to read. Templates are read per storefront. Shipments close
+/// orders. Orders name kits and SKUs; kits and top sellers name SKUs. A push plans from balances.
+const ORDER: [JobKind; 11] = [
+    JobKind::WorkQueue,
+    JobKind::Warehouses,
+    JobKind::Suppliers,
+    JobKind::Storefronts,
+    JobKind::ListingTemplates,
+    JobKind::Shipments,
+    JobKind::OrderLines,
+    JobKind::KitComponents,
+    JobKind::TopSelling,
+    JobKind::Balances,
+    JobKind::BusinessHealth,
+];
+
+/// Jobs that make no call.
+const HOUSEKEEPING: [JobKind; 2] = [JobKind::Prune, JobKind::Backup];
+
+impl Daemon {
+    /// Runs each enabled job once, then pushes until nothing is left to send, and closes.
+    pub async fn once(self) -> Result<Once, StartError> {
+        let enabled: Vec<JobKind> =
+            settings::schedules(&self.config).into_iter().map(|(kind, _)| kind).collect();
+        let first = ORDER.into_iter().filter(|kind| enabled.contains(kind));
+        let mut others = Vec::new();
+        for kind in enabled.iter().copied().filter(|kind| !ORDER.contains(kind)) {
+            if !HOUSEKEEPING.contains(&kind) || self.is_overdue(kind).await? {
+                others.push(kind);
+            }
+        }
+        let mut once = Once { runs: Vec::new(), untried: Vec::new() };
+        let mut next: VecDeque<JobKind> = first.chain(others).chain([JobKind::Push]).collect();
+        while let Some(kind) = next.pop_front() {
+            let finished = run_job::run(&self.context, kind, Trigger::Once).await?;
+            finished.say_failed(None);
+            let (refused, wakes, run) = (finished.refused, finished.wakes, finished.run);
+            let has_failed = finished.outcome == RunOutcome::Failed;
+            once.runs.push(finished);
+            if refused {
+                break;
+            }
+            // Each of the other jobs would spend the same time-outs to find the platform unreachable.
+            if has_failed && self.context.store.run_reached_nobody(run).await? {
+                let (kept, untried): (VecDeque<_>, VecDeque<_>) =
+                    next.into_iter().partition(|kind| HOUSEKEEPING.contains(kind));
+                (next, once.untried) = (kept, untried.into());
+                continue;
+            }
+            next.extend(wakes.filter(|kind| !next.contains(kind)));
+            // Checks that are due now run at once; checks that need a quiet time are left to the next start.
+            if kind == JobKind::Push && enabled.contains(&JobKind::Settle) && self.settle_is_due().await? {
+                next.push_back(JobKind::Settle);
+            }
+        }
+        self.close().await?;
+        Ok(once)
+    }
+
+    /// Returns true if a scheduled start has passed since the job's last success.
+    ///
+    /// If the job never succeeded, the time counts from the first session of the database.
+    async fn is_overdue(&self, kind: JobKind) -> Result<bool, StartError> {
+        let schedules = settings::schedules(&self.config);
+        let schedule = schedules.iter().find(|(scheduled, _)| *scheduled == kind);
+        let last = self.context.store.job_done_or_begun(kind).await?;
+        let next = schedule.zip(last).and_then(|((_, schedule), last)| schedule.next_start(kind, last));
+        Ok(next.is_some_and(|next| next <= self.context.now()))
+    }
+
+    async fn settle_is_due(&self) -> Result<bool, StartError> {
+        let due = settle::due(&self.context).await?;
+        Ok(due.is_some_and(|due| due <= self.context.now()))
+    }
+}

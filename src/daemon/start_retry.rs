@@ -1,0 +1,24 @@
+//! The wait of a start for a locked database or a full disk.
+//!
+//! A running daemon survives both. If a start failed instead, systemd would restart it ten times within ten
+//! minutes and then leave it stopped (`StartLimitBurst=` in systemd/tallyd.service).
+
+use super::systemd;
+use crate::model::Clock;
+use crate::store::StoreError;
+use crate::telemetry::event;
+use std::time::Duration;
+
+/// The pause between two attempts. Each attempt also waits for the lock itself.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Reports the reason to systemd and the log, then sleeps until the next attempt.
+pub(super) async fn pause(error: &StoreError, doing: &str, clock: &dyn Clock) {
+    systemd::waits(&format!("cannot {doing} yet: {error}"));
+    systemd::alive();
+    tracing::error!(
+        event = event::DATABASE_STUCK,
+        "cannot {doing} yet; it is tried again until it can be done: {error}"
+    );
+    clock.sleep(PAUSE).await;
+}

@@ -1,0 +1,157 @@
+//! Creates without an idempotency key: a preflight before and checks after (docs/rules.md 22, 26).
+//!
+//! A name that exists is not created again. A name that exists afterwards is ours only if the preflight did
+//! not see its id. Names are compared by case key and as a whole, because the platform's template filter is a
+//! *contains*.
+
+use super::Plan;
+use super::in_doubt::{QUIET_CREATE, Settlement, absent};
+use super::proof::LOOKS_APART;
+use crate::model::Timestamp;
+use crate::outbox::Reason;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// A record of the platform: a product with its SKU, a warehouse or template with its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Id.
+    pub id: i64,
+    /// SKU or name.
+    pub name: String,
+    /// True if the fields equal those of the change; not compared in the preflight.
+    pub equal: bool,
+}
+
+/// A check after the send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Time of the request.
+    pub sent_at: Timestamp,
+    /// Records in the answer; `None` if the answer omitted others that exist.
+    pub found: Option<Vec<Found>>,
+}
+
+/// Decides a create from the preflight; `None` asks for the preflight.
+///
+/// `Go` carries the ids seen, which the claim stores.
+pub fn plan(name: &str, there: Option<&[Found]>) -> Plan<BTreeSet<i64>> {
+    let Some(there) = there else { return Plan::Read };
+    match there.iter().find(|found| fold(&found.name) == fold(name)) {
+        Some(Found { id, name: theirs, .. }) => Plan::Held {
+            reason: Reason::Exists,
+            detail: format!("`{name}` is there already, as `{theirs}` with id {id}; use it or rename one"),
+        },
+        None => Plan::Go(there.iter().map(|found| found.id).collect()),
+    }
+}
+
+/// Judges a create in doubt by the checks since, oldest first. `Landed` carries the id.
+pub fn settle(
+    name: &str,
+    seen_before: &BTreeSet<i64>,
+    sent_at: Timestamp,
+    looks: &[Look],
+) -> Settlement<i64> {
+    let new = |look: &Look| -> Vec<Found> {
+        let ours = |found: &&Found| fold(&found.name) == fold(name) && !seen_before.contains(&found.id);
+        look.found.iter().flatten().filter(ours).cloned().collect()
+    };
+    if let Some(Look { sent_at: last, found: None }) = looks.last() {
+        return Settlement::LookAgain { not_before: last.plus(LOOKS_APART) };
+    }
+    match looks.last().map(new).unwrap_or_default().as_slice() {
+        [Found { id, equal: true, .. }] => Settlement::Landed(*id),
+        [] => {
+            // An answer with omissions was faulty, so that earlier checks prove nothing.
+            let shows_none = |look: &&Look| look.found.is_some() && new(look).is_empty();
+            let absent_looks = looks.iter().rev().take_while(shows_none);
+            let mut absent_at: Vec<Timestamp> = absent_looks.map(|look| look.sent_at).collect();
+            absent_at.reverse();
+            absent(&absent_at, sent_at, QUIET_CREATE, LOOKS_APART)
+        }
+        others => {
+            let ids = others.iter().map(|found| found.id.to_string()).collect::<Vec<_>>().join(", ");
+            let detail =
+                format!("`{name}` appeared with id {ids}, but not as the wish has it; see whose it is");
+            Settlement::Undecided { reason: Reason::Undecided, detail }
+        }
+    }
+}
+
+/// Returns the case key of a name.
+pub fn fold(name: &str) -> String {
+    crate::model::fold(name)
+}
+
+/// Returns the indexes of the first change of each `subject`.
+///
+/// A subject is an order, shipment, SKU or name. Subjects that are under way are skipped. `subjects` is in
+/// the order of the changes.
+pub fn in_turn<S: Ord>(subjects: &[S], under_way: &BTreeSet<S>) -> Vec<usize> {
+    let mut taken = BTreeSet::new();
+    let first = |(_, subject): &(usize, &S)| !under_way.contains(*subject);
+    let subjects = subjects.iter().enumerate().filter(first);
+    subjects.filter(|(_, subject)| taken.insert(*subject)).map(|(index, _)| index).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(id: i64, name: &str) -> Found {
+        Found { id, name: name.into(), equal: true }
+    }
+
+    fn look(second: i64, found: &[Found]) -> Look {
+        Look { sent_at: Timestamp(second * 1000), found: Some(found.to_vec()) }
+    }
+
+    #[test]
+    fn what_is_there_is_not_made_again() {
+        let there = [found(1, "Dock 1"), found(2, "Dock 10")];
+        assert_eq!(plan("Dock", None), Plan::Read);
+        assert_eq!(
+            plan("Dock", Some(&there)),
+            Plan::Go(BTreeSet::from([1, 2])),
+            "a part of a name is no name"
+        );
+        for name in ["Dock 1", " dock 1 "] {
+            let held = plan(name, Some(&there));
+            assert!(matches!(held, Plan::Held { reason: Reason::Exists, .. }), "{name}: {held:?}");
+        }
+    }
+
+    #[test]
+    fn a_create_landed_if_its_name_has_an_id_not_seen_before() {
+        let seen = BTreeSet::from([1]);
+        let other = Found { equal: false, ..found(7, "Dock 2") };
+        let sick = |second: i64| Look { found: None, ..look(second, &[]) };
+        let again = |second: i64| Settlement::LookAgain { not_before: Timestamp(second * 1000) };
+        let cases = [
+            ("no look", vec![], Some(again(700))),
+            ("there, with a new id", vec![look(131, &[found(7, "Dock 2")])], Some(Settlement::Landed(7))),
+            ("that id was there before", vec![look(131, &[found(1, "Dock 2")])], Some(again(700))),
+            ("only a longer name", vec![look(131, &[found(7, "Dock 22")])], Some(again(700))),
+            ("absent, once after ten minutes", vec![look(131, &[]), look(700, &[])], Some(again(820))),
+            ("absent twice within seconds", vec![look(700, &[]), look(705, &[])], Some(again(820))),
+            ("absent twice", vec![look(700, &[]), look(820, &[])], Some(Settlement::NotLanded)),
+            ("others are left out", vec![look(700, &[]), sick(820)], Some(again(940))),
+            ("others were left out", vec![look(700, &[]), sick(760), look(820, &[])], Some(again(940))),
+            ("other fields: a person decides", vec![look(131, &[other])], None),
+            ("two of them", vec![look(131, &[found(7, "Dock 2"), found(8, "dock 2")])], None),
+        ];
+        for (name, looks, expected) in cases {
+            match (settle("Dock 2", &seen, Timestamp(100_000), &looks), expected) {
+                (Settlement::Undecided { .. }, None) => {}
+                (settlement, Some(expected)) => assert_eq!(settlement, expected, "{name}"),
+                (settlement, None) => panic!("{name}: {settlement:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn one_wish_of_a_subject_at_a_time() {
+        assert_eq!(in_turn(&[5, 6, 5, 7, 6], &BTreeSet::from([7])), [0, 1]);
+    }
+}

@@ -1,0 +1,189 @@
+//! Settlement: the outcome of a request without an answer (docs/rules.md 7, 8).
+//!
+//! *Took effect* may be decided at once. *Had no effect* needs two checks, both after a quiet time from the
+//! send. The platform may still execute a request that timed out, and a second request would then create a
+//! second shipment.
+
+use super::proof;
+use super::read_admission::LOOKS_APART;
+use crate::model::{Quantity, Timestamp};
+use crate::outbox::Reason;
+use std::time::Duration;
+
+/// Quiet time of creates: a second shipment costs more than a delay of ten minutes.
+pub const QUIET_CREATE: Duration = Duration::from_secs(600);
+
+/// Minimum quiet time of quantity writes.
+const QUIET_QUANTITY_MIN: Duration = Duration::from_secs(5);
+
+/// Minimum other entries of the call that confirm the call.
+const WITNESSES_MIN: usize = 3;
+
+/// Returns the quiet time of quantity writes sent with `timeout`.
+pub fn quiet_quantity(timeout: Duration) -> Duration {
+    timeout.saturating_mul(2).max(QUIET_QUANTITY_MIN)
+}
+
+/// The outcome of a change in doubt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement<T> {
+    /// The change took effect.
+    Landed(T),
+    /// The change had no effect and will have none.
+    NotLanded,
+    /// The outcome is not known yet.
+    LookAgain {
+        /// Earliest time of the next check.
+        not_before: Timestamp,
+    },
+    /// Further checks give no evidence.
+    Undecided {
+        /// [`Reason::LandedOrAnother`]: the change stays in doubt. Any other: the change is held.
+        reason: Reason,
+        /// Evidence.
+        detail: String,
+    },
+}
+
+impl<T> Settlement<T> {
+    /// Returns the same outcome with the value of `Landed` mapped.
+    pub fn map<U>(self, landed: impl FnOnce(T) -> U) -> Settlement<U> {
+        match self {
+            Settlement::Landed(what) => Settlement::Landed(landed(what)),
+            Settlement::NotLanded => Settlement::NotLanded,
+            Settlement::LookAgain { not_before } => Settlement::LookAgain { not_before },
+            Settlement::Undecided { reason, detail } => Settlement::Undecided { reason, detail },
+        }
+    }
+}
+
+/// Judges a request by checks that showed no effect.
+///
+/// The request was sent at `sent_at`. The latest checks, sent at `absent_at` (oldest first), all showed no
+/// effect. Two of them, both after the quiet time, must be `apart`: [`LOOKS_APART`] if the record came
+/// without the effect, and [`proof::LOOKS_APART`](super::proof::LOOKS_APART) if no record came.
+pub(super) fn absent<T>(
+    absent_at: &[Timestamp],
+    sent_at: Timestamp,
+    quiet: Duration,
+    apart: Duration,
+) -> Settlement<T> {
+    let quiet_until = sent_at.plus(quiet);
+    let mut looks = absent_at.iter().filter(|at| **at >= quiet_until);
+    match (looks.next(), looks.next_back()) {
+        (Some(first), Some(last)) if last.since(*first) >= apart => Settlement::NotLanded,
+        (Some(first), _) => Settlement::LookAgain { not_before: first.plus(apart) },
+        (None, _) => Settlement::LookAgain { not_before: quiet_until },
+    }
+}
+
+/// A quantity write in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteInDoubt {
+    /// Used fact; `None` if the warehouse was not linked.
+    pub before: Option<Quantity>,
+    /// Written quantity.
+    pub target: Quantity,
+    /// Time of the request.
+    pub sent_at: Timestamp,
+    /// See [`quiet_quantity`].
+    pub quiet: Duration,
+}
+
+/// A check of a stock level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Time of the request.
+    pub sent_at: Timestamp,
+    /// Result of the check.
+    pub shown: Shown,
+}
+
+/// The stock level as a check shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// The product with the quantity; `None` if the warehouse is still not linked.
+    Cell(Option<Quantity>),
+    /// No product of this SKU.
+    NotReturned,
+}
+
+/// Another entry of the same call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// Used fact.
+    pub before: Option<Quantity>,
+    /// Written quantity.
+    pub target: Quantity,
+    /// Current quantity at the platform, if it was checked.
+    pub now: Option<Quantity>,
+}
+
+/// Judges a quantity write by the checks of its stock level, oldest first.
+///
+/// `Landed` carries the value to add to O.
+pub fn settle_write(write: &WriteInDoubt, looks: &[Look], witnesses: &[Witness]) -> Settlement<i64> {
+    let landed = Settlement::Landed(write.target.0.saturating_sub(write.before.map_or(0, |before| before.0)));
+    let Some(last) = looks.last() else { return Settlement::LookAgain { not_before: write.sent_at } };
+    if looks.iter().any(|look| look.shown == Shown::Cell(Some(write.target))) {
+        return landed;
+    }
+    let same = looks.iter().rev().take_while(|look| look.shown == last.shown);
+    let mut same_at: Vec<Timestamp> = same.map(|look| look.sent_at).collect();
+    same_at.reverse();
+    if last.shown == Shown::Cell(write.before) {
+        return absent(&same_at, write.sent_at, write.quiet, LOOKS_APART);
+    }
+    if testify(witnesses) {
+        return landed;
+    }
+    let undecided = |detail| Settlement::Undecided { reason: Reason::Undecided, detail };
+    match last.shown {
+        // An answer may omit a product or a link that exists. Endless checks would cost calls, so two of them
+        // end it.
+        Shown::NotReturned | Shown::Cell(None) => {
+            match absent(&same_at, write.sent_at, write.quiet, proof::LOOKS_APART) {
+                Settlement::NotLanded => undecided(unseen(write)),
+                other => other,
+            }
+        }
+        Shown::Cell(quantity) => {
+            let quiet_until = write.sent_at.plus(write.quiet);
+            if last.sent_at < quiet_until {
+                return Settlement::LookAgain { not_before: quiet_until };
+            }
+            undecided(numbers(write, quantity))
+        }
+    }
+}
+
+/// Returns true if the platform executed the whole call.
+///
+/// At least [`WITNESSES_MIN`] entries changed a quantity, and all of these show their targets.
+fn testify(witnesses: &[Witness]) -> bool {
+    let mut telling = witnesses.iter().filter(|witness| witness.before != Some(witness.target));
+    let count = telling.clone().count();
+    count >= WITNESSES_MIN && telling.all(|witness| witness.now == Some(witness.target))
+}
+
+fn numbers(write: &WriteInDoubt, now: Option<Quantity>) -> String {
+    let (before, target, now) = (told(write.before), write.target, told(now));
+    format!(
+        "{before} was to become {target} and is {now}, so others moved the cell meanwhile; count it again"
+    )
+}
+
+fn unseen(write: &WriteInDoubt) -> String {
+    let (before, target) = (told(write.before), write.target);
+    format!(
+        "{before} was to become {target}, and the service does not show this cell any more (renamed, or taken out?); \
+         count it again under the SKU it has"
+    )
+}
+
+fn told(quantity: Option<Quantity>) -> String {
+    quantity.map_or("nothing".into(), |quantity| quantity.to_string())
+}
+
+#[cfg(test)]
+mod tests;

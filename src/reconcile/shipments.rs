@@ -1,0 +1,184 @@
+//! Decides shipment changes, and shipment changes in doubt (docs/rules.md 22, 23).
+//!
+//! The platform ships *what is left* if a line or a quantity is not named, and has no idempotency key.
+//! Therefore the request always names both, from a read just before the send. A drop of the quantity left
+//! never proves that our request caused it, because a person may have shipped the same units at the platform.
+
+use super::Plan;
+use super::in_doubt::{QUIET_CREATE, Settlement, absent};
+use super::read_admission::LOOKS_APART;
+use crate::model::{LineItemId, OrderLine, Timestamp, WishId};
+use crate::outbox::{Reason, ShipmentCreate, ShipmentLine};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The knowledge of an order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OrderFact<'a> {
+    /// Not read just now: a read comes before any decision.
+    Unread,
+    /// The platform knows no such order, or lists no lines of it.
+    Unknown,
+    /// The order has more lines than one answer holds, and the operation has no paging.
+    Incomplete,
+    /// Lines of the order.
+    Known(&'a [OrderLine]),
+}
+
+/// A line of the request, stored with the claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimedLine {
+    /// Order line.
+    pub line_item_id: LineItemId,
+    /// Units to ship.
+    pub quantity: i64,
+    /// Units left just before the send, if the platform stated them.
+    pub left_before: Option<i64>,
+}
+
+/// Decides a shipment by its order as just read.
+///
+/// `Go` carries every line and quantity.
+pub fn plan(wish: &ShipmentCreate, order: OrderFact<'_>) -> Plan<Vec<ClaimedLine>> {
+    let id = wish.order_id;
+    let lines = match order {
+        OrderFact::Unread => return Plan::Read,
+        OrderFact::Unknown => {
+            let detail = format!("the service lists no lines of order {id}; correct the id");
+            return Plan::Lacking { reason: Reason::UnknownOrder, detail };
+        }
+        OrderFact::Incomplete => {
+            let detail =
+                format!("order {id} has more lines than one answer holds; ship it at the service itself");
+            return Plan::Held { reason: Reason::IncompleteOrder, detail };
+        }
+        OrderFact::Known(lines) => lines,
+    };
+    let claimed = match &wish.lines {
+        Some(named) => named.iter().map(|line| claim(line, wish, lines)).collect::<Result<Vec<_>, _>>(),
+        None => everything_left(wish, lines),
+    };
+    claimed.map_or_else(|stop| stop, Plan::Go)
+}
+
+type Stop = Plan<Vec<ClaimedLine>>;
+
+fn claim(named: &ShipmentLine, wish: &ShipmentCreate, lines: &[OrderLine]) -> Result<ClaimedLine, Stop> {
+    let (id, order) = (named.line_item_id, wish.order_id);
+    let line = lines.iter().find(|line| line.line_item_id == id).ok_or_else(|| Plan::Lacking {
+        reason: Reason::ForeignLine,
+        detail: format!("line {id} does not belong to order {order}; correct it"),
+    })?;
+    // Without a quantity left, the quantity sold is the upper bound; the platform checks the rest.
+    let available = line.quantity_left.unwrap_or(line.quantity_sold);
+    let quantity = named.quantity.or(line.quantity_left).ok_or_else(|| left_unknown(line))?;
+    if quantity > available || quantity < 1 {
+        let detail =
+            format!("line {id} of order {order}: {quantity} are to be shipped and {available} are left");
+        return Err(Plan::Held { reason: Reason::TooLittleLeft, detail });
+    }
+    Ok(ClaimedLine { line_item_id: id, quantity, left_before: line.quantity_left })
+}
+
+fn everything_left(wish: &ShipmentCreate, lines: &[OrderLine]) -> Result<Vec<ClaimedLine>, Stop> {
+    let mut claimed = Vec::new();
+    for line in lines {
+        let quantity = line.quantity_left.ok_or_else(|| left_unknown(line))?;
+        if quantity > 0 {
+            claimed.push(ClaimedLine {
+                line_item_id: line.line_item_id,
+                quantity,
+                left_before: Some(quantity),
+            });
+        }
+    }
+    if claimed.is_empty() {
+        let detail = format!("nothing is left to ship of order {}", wish.order_id);
+        return Err(Plan::Held { reason: Reason::TooLittleLeft, detail });
+    }
+    Ok(claimed)
+}
+
+fn left_unknown(line: &OrderLine) -> Stop {
+    let (id, order) = (line.line_item_id, line.order_id);
+    let detail =
+        format!("the service does not say what is left of line {id} of order {order}; name the quantity");
+    Plan::Held { reason: Reason::LeftUnknown, detail }
+}
+
+/// A check of the order after the send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Time of the request.
+    pub sent_at: Timestamp,
+    /// Units left of each line, if the platform stated them.
+    pub left: BTreeMap<LineItemId, i64>,
+}
+
+/// Judges a shipment without an answer by the checks since, oldest first.
+///
+/// The result is never `Landed`, because only a shipment id proves the effect (see [`adopt`]).
+pub fn settle(claimed: &[ClaimedLine], sent_at: Timestamp, looks: &[Look]) -> Settlement<()> {
+    let Some(last) = looks.last() else { return Settlement::LookAgain { not_before: sent_at } };
+    if claimed.iter().any(|line| line.left_before.is_none() || !last.left.contains_key(&line.line_item_id)) {
+        let detail = "the service does not say what is left of the order; look for the shipment there".into();
+        return Settlement::Undecided { reason: Reason::LandedOrAnother, detail };
+    }
+    let moved = |look: &Look| {
+        let changed = |line: &&ClaimedLine| look.left.get(&line.line_item_id).copied() != line.left_before;
+        claimed.iter().find(changed).copied()
+    };
+    match moved(last) {
+        Some(line) => {
+            Settlement::Undecided { reason: Reason::LandedOrAnother, detail: evidence(&line, last) }
+        }
+        None => {
+            let unmoved = looks.iter().rev().take_while(|look| moved(look).is_none());
+            let mut absent_at: Vec<Timestamp> = unmoved.map(|look| look.sent_at).collect();
+            absent_at.reverse();
+            absent(&absent_at, sent_at, QUIET_CREATE, LOOKS_APART)
+        }
+    }
+}
+
+fn evidence(line: &ClaimedLine, look: &Look) -> String {
+    let now = look.left.get(&line.line_item_id).copied().unwrap_or_default();
+    let before = line.left_before.unwrap_or_default();
+    let ClaimedLine { line_item_id, quantity, .. } = line;
+    format!(
+        "line {line_item_id}: {before} were left, {quantity} were to be shipped, {now} are left; ours or another's"
+    )
+}
+
+/// Checks that a shipment is the effect of a change in doubt.
+///
+/// Its lines and quantities must be equal, and no other change may own it. `items` are the order lines and
+/// quantities of its items. `owner` is the change that the shipment belongs to already.
+///
+/// # Errors
+/// A message with the difference.
+pub fn adopt(
+    claimed: &[ClaimedLine],
+    items: &[(LineItemId, i64)],
+    owner: Option<WishId>,
+) -> Result<(), String> {
+    if let Some(owner) = owner {
+        return Err(format!("the shipment belongs to wish {owner} already; name another"));
+    }
+    let mut wanted: BTreeMap<LineItemId, i64> = BTreeMap::new();
+    claimed.iter().for_each(|line| *wanted.entry(line.line_item_id).or_default() += line.quantity);
+    let mut found: BTreeMap<LineItemId, i64> = BTreeMap::new();
+    items.iter().for_each(|(line, quantity)| *found.entry(*line).or_default() += quantity);
+    let differs = |line: &&LineItemId| wanted.get(*line) != found.get(*line);
+    match wanted.keys().chain(found.keys()).find(differs) {
+        Some(line) => {
+            let count = |lines: &BTreeMap<LineItemId, i64>| lines.get(line).copied().unwrap_or(0);
+            let (ours, theirs) = (count(&wanted), count(&found));
+            Err(format!("of line {line} the wish ships {ours} and the shipment {theirs}; name another"))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

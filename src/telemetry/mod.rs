@@ -1,0 +1,422 @@
+//! Logging: the set-up of tracing, and the names of events. docs/logging.md is the contract.
+//!
+//! Every event of this crate has a field `event` with a name from [`event`], fields with plain values, and a
+//! message that is clear without them:
+//! `info!(event = event::JOB_FINISHED, job = %kind, elapsed_ms, "{kind} finished")`. Names and fields are
+//! stable, because queries and alerts use them. Messages are for people and may change.
+//!
+//! Five field names are banned, because the JSON writer uses them itself and would write them twice: `level`,
+//! `target`, `timestamp`, `message`, `span` (`tests/tidy.rs` checks this). Durations are numbers with their
+//! unit last in the name: `elapsed_ms`, `age_s`.
+//!
+//! Modules below `daemon` use the names and the macros of tracing. Only `cli` calls [`init`] and keeps its
+//! result for reloads. `cli` also passes the kind of stderr and the clock, because this module reads neither
+//! environment nor clock.
+
+mod plain;
+mod repeats;
+
+pub use plain::{plain, plain_json, plain_lines};
+pub use repeats::Elapsed;
+
+use repeats::Repeats;
+use std::{fmt as text, io};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter, format};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+
+/// Names of events. A published name keeps its meaning.
+pub mod event {
+    macro_rules! events {
+        ($($(#[doc = $doc:literal])+ $constant:ident = $name:literal),+ $(,)?) => {
+            $($(#[doc = $doc])+ pub const $constant: &str = $name;)+
+            /// All names; each has its row in `docs/logging.md`.
+            pub const ALL: &[&str] = &[$($constant),+];
+        };
+    }
+
+    events! {
+        /// The daemon holds its database, and its schedules are armed.
+        DAEMON_READY = "daemon.ready",
+        /// Calls were unanswered at the end of a stop, or the session could not be ended.
+        DAEMON_STOPPING = "daemon.stopping",
+        /// The daemon stopped in good order.
+        DAEMON_STOPPED = "daemon.stopped",
+        /// The last daemon ended during its work; its runs were closed and its open changes are in doubt.
+        DAEMON_RECOVERED = "daemon.recovered",
+        /// A fault that an operator should fix although work goes on.
+        DAEMON_WARNING = "daemon.warning",
+        /// A new configuration is in force.
+        CONFIG_RELOADED = "config.reloaded",
+        /// A new configuration is invalid; the old one stays in force.
+        CONFIG_REFUSED = "config.refused",
+        /// A run ended, with its outcome and its numbers.
+        JOB_FINISHED = "job.finished",
+        /// A run failed, with the reason and the time of the retry.
+        JOB_FAILED = "job.failed",
+        /// Orders were not read again because the work queue's counts did not change.
+        ORDERS_HELD_BACK = "orders.held_back",
+        /// The platform reports that a product is not a kit, or no longer.
+        KIT_DENIED = "kit.denied",
+        /// Data is older than twice its job's interval.
+        STALE = "stale",
+        /// A fault that needs a person; repeated each hour.
+        HEALTH_FINDING = "health.finding",
+        /// A finding cleared.
+        HEALTH_CLEARED = "health.cleared",
+        /// Changes reached a final state, by a push or by a check of the platform.
+        OUTBOX_SETTLED = "outbox.settled",
+        /// A change waits for an operator's decision.
+        OUTBOX_HELD = "outbox.held",
+        /// A change was sent and its outcome is unknown.
+        OUTBOX_IN_DOUBT = "outbox.in_doubt",
+        /// Both sides changed a stock level since its base.
+        CONFLICT_OPENED = "conflict.opened",
+        /// The platform now shows the value that was written.
+        CONFLICT_CLOSED = "conflict.closed",
+        /// A brake holds changes.
+        BRAKE_TRIPPED = "brake.tripped",
+        /// An operator released a brake, once.
+        BRAKE_RELEASED = "brake.released",
+        /// The account or an operation waits because the platform told it to.
+        QUOTA_HOLD = "quota.hold",
+        /// An operator ended a wait that the platform ordered.
+        QUOTA_LIFTED = "quota.lifted",
+        /// The adaptive limit changed because other software uses the account.
+        QUOTA_SHARE = "quota.share",
+        /// Answers of 400 reached the threshold at which pushes or reads stop.
+        BAD_REQUESTS = "quota.bad_requests",
+        /// The platform refuses the keys; only probes are sent.
+        AUTH_REFUSED = "auth.refused",
+        /// The keys work again.
+        AUTH_RESTORED = "auth.restored",
+        /// Records of an answer could not be read and were parked.
+        RECORD_PARKED = "record.parked",
+        /// An entry is quarantined: every call that names it fails, so other calls leave it out.
+        ENTRY_SET_ASIDE = "entry.set_aside",
+        /// A call for a quarantined entry succeeded; the entry is no longer quarantined.
+        ENTRY_TAKEN_BACK = "entry.taken_back",
+        /// Bodies were removed from the journal.
+        JOURNAL_PRUNED = "journal.pruned",
+        /// A new projection version continues with the mirror.
+        FOLD_CHANGED = "fold.changed",
+        /// A backup of the database was written and verified.
+        BACKUP_WRITTEN = "backup.written",
+        /// The database cannot be written; an answer that waits is kept, and nothing new is sent.
+        DATABASE_STUCK = "database.stuck",
+        /// The database went back in time or is a copy; changes that may have taken effect since are held.
+        DATABASE_RESTORED = "database.restored",
+        /// The open database is not the file at its path; the daemon ends, and systemd restarts it.
+        DATABASE_REPLACED = "database.replaced",
+        /// The disk is short of space; no change is sent.
+        DISK_LOW = "disk.low",
+    }
+}
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A JSON object per line.
+    Json,
+    /// Text for people.
+    Text,
+}
+
+/// An error of setting up logging.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    /// The level is invalid.
+    #[error("`{0}` is no log level; write error, warn, info, debug or trace")]
+    Level(String),
+    /// The process logs already.
+    #[error("logging is set up already: {0}")]
+    Twice(#[from] TryInitError),
+}
+
+/// A handle to the logging of the process.
+pub struct Telemetry {
+    filter: reload::Handle<EnvFilter, Registry>,
+}
+
+impl Telemetry {
+    /// Changes the level while running, at a reload of the configuration.
+    ///
+    /// # Errors
+    /// Fails if the level is invalid; the old one stays.
+    pub fn set_level(&self, level: &str) -> Result<(), InitError> {
+        let filter = filter(level)?;
+        // Fails only after the subscriber is gone, and then nothing logs.
+        let _ = self.filter.reload(filter);
+        Ok(())
+    }
+}
+
+/// The kind of stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stderr {
+    /// A terminal: text has colours.
+    Terminal,
+    /// systemd's journal: each line begins with its priority, such as `<3>` for an error, which journald
+    /// removes.
+    Journal,
+    /// A file or a pipe.
+    Other,
+}
+
+/// Sets up logging to stderr for the process. `elapsed` returns the time, for repeated lines.
+///
+/// # Errors
+/// Fails if `level` is invalid or logging is set up already.
+pub fn init(format: Format, level: &str, stderr: Stderr, elapsed: Elapsed) -> Result<Telemetry, InitError> {
+    let filter = filter(level)?;
+    let (filter, handle) = reload::Layer::new(filter);
+    let subscriber = tracing_subscriber::registry().with(filter);
+    subscriber.with(lines(format, stderr, elapsed, io::stderr)).try_init()?;
+    Ok(Telemetry { filter: handle })
+}
+
+/// Limits libraries to warnings, because below that they log each statement, connection and tick.
+fn filter(level: &str) -> Result<EnvFilter, InitError> {
+    const NOISY: [&str; 6] = ["sqlx", "tokio_cron_scheduler", "hyper", "hyper_util", "reqwest", "rustls"];
+    let unknown = || InitError::Level(level.into());
+    let own: LevelFilter = level.parse().map_err(|_| unknown())?;
+    let theirs = own.min(LevelFilter::WARN);
+    let directives = NOISY.iter().map(|library| format!(",{library}={theirs}"));
+    EnvFilter::try_new(format!("{own}{}", directives.collect::<String>())).map_err(|_| unknown())
+}
+
+type Lines<S> = Box<dyn Layer<S> + Send + Sync>;
+
+fn lines<S, W>(format: Format, stderr: Stderr, elapsed: Elapsed, writer: W) -> Lines<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let layer = fmt::layer().with_writer(writer);
+    let has_colours = stderr == Stderr::Terminal && format == Format::Text;
+    let layer = layer.with_ansi(has_colours);
+    let repeats = Repeats::new(elapsed);
+    match format {
+        Format::Json => {
+            let shape = format::json().flatten_event(true).with_current_span(true).with_span_list(false);
+            layer.json().event_format(Line { shape, format, stderr, repeats }).boxed()
+        }
+        Format::Text => {
+            let shape = format::format().with_target(false).with_ansi(has_colours);
+            layer.event_format(Line { shape, format, stderr, repeats }).boxed()
+        }
+    }
+}
+
+/// The formatter of a line: the journal's priority, the library's format, and the number of repetitions left
+/// out.
+struct Line<F> {
+    shape: F,
+    format: Format,
+    stderr: Stderr,
+    repeats: Repeats,
+}
+
+impl<S, N, F> FormatEvent<S, N> for Line<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> text::Result {
+        let Some(left_out) = self.repeats.judge(event) else { return Ok(()) };
+        if self.stderr == Stderr::Journal {
+            write!(writer, "<{}>", priority(*event.metadata().level()))?;
+        }
+        let mut line = String::new();
+        self.shape.format_event(context, Writer::new(&mut line), event)?;
+        // Text from outside must not control the reader's terminal or begin a line of its own.
+        let line = match (self.format, writer.has_ansi_escapes()) {
+            (Format::Json, _) => plain::plain_json(line.trim_end()),
+            (Format::Text, true) => plain::plain_coloured(line.trim_end()).into(),
+            (Format::Text, false) => plain::plain(line.trim_end()),
+        };
+        match (self.format, line.strip_suffix('}')) {
+            (_, _) if left_out == 0 => writeln!(writer, "{line}"),
+            (Format::Json, Some(open)) => writeln!(writer, "{open},\"left_out\":{left_out}}}"),
+            (_, _) => writeln!(writer, "{line} ({left_out} more like it were left out)"),
+        }
+    }
+}
+
+/// Returns the syslog level, which the journal filters by (`journalctl -p warning`).
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        _ => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Returns the lines written during one run of `log`.
+    fn written(format: Format, level: &str, log: impl FnOnce()) -> String {
+        written_to(Stderr::Other, || std::time::Duration::ZERO, format, level, log)
+    }
+
+    fn written_to(
+        stderr: Stderr,
+        elapsed: Elapsed,
+        format: Format,
+        level: &str,
+        log: impl FnOnce(),
+    ) -> String {
+        let buffer = Buffer::default();
+        let writer = buffer.clone();
+        let subscriber = tracing_subscriber::registry().with(filter(level).unwrap());
+        let subscriber = subscriber.with(lines(format, stderr, elapsed, move || writer.clone()));
+        tracing::subscriber::with_default(subscriber, log);
+        let bytes = buffer.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn an_event_is_one_json_line_with_its_fields_on_top() {
+        let line = written(Format::Json, "info", || {
+            let run = tracing::info_span!("run", job = "balances");
+            run.in_scope(|| tracing::info!(event = event::JOB_FINISHED, elapsed_ms = 12, "read\n3 pages"));
+        });
+        assert_eq!(line.matches('\n').count(), 1, "{line}");
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(value["event"], "job.finished");
+        assert_eq!(value["elapsed_ms"], 12);
+        assert_eq!(value["message"], "read\n3 pages");
+        assert_eq!(value["span"]["job"], "balances");
+        for key in ["event", "level", "timestamp", "target", "message"] {
+            assert_eq!(line.matches(&format!("\"{key}\":")).count(), 1, "{key} in {line}");
+        }
+    }
+
+    #[test]
+    fn libraries_are_heard_from_warnings_on_and_never_above_our_own_level() {
+        let log = || {
+            tracing::info!(target: "sqlx::query", "noise");
+            tracing::warn!(target: "sqlx::query", "slow");
+            tracing::debug!("detail");
+        };
+        for (level, expected) in
+            [("info", vec!["slow"]), ("debug", vec!["slow", "detail"]), ("error", vec![])]
+        {
+            let text = written(Format::Text, level, log);
+            for word in ["noise", "slow", "detail"] {
+                assert_eq!(text.contains(word), expected.contains(&word), "{level}: {text}");
+            }
+        }
+        assert!(matches!(filter("loud"), Err(InitError::Level(_))));
+    }
+
+    #[test]
+    fn the_journal_is_told_the_priority_of_each_line() {
+        let log = || {
+            tracing::error!("broken");
+            tracing::warn!("odd");
+            tracing::info!("fine");
+            tracing::debug!("detail");
+        };
+        for format in [Format::Json, Format::Text] {
+            let text = written_to(Stderr::Journal, || std::time::Duration::ZERO, format, "debug", log);
+            let heads: Vec<&str> = text.lines().map(|line| &line[..3]).collect();
+            assert_eq!(heads, ["<3>", "<4>", "<6>", "<7>"], "{text}");
+            assert!(!written(format, "debug", log).contains("<3>"));
+        }
+    }
+
+    #[test]
+    fn text_of_others_cannot_act_on_the_terminal_nor_begin_a_line() {
+        let evil = "A\u{1b}[2J\u{9b}2J\u{7}\r\nFORGED \u{202e}\u{2066}\u{200b}\u{2028}B";
+        let log = || {
+            let span = tracing::info_span!("run", job = %evil, of = evil);
+            span.in_scope(|| tracing::warn!(key = %evil, text = evil, debug = ?evil, "{evil}"));
+        };
+        for stderr in [Stderr::Terminal, Stderr::Journal, Stderr::Other] {
+            for format in [Format::Text, Format::Json] {
+                let text = written_to(stderr, || std::time::Duration::ZERO, format, "info", log);
+                let text = text.trim_end();
+                assert!(!text.contains('\n'), "{stderr:?} {format:?}: {text:?}");
+                let is_coloured = stderr == Stderr::Terminal && format == Format::Text;
+                let mut rest = text.to_owned();
+                for colour in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[3m", "\u{1b}[33m"] {
+                    assert!(is_coloured || !text.contains(colour));
+                    rest = rest.replace(colour, "");
+                }
+                assert_eq!(plain(&rest), rest, "{stderr:?} {format:?}");
+                if format == Format::Json {
+                    let json = text.trim_start_matches("<4>");
+                    let value: serde_json::Value = serde_json::from_str(json).unwrap();
+                    assert_eq!((&value["message"], &value["key"]), (&evil.into(), &evil.into()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_warning_that_repeats_is_written_once_a_minute_and_counted() {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static NOW_S: AtomicU64 = AtomicU64::new(0);
+        let elapsed = || std::time::Duration::from_secs(NOW_S.load(Ordering::Relaxed));
+        for format in [Format::Json, Format::Text] {
+            NOW_S.store(0, Ordering::Relaxed);
+            let text = written_to(Stderr::Other, elapsed, format, "info", || {
+                for second in [0, 2, 4, 61] {
+                    NOW_S.store(second, Ordering::Relaxed);
+                    tracing::warn!(event = event::AUTH_REFUSED, "the key file is gone");
+                    tracing::info!("said each time");
+                    tracing::warn!(second, "differs each time");
+                }
+            });
+            assert_eq!(text.matches("is gone").count(), 2, "{text}");
+            assert_eq!(text.matches("each time").count(), 8, "{text}");
+            let last = text.lines().rfind(|line| line.contains("is gone")).unwrap();
+            match format {
+                Format::Json => {
+                    let value: serde_json::Value = serde_json::from_str(last).unwrap();
+                    assert_eq!((&value["event"], &value["left_out"]), (&"auth.refused".into(), &2.into()));
+                }
+                Format::Text => assert!(last.ends_with("(2 more like it were left out)"), "{last}"),
+            }
+        }
+    }
+
+    #[test]
+    fn every_event_has_its_own_name_and_its_row_in_the_documentation() {
+        let page = include_str!("../../docs/logging.md");
+        for name in event::ALL {
+            assert!(page.contains(&format!("| `{name}` |")), "docs/logging.md does not list {name}");
+            assert_eq!(event::ALL.iter().filter(|other| *other == name).count(), 1, "{name}");
+        }
+    }
+}
